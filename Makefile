@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0
+# The front door: `make help`. The work is done by scripts/, output goes to build/.
+
+LINUX   ?= 7.3
+ENGINE  ?= qemu
+VARIANT ?= cmwq
+CONFIG  ?= release
+KDIR    ?= /lib/modules/$(shell uname -r)/build
+export LINUX ENGINE VARIANT CONFIG KDIR KERNEL_SRC
+
+BOOT_KERNEL = build/qemu-$(VARIANT)-$(CONFIG)-$(LINUX)
+
+help: ## this list
+	@echo 'usage: make TARGET [NAME=VALUE...]'
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@echo 'values (first: default): ENGINE=qemu|uml VARIANT=cmwq|base'
+	@echo '  CONFIG=release|debug|kcsan LINUX=7.3 KERNEL_SRC=DIR (a base tree of your own)'
+
+deps: ## install what is missing: Debian packages (as root), build/venv
+	@scripts/deps.sh
+
+tree: ## get the base tree, lay the project over it: build/tree-7.3
+	@scripts/tree.sh
+
+kernel: deps ## build one kernel: ENGINE= VARIANT= CONFIG=
+	@scripts/kernel.sh
+
+# CMD and APPEND go through the environment, so that any quoting in them survives.
+boot: override export CMD := $(value CMD)
+boot: override export APPEND := $(value APPEND)
+boot: deps ## a shell in the kernel, or CMD='...': CPUS= TOPOLOGY= MEM= APPEND= VARIANT=
+	@ENGINE=qemu scripts/kernel.sh
+	@python3 scripts/boot.py --kernel $(BOOT_KERNEL) $(if $(CPUS),--cpus '$(CPUS)') \
+		$(if $(TOPOLOGY),--topology '$(TOPOLOGY)') $(if $(MEM),--mem '$(MEM)') \
+		$${APPEND:+"--append=$$APPEND"} $${CMD:+--command "$$CMD"}
+
+bench: ## both variants booted in turn, side by side: ARGS='--pairs 5 ...'
+	@scripts/run-bench.sh $(ARGS)
+
+test: deps ## every test; closes with "N passed, N failed"
+	@tests/run.sh $(ARGS)
+
+check: deps ## checkpatch, sparse, W=1 on our files, and the originality check
+	@scripts/check.sh
+
+module: ## the benchmark module against another kernel, 6.5 or later: KDIR=
+	@scripts/module.sh
+
+series: ## patches for `git am` on the base tree: build/series-7.3
+	@scripts/series.sh
+
+clean: ## remove what was built; the base tree, downloads and build/venv stay
+	@scripts/clean.sh
+
+.PHONY: help deps tree kernel boot bench test check module series clean

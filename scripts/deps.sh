@@ -1,0 +1,83 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Install what the project needs: Debian packages (as root) and build/venv.
+#
+# usage: scripts/deps.sh [--check]
+#
+# Nothing is done that was done before. Without root, or with --check, missing
+# packages are named and nothing is installed.
+. "$(dirname "$0")/lib.sh"
+
+# TOOL OR FILE: PACKAGE
+NEEDS="
+gcc:gcc make:make flex:flex bison:bison bc:bc ccache:ccache sparse:sparse
+patch:patch xz:xz-utils cpio:cpio kmod:kmod git:git perl:perl ldd:libc-bin
+strip:binutils flock:util-linux script:bsdutils dpkg-deb:dpkg
+busybox:busybox-static qemu-system-x86_64:qemu-system-x86
+fio:fio cryptsetup:cryptsetup-bin
+/usr/include/gelf.h:libelf-dev /usr/include/openssl/ssl.h:libssl-dev
+/usr/lib/python3:python3 @venv:python3-venv
+"
+
+have()
+{
+	case $1 in
+	@venv) /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+	/*) [ -e "$1" ] ;;
+	*) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null ;;
+	esac
+}
+
+missing_packages()
+{
+	local entry
+	for entry in $NEEDS; do
+		have "${entry%%:*}" || echo "${entry#*:}"
+	done
+}
+
+install_packages()
+{
+	local packages=$1 log=$BUILD/log/apt.log
+	[ -n "$packages" ] || return 0
+	[ "$(id -u)" = 0 ] || die "missing packages; run this as root: apt-get install $packages"
+	command -v apt-get >/dev/null || die "not a Debian system; install what gives: $packages"
+	export DEBIAN_FRONTEND=noninteractive
+	if ! logged "$log" "installing $packages" apt-get -q -y install --no-install-recommends $packages; then
+		logged "$log" "reading the package lists" apt-get -q update ||
+			die "apt-get update failed (see build/log/apt.log)"
+		logged "$log" "installing $packages" apt-get -q -y install --no-install-recommends $packages ||
+			die "apt-get could not install: $packages (see build/log/apt.log)"
+	fi
+}
+
+# A venv cannot be renamed once made (its scripts name their interpreter), so a
+# stamp, written last, says that it is complete.
+make_venv()
+{
+	local venv=$BUILD/venv log=$BUILD/log/venv.log
+	cmp -s "$ROOT/requirements.txt" "$venv/.complete" && [ -x "$venv/bin/python3" ] && return
+	rm -rf "$venv"
+	/usr/bin/python3 -m venv "$venv" || die "python3 -m venv failed: is python3-venv installed?"
+	if ! logged "$log" "installing requirements.txt into build/venv" \
+		"$venv/bin/pip" install --disable-pip-version-check --no-deps -r "$ROOT/requirements.txt" ||
+		! "$venv/bin/pip" check >>"$log" 2>&1; then
+		die "pip failed: $(grep -m 1 -i error "$log" || tail -n 1 "$log") (see build/log/venv.log)"
+	fi
+	cp "$ROOT/requirements.txt" "$venv/.complete"
+}
+
+missing=$(missing_packages | sort -u | xargs)
+case ${1:-} in
+'') ;;
+--check)
+	[ -z "$missing" ] || die "missing packages: apt-get install $missing"
+	exit ;;
+*) usage "$([ "$1" = --help ] || echo 1)" ;;
+esac
+mkdir -p "$BUILD/log"
+lock deps
+install_packages "$missing"
+missing=$(missing_packages | sort -u | xargs)
+[ -z "$missing" ] || die "still missing after installing: $missing"
+make_venv

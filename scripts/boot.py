@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""A shell, or one command, in a kernel of ours on this machine's own files.
+
+Boots the kernel of a build folder under virtme-ng: the guest sees the host's
+files (read-only, with scratch space over /tmp, /run, /var and the like), so fio,
+cryptsetup, python3 and drgn are there, and `modprobe test_workqueue` finds the
+modules. With --command that is run, its output passed on and its exit status
+taken; without it there is an interactive shell (`exit` or Ctrl-D ends it).
+
+exit status: the command's; 2 for a wrong call.
+"""
+import argparse
+import os
+import pty
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import guest
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / 'build/venv/bin'
+
+
+def virtme_command(args):
+    engine, image, folder = guest.find_kernel(args.kernel, 'qemu')
+    topo = guest.machine(args.cpus, guest.parse_topology(args.topology))
+    program = VENV / 'virtme-run'
+    if not program.exists():
+        raise guest.GuestError('virtme-ng is not in build/venv: run scripts/deps.sh first')
+    if not shutil.which('qemu-system-x86_64'):
+        raise guest.GuestError('qemu-system-x86_64 is not installed here: run scripts/deps.sh as root')
+    accel = args.accel
+    if accel == 'auto':
+        accel = 'kvm' if guest.kvm_works(image) else 'tcg'
+
+    command = [str(program), '--kdir', str(folder), '--mods', 'auto', '--pwd', '--disable-microvm',
+               '--vmcoreinfo', '--force-9p', '--name', 'guest']
+    if accel == 'tcg':
+        command.append('--disable-kvm')
+    for word in shlex.split(args.append):
+        command += ['--kopt', word]
+    if args.command is not None:
+        command += ['--script-sh', f'export PATH={VENV}:$PATH; {args.command}']
+    command += ['--qemu-opts'] + guest.accel_args(accel, False)
+    return command + guest.qemu_topology_args(topo, guest.megabytes(args.mem))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--kernel', required=True, help='build folder')
+    parser.add_argument('--cpus', type=int, help='default: what the topology has, or 2')
+    parser.add_argument('--topology', default='', metavar='KEY=N,...', help='as for guest.py')
+    parser.add_argument('--mem', default='2G', help='default: %(default)s')
+    parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
+    parser.add_argument('--accel', choices=('auto', 'kvm', 'tcg'), default='auto')
+    parser.add_argument('--command', metavar='CMD', help='run this and leave')
+    args = parser.parse_args()
+    try:
+        command = virtme_command(args)
+    except guest.GuestError as error:
+        print(f'boot: {error}', file=sys.stderr)
+        return 2
+    os.environ['PATH'] = f'{VENV}:/usr/sbin:/sbin:{os.environ["PATH"]}'
+    if os.isatty(0):
+        return subprocess.run(command, check=False).returncode
+    if args.command is None:
+        print("boot: standard input is not a terminal: give CMD='...' for one command", file=sys.stderr)
+        return 2
+    # QEMU wants a terminal on its standard input, also to run one command.
+    keyboard, terminal = pty.openpty()
+    try:
+        return subprocess.run(command, stdin=terminal, check=False).returncode
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Check our sources: checkpatch, compiler warnings and sparse, originality.
+#
+# usage: [ENGINE=uml] [CONFIG=release] scripts/check.sh
+#
+# Exit status 1 when any of them has something to say about our files.
+. "$(dirname "$0")/lib.sh"
+[ $# = 0 ] || usage "$([ "$1" = --help ] || echo 1)"
+ENGINE=${ENGINE:-qemu} CONFIG=${CONFIG:-release} VARIANT=cmwq
+export ENGINE CONFIG VARIANT
+failed=0
+
+report() # WHAT FINDINGS
+{
+	if [ -z "$2" ]; then
+		say "$1: clean"
+	else
+		printf '%s\n' "$2" >&2
+		say "$1: $(wc -l <<<"$2") lines to look at"
+		failed=1
+	fi
+}
+
+need perl sparse
+"$ROOT/scripts/kernel.sh"
+
+cd "$ROOT"
+mapfile -t files < <(find kernel include lib -name '*.[ch]' | sort)
+report "checkpatch --strict, ${#files[@]} files" \
+	"$(perl "$BASE_TREE/scripts/checkpatch.pl" --strict --no-tree --no-summary --terse -f "${files[@]}" 2>&1 || true)"
+
+# Our objects alone, again: W=1 and sparse look at what is compiled.
+out=$("$ROOT/scripts/kernel.sh" --print-dir)
+arch=x86_64
+[ "$ENGINE" = qemu ] || arch=um
+log=$BUILD/log/check.log
+kmake() { nice make -C "$TREE" O="$out" ARCH="$arch" CC=gcc W=1 C=2 CF=-D__CHECK_ENDIAN__ -j"$NPROC" "$@"; }
+for dir in kernel/workqueue lib/cmwq; do
+	find "$out/$dir" -name '*.o' -delete
+	logged "$log" "W=1 and sparse in $dir" kmake "$dir/" || {
+		tail -n 5 "$log" >&2
+		die "$dir does not compile: see build/log/check.log"
+	}
+	report "W=1 and sparse, $dir" "$(grep -E '(kernel/workqueue|lib/cmwq|linux/cmwq)/[^ ]*: (warning|error)' "$log" || true)"
+done
+
+if [ -x "$ROOT/../shared/bin/originality" ]; then
+	report originality "$("$ROOT/../shared/bin/originality" "$BASE_TREE" "$ROOT" 2>&1 || true)"
+fi
+exit $failed

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * max_active: how many items of a workqueue may be on a worklist or running.
+ *
+ * Per-CPU workqueues count in each pwq: nr_active < wq->max_active.
+ *
+ * Unbound ones have one limit for the system.  Counting it in one place would make
+ * every CPU write to one cache line, so it is divided among the NUMA nodes by
+ * their online CPUs, and each node has slots (wq_node_nr_active).  A pwq that
+ * cannot get a slot for an item holds the item back and parks on pending_pwqs of
+ * its node.  Whoever makes a slot free hands it to the pwq parked longest, even
+ * if that belongs to another pool.
+ *
+ * Invariant, seen under pool->lock: an unbound pwq with held-back items is
+ * parked, unless it is plugged.
+ *
+ * A freed slot and a parking pwq must not miss each other:
+ *
+ *   item done                          item comes in
+ *
+ *   (1) atomic_dec(nr)                 park on pending_pwqs
+ *   (2) smp_mb()                       (4) smp_mb()
+ *   (3) pending_pwqs empty?            (5) try for a slot once more
+ *
+ * (2) pairs with (4): either (3) sees the parked pwq or (5) sees the free slot.
+ */
+#include <linux/slab.h>
+
+#include "internal.h"
+
+/**
+ * wq_nna - the slots of a node
+ * @wq: unbound workqueue
+ * @node: node of a pool; NUMA_NO_NODE for pools that span nodes
+ *
+ * Return: the slots that such pools share.
+ */
+struct wq_node_nr_active *wq_nna(struct workqueue_struct *wq, int node)
+{
+	return wq->node_nr_active[node == NUMA_NO_NODE ? nr_node_ids : node];
+}
+
+static struct wq_node_nr_active *pwq_nna(struct pool_workqueue *pwq)
+{
+	if (!(pwq->wq->flags & WQ_UNBOUND))
+		return NULL;
+	return wq_nna(pwq->wq, pwq->pool->node);
+}
+
+static bool nna_take_slot(struct wq_node_nr_active *nna)
+{
+	int nr = atomic_read(&nna->nr);
+
+	do {
+		if (nr >= READ_ONCE(nna->max))
+			return false;
+	} while (!atomic_try_cmpxchg_relaxed(&nna->nr, &nr, nr + 1));
+	return true;
+}
+
+/*
+ * Take a slot for @pwq, or park it.  It may be parked already: its held-back items
+ * were cancelled and nobody has noticed yet.
+ */
+static bool nna_take_slot_or_park(struct wq_node_nr_active *nna,
+				  struct pool_workqueue *pwq)
+{
+	if (nna_take_slot(nna))
+		return true;
+
+	guard(raw_spinlock)(&nna->lock);
+	if (list_empty(&pwq->pending_node))
+		list_add_tail(&pwq->pending_node, &nna->pending_pwqs);
+	smp_mb();	/* (4) in the head comment */
+	if (!nna_take_slot(nna))
+		return false;
+	list_del_init(&pwq->pending_node);
+	return true;
+}
+
+/**
+ * pwq_reserve_active - may one more item of a pwq become active?
+ * @pwq: the pwq, its pool locked
+ *
+ * Return: true if so, and the item is counted; else the caller holds the item
+ * back on @pwq->inactive_works before it drops the lock.
+ */
+bool pwq_reserve_active(struct pool_workqueue *pwq)
+{
+	struct wq_node_nr_active *nna = pwq_nna(pwq);
+	bool got;
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	/* first come, first served, also among items of one pwq */
+	if (!list_empty(&pwq->inactive_works))
+		return false;
+
+	if (!nna)
+		got = pwq->nr_active < READ_ONCE(pwq->wq->max_active);
+	else
+		got = !pwq->plugged && nna_take_slot_or_park(nna, pwq);
+
+	pwq->nr_active += got;
+	return got;
+}
+
+/**
+ * pwq_activate_first - activate the oldest item held back, if it may
+ * @pwq: pwq that is not parked, its pool locked
+ *
+ * Return: true if an item became active; the caller kicks the pool.
+ */
+bool pwq_activate_first(struct pool_workqueue *pwq)
+{
+	struct work_struct *work = list_first_entry_or_null(&pwq->inactive_works,
+							    struct work_struct, entry);
+	struct wq_node_nr_active *nna = pwq_nna(pwq);
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	if (!work)
+		return false;
+	if (nna ? pwq->plugged || !nna_take_slot_or_park(nna, pwq) :
+		  pwq->nr_active >= READ_ONCE(pwq->wq->max_active))
+		return false;
+
+	pwq->nr_active++;
+	pwq_activate(pwq, work);
+
+	/* the invariant: what is left waits for the next slot */
+	if (nna && !list_empty(&pwq->inactive_works)) {
+		guard(raw_spinlock)(&nna->lock);
+		if (list_empty(&pwq->pending_node))
+			list_add_tail(&pwq->pending_node, &nna->pending_pwqs);
+	}
+	return true;
+}
+
+/**
+ * pwq_slot_done - an item that has run, or was taken back, is no longer active
+ * @pwq: the pwq it was queued on, its pool locked
+ * @data: work->data from when it was queued
+ *
+ * A per-CPU pwq uses the slot for its next item itself.
+ *
+ * Return: a node to pass to node_activate_pending() with the lock dropped and
+ * interrupts still off, since others may wait for the slot; or %NULL.
+ */
+struct wq_node_nr_active *pwq_slot_done(struct pool_workqueue *pwq, unsigned long data)
+{
+	struct wq_node_nr_active *nna = pwq_nna(pwq);
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	/* flush barriers and items that were held back have no slot */
+	if (data & WORK_STRUCT_INACTIVE)
+		return NULL;
+
+	pwq->nr_active--;
+	if (!nna) {
+		pwq_activate_first(pwq);
+		return NULL;
+	}
+
+	atomic_dec(&nna->nr);		/* (1) */
+	smp_mb__after_atomic();		/* (2) in the head comment */
+	return list_empty(&nna->pending_pwqs) ? NULL : nna;	/* (3) */
+}
+
+/**
+ * pwq_item_done - an item is no longer in flight
+ * @pwq: the pwq it was queued on, its pool locked
+ * @data: work->data from when it was queued
+ *
+ * The last that is done for an item: it tells flushers and drops the item's
+ * reference.  A worker that drops the lock before it is idle again needs that
+ * reference, which keeps the pool.
+ */
+void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
+{
+	int color = data_color(data);
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	pwq->nr_in_flight[color]--;
+	pwq_flush_progress(pwq, color);
+	pwq_put(pwq);
+}
+
+/* take a free slot for the pwq parked longest and send it to the back */
+static struct pool_workqueue *nna_next_pending(struct wq_node_nr_active *nna)
+{
+	struct pool_workqueue *pwq;
+
+	guard(raw_spinlock)(&nna->lock);
+	pwq = list_first_entry_or_null(&nna->pending_pwqs, struct pool_workqueue,
+				       pending_node);
+	if (!pwq || !nna_take_slot(nna))
+		return NULL;
+	list_move_tail(&pwq->pending_node, &nna->pending_pwqs);
+	return pwq;
+}
+
+/**
+ * node_activate_pending - hand free slots to parked pwqs
+ * @nna: slots of a node
+ *
+ * One item of each pwq in turn, until there is no slot or no parked pwq left.
+ *
+ * Context: interrupts off, which also keeps pwqs and @nna in memory; no
+ * pool->lock held.
+ */
+void node_activate_pending(struct wq_node_nr_active *nna)
+{
+	struct pool_workqueue *pwq;
+
+	lockdep_assert_irqs_disabled();
+
+	while ((pwq = nna_next_pending(nna))) {
+		struct worker_pool *pool = pwq->pool;
+		struct task_struct *wake = NULL;
+		struct work_struct *work;
+
+		raw_spin_lock(&pool->lock);
+		work = list_first_entry_or_null(&pwq->inactive_works,
+						struct work_struct, entry);
+		if (work) {
+			pwq->nr_active++;
+			pwq_activate(pwq, work);
+			wake = pool_kick(pool);
+		} else {
+			/* cancelled meanwhile; the next turn looks for others */
+			atomic_dec(&nna->nr);
+		}
+		if (list_empty(&pwq->inactive_works)) {
+			guard(raw_spinlock)(&nna->lock);
+			list_del_init(&pwq->pending_node);
+		}
+		pool_unlock_wake(pool, wake);
+	}
+}
+
+static void wq_divide_max(struct workqueue_struct *wq, int off_cpu)
+{
+	const struct cpumask *allowed = wq_effective_cpumask(wq);
+	int max = READ_ONCE(wq->max_active), min = READ_ONCE(wq->min_active);
+	int cpu, node, total = 0;
+
+	for_each_cpu_and(cpu, allowed, cpu_online_mask)
+		total += cpu != off_cpu;
+
+	for_each_node(node) {
+		int nr = 0, share;
+
+		for_each_cpu_and(cpu, allowed, cpumask_of_node(node))
+			nr += cpu != off_cpu && cpu_online(cpu);
+		share = total ? DIV_ROUND_UP(max * nr, total) : min;
+		WRITE_ONCE(wq_nna(wq, node)->max, clamp(share, min, max));
+	}
+}
+
+/**
+ * wq_update_node_max - divide max_active among the nodes
+ * @wq: unbound workqueue
+ * @off_cpu: CPU about to go down, or -1
+ *
+ * A node gets its share by online CPUs that @wq may use, rounded up and at least
+ * min_active.  Pools that span nodes may use all of max_active.  Items that fit
+ * under a raised limit become active.
+ *
+ * Context: may sleep; wq->mutex held.
+ */
+void wq_update_node_max(struct workqueue_struct *wq, int off_cpu)
+{
+	int node;
+
+	lockdep_assert_held(&wq->mutex);
+
+	/* until the nodes are known, all pools span them */
+	if (wq_topo_ready)
+		wq_divide_max(wq, off_cpu);
+	WRITE_ONCE(wq_nna(wq, NUMA_NO_NODE)->max, READ_ONCE(wq->max_active));
+
+	/* boot comes here with interrupts off already */
+	guard(irqsave)();
+	for_each_node(node)
+		node_activate_pending(wq_nna(wq, node));
+	node_activate_pending(wq_nna(wq, NUMA_NO_NODE));
+}
+
+static void wq_fill_percpu(struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+
+	for_each_pwq(pwq, wq) {
+		struct worker_pool *pool = pwq->pool;
+		struct task_struct *wake;
+		unsigned long flags;
+
+		raw_spin_lock_irqsave(&pool->lock, flags);
+		while (pwq_activate_first(pwq))
+			;
+		wake = pool_kick(pool);
+		pool_unlock_wake(pool, wake);
+		local_irq_restore(flags);
+	}
+}
+
+/**
+ * wq_apply_max_active - put the saved limits, or zero while frozen, in force
+ * @wq: the workqueue
+ *
+ * Items that fit under a raised limit become active, oldest first.  Items over a
+ * lowered one finish.
+ *
+ * Context: wq_pool_mutex or an unpublished @wq keeps workqueue_freezing stable;
+ * wq->mutex held.
+ */
+void wq_apply_max_active(struct workqueue_struct *wq)
+{
+	bool frozen = (wq->flags & WQ_FREEZABLE) && workqueue_freezing;
+	int max = frozen ? 0 : wq->saved_max_active;
+	int min = frozen ? 0 : wq->saved_min_active;
+
+	lockdep_assert_held(&wq->mutex);
+
+	if (wq->max_active == max && wq->min_active == min)
+		return;
+
+	WRITE_ONCE(wq->max_active, max);
+	WRITE_ONCE(wq->min_active, min);
+
+	if (wq->flags & WQ_UNBOUND)
+		wq_update_node_max(wq, -1);
+	else
+		wq_fill_percpu(wq);
+}
+
+/**
+ * nna_free_all - free the slots of an unbound workqueue
+ * @wq: the workqueue; not all slots need be there
+ */
+void nna_free_all(struct workqueue_struct *wq)
+{
+	int i;
+
+	for (i = 0; i <= nr_node_ids; i++) {
+		kfree(wq->node_nr_active[i]);
+		wq->node_nr_active[i] = NULL;
+	}
+}
+
+/**
+ * nna_alloc_all - allocate the slots of an unbound workqueue
+ * @wq: zeroed workqueue with room for nr_node_ids + 1 pointers
+ *
+ * Each lies on memory of its node.  There are none to take before
+ * wq_update_node_max().
+ *
+ * Return: 0 or -ENOMEM, with nothing left allocated.
+ */
+int nna_alloc_all(struct workqueue_struct *wq)
+{
+	int i;
+
+	for (i = 0; i <= nr_node_ids; i++) {
+		bool on_node = i < nr_node_ids && node_online(i);
+		struct wq_node_nr_active *nna;
+
+		if (i < nr_node_ids && !node_possible(i))
+			continue;
+		nna = kzalloc_node(sizeof(*nna), GFP_KERNEL, on_node ? i : NUMA_NO_NODE);
+		if (!nna) {
+			nna_free_all(wq);
+			return -ENOMEM;
+		}
+		raw_spin_lock_init(&nna->lock);
+		INIT_LIST_HEAD(&nna->pending_pwqs);
+		wq->node_nr_active[i] = nna;
+	}
+	return 0;
+}

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Affinity scopes: which CPUs form a pod, and which CPU unbound work starts from.
+ *
+ * What a CPU shares with others is learned when it is online for the first time:
+ * only then do the architecture and the scheduler know its core and cache.  A CPU
+ * that was never online is a pod of its own in the scopes below numa.  Learning
+ * about a CPU rebuilds the pods, and the workqueues follow.
+ */
+#include <linux/cpu.h>
+#include <linux/moduleparam.h>
+#include <linux/sched/isolation.h>
+#include <linux/sched/topology.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/topology.h>
+
+#include "internal.h"
+#include "shard.h"
+
+const char * const wq_affn_names[WQ_AFFN_NR_TYPES] = {
+	[WQ_AFFN_SYSTEM]	= "system",
+	[WQ_AFFN_NUMA]		= "numa",
+	[WQ_AFFN_CACHE_SHARD]	= "cache_shard",
+	[WQ_AFFN_CACHE]		= "cache",
+	[WQ_AFFN_SMT]		= "smt",
+	[WQ_AFFN_CPU]		= "cpu",
+	[WQ_AFFN_DFL]		= "default",
+};
+
+/* P: only WQ_AFFN_SYSTEM has pods before workqueue_init_topology() */
+struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
+
+enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* P */
+
+bool wq_topo_ready __read_mostly;
+
+static unsigned int wq_cache_shard_size = 8;		/* P: cores */
+
+/*
+ * P: by CPU, the number of one CPU with which it shares the core or the cache; -1
+ * when it was never online.  Equal numbers: same core, same cache.
+ */
+static int *core_of, *llc_of;
+
+/* the CPU mask from the command line */
+static struct cpumask wq_cmdline_cpumask __initdata;
+
+/*
+ * Start unbound work from a CPU that did not queue it, to find callers that rely on
+ * running where they are.
+ */
+static bool wq_debug_force_rr_cpu = IS_ENABLED(CONFIG_DEBUG_WQ_FORCE_RR_CPU);
+module_param_named(debug_force_rr_cpu, wq_debug_force_rr_cpu, bool, 0644);
+
+/* where this CPU sent unbound work last; interrupts off */
+static DEFINE_PER_CPU(int, wq_rr_cpu_last);
+
+/**
+ * wq_parse_affn_scope - scope by name
+ * @name: a scope's name; a newline may follow
+ *
+ * Return: enum wq_affn_scope, or -EINVAL.
+ */
+int wq_parse_affn_scope(const char *name)
+{
+	return sysfs_match_string(wq_affn_names, name);
+}
+
+/**
+ * wq_select_unbound_cpu - the CPU whose pod gets an item queued here
+ * @cpu: the calling CPU
+ *
+ * Context: interrupts off.
+ * Return: @cpu if it may do unbound work, else the next one that may, in turn.
+ */
+int wq_select_unbound_cpu(int cpu)
+{
+	int next;
+
+	if (likely(!READ_ONCE(wq_debug_force_rr_cpu)) &&
+	    likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)))
+		return cpu;
+
+	if (READ_ONCE(wq_debug_force_rr_cpu))
+		pr_warn_once("workqueue: round-robin CPU selection forced, expect performance impact\n");
+
+	next = cpumask_next_and_wrap(__this_cpu_read(wq_rr_cpu_last),
+				     wq_unbound_cpumask, cpu_online_mask);
+	if (next >= nr_cpu_ids)
+		return cpu;
+	__this_cpu_write(wq_rr_cpu_last, next);
+	return next;
+}
+
+/**
+ * attrs_pods - how attributes divide the CPUs
+ * @attrs: attributes of a workqueue
+ *
+ * Context: wq_pool_mutex held.
+ * Return: the pods of the scope; one of all CPUs until the topology is known.
+ */
+const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs)
+{
+	enum wq_affn_scope scope = attrs->affn_scope;
+
+	lockdep_assert_held(&wq_pool_mutex);
+
+	if (scope == WQ_AFFN_DFL)
+		scope = wq_affn_dfl;
+	if (WARN_ON_ONCE(scope >= WQ_AFFN_NR_TYPES) || !wq_pod_types[scope].nr_pods)
+		scope = WQ_AFFN_SYSTEM;
+	return &wq_pod_types[scope];
+}
+
+static void pods_free(struct wq_pod_type *pods)
+{
+	int pod;
+
+	for (pod = 0; pods->pod_cpus && pod < pods->nr_pods; pod++)
+		free_cpumask_var(pods->pod_cpus[pod]);
+	kfree(pods->pod_cpus);
+	kfree(pods->pod_node);
+	kfree(pods->cpu_pod);
+	memset(pods, 0, sizeof(*pods));
+}
+
+/* fill in what follows from @pods->cpu_pod, or free it all */
+static int pods_complete(struct wq_pod_type *pods, int nr_pods)
+{
+	int cpu, pod;
+
+	pods->nr_pods = nr_pods;
+	pods->pod_node = kcalloc(nr_pods, sizeof(*pods->pod_node), GFP_KERNEL);
+	pods->pod_cpus = kcalloc(nr_pods, sizeof(*pods->pod_cpus), GFP_KERNEL);
+	if (!pods->pod_node || !pods->pod_cpus)
+		goto nomem;
+
+	for (pod = 0; pod < nr_pods; pod++)
+		if (!zalloc_cpumask_var(&pods->pod_cpus[pod], GFP_KERNEL))
+			goto nomem;
+
+	for_each_possible_cpu(cpu)
+		cpumask_set_cpu(cpu, pods->pod_cpus[pods->cpu_pod[cpu]]);
+
+	for (pod = 0; pod < nr_pods; pod++) {
+		int node = cpu_to_node(cpumask_first(pods->pod_cpus[pod]));
+
+		for_each_cpu(cpu, pods->pod_cpus[pod])
+			if (cpu_to_node(cpu) != node)
+				node = NUMA_NO_NODE;
+		pods->pod_node[pod] = node;
+	}
+	return 0;
+
+nomem:
+	pods_free(pods);
+	return -ENOMEM;
+}
+
+static bool share_nothing(int cpu0, int cpu1, void *unused)
+{
+	return false;
+}
+
+static bool share_all(int cpu0, int cpu1, void *unused)
+{
+	return true;
+}
+
+static bool share_node(int cpu0, int cpu1, void *unused)
+{
+	return cpu_to_node(cpu0) == cpu_to_node(cpu1);
+}
+
+/* @arg: core_of or llc_of */
+static bool share_learned(int cpu0, int cpu1, void *arg)
+{
+	const int *of = arg;
+
+	return of[cpu0] >= 0 && of[cpu0] == of[cpu1];
+}
+
+static int pods_build(struct wq_pod_type *pods, wq_share_fn share, void *arg)
+{
+	pods->cpu_pod = kcalloc(nr_cpu_ids, sizeof(*pods->cpu_pod), GFP_KERNEL);
+	if (!pods->cpu_pod)
+		return -ENOMEM;
+	return pods_complete(pods, wq_group_cpus(cpu_possible_mask, share, arg,
+						 pods->cpu_pod));
+}
+
+static int pods_build_shards(struct wq_pod_type *pods, const struct wq_pod_type *llcs,
+			     const struct wq_pod_type *cores, unsigned int size)
+{
+	pods->cpu_pod = kcalloc(nr_cpu_ids, sizeof(*pods->cpu_pod), GFP_KERNEL);
+	if (!pods->cpu_pod)
+		return -ENOMEM;
+	return pods_complete(pods, wq_shard_cpus(cpu_possible_mask, llcs->cpu_pod,
+						 cores->cpu_pod, size, pods->cpu_pod));
+}
+
+/* build the pods of every scope from what is known now, or free what was built */
+static int pods_build_all(struct wq_pod_type *types)
+{
+	int scope, ret;
+
+	ret = pods_build(&types[WQ_AFFN_SYSTEM], share_all, NULL) ?:
+	      pods_build(&types[WQ_AFFN_NUMA], share_node, NULL) ?:
+	      pods_build(&types[WQ_AFFN_CACHE], share_learned, llc_of) ?:
+	      pods_build(&types[WQ_AFFN_SMT], share_learned, core_of) ?:
+	      pods_build(&types[WQ_AFFN_CPU], share_nothing, NULL) ?:
+	      pods_build_shards(&types[WQ_AFFN_CACHE_SHARD], &types[WQ_AFFN_CACHE],
+				&types[WQ_AFFN_SMT], wq_cache_shard_size);
+
+	for (scope = 0; ret && scope < WQ_AFFN_NR_TYPES; scope++)
+		pods_free(&types[scope]);
+	return ret;
+}
+
+/*
+ * Install new pods in place of the old ones for the scopes that @types has, and let
+ * the workqueues follow.  On failure nothing has changed and @types is freed.
+ */
+static int pods_install(struct wq_pod_type *types, bool (*match)(struct workqueue_struct *wq))
+{
+	int scope, ret;
+
+	lockdep_assert_held(&wq_pool_mutex);
+
+	for (scope = 0; scope < WQ_AFFN_NR_TYPES; scope++)
+		if (types[scope].nr_pods)
+			swap(wq_pod_types[scope], types[scope]);
+
+	ret = wqs_reapply_attrs(match, wq_unbound_cpumask);
+
+	/* @types holds the old ones now; nr_pods is 0 for a scope that had none */
+	for (scope = 0; scope < WQ_AFFN_NR_TYPES; scope++) {
+		if (ret && types[scope].nr_pods)
+			swap(wq_pod_types[scope], types[scope]);
+		pods_free(&types[scope]);
+	}
+	return ret;
+}
+
+static bool wq_depends_on_pods(struct workqueue_struct *wq)
+{
+	/* ordered ones have the default pwq only */
+	return !wq->unbound_attrs->ordered;
+}
+
+static bool wq_has_default_scope(struct workqueue_struct *wq)
+{
+	return wq_depends_on_pods(wq) && wq->unbound_attrs->affn_scope == WQ_AFFN_DFL;
+}
+
+static bool wq_has_shards(struct workqueue_struct *wq)
+{
+	enum wq_affn_scope scope = wq->unbound_attrs->affn_scope;
+
+	return wq_depends_on_pods(wq) &&
+	       (scope == WQ_AFFN_CACHE_SHARD ||
+		(scope == WQ_AFFN_DFL && wq_affn_dfl == WQ_AFFN_CACHE_SHARD));
+}
+
+/* note with whom an online CPU shares core and cache; false if that was known */
+static bool learn_cpu(int cpu)
+{
+	int other;
+
+	if (core_of[cpu] >= 0)
+		return false;
+
+	core_of[cpu] = cpu;
+	llc_of[cpu] = cpu;
+	for_each_online_cpu(other) {
+		if (other == cpu || core_of[other] < 0)
+			continue;
+		if (cpumask_test_cpu(cpu, cpu_smt_mask(other)))
+			core_of[cpu] = core_of[other];
+		if (cpus_share_cache(cpu, other))
+			llc_of[cpu] = llc_of[other];
+	}
+	return true;
+}
+
+/* undo learn_cpu(), so that the next occasion tries again */
+static void forget_cpus(const struct cpumask *cpus)
+{
+	int cpu;
+
+	for_each_cpu(cpu, cpus)
+		core_of[cpu] = -1;
+}
+
+/* learn about CPUs that are new; return 0 or -ENOMEM, and then nothing is learned */
+static int learn_new_cpus(void)
+{
+	struct wq_pod_type types[WQ_AFFN_NR_TYPES] = { };
+	cpumask_var_t new;
+	int cpu, ret;
+
+	if (!zalloc_cpumask_var(&new, GFP_KERNEL))
+		return -ENOMEM;
+
+	for_each_online_cpu(cpu)
+		if (learn_cpu(cpu))
+			cpumask_set_cpu(cpu, new);
+
+	ret = cpumask_empty(new) ? 0 : pods_build_all(types);
+	if (!ret && !cpumask_empty(new))
+		ret = pods_install(types, wq_depends_on_pods);
+	if (ret)
+		forget_cpus(new);
+	free_cpumask_var(new);
+	return ret;
+}
+
+static void learn_fn(struct work_struct *unused)
+{
+	/* the scheduler knows a new CPU's cache once hotplug is through with it */
+	guard(cpus_read_lock)();
+	guard(mutex)(&wq_pool_mutex);
+	if (learn_new_cpus())
+		pr_warn("workqueue: no memory to place new CPUs in their pods\n");
+}
+
+static DECLARE_WORK(learn_work, learn_fn);
+
+/**
+ * affinity_cpu_online - a CPU came up
+ * @cpu: the CPU
+ *
+ * Context: hotplug; wq_pool_mutex held.
+ */
+void affinity_cpu_online(int cpu)
+{
+	if (wq_topo_ready && core_of[cpu] < 0)
+		queue_work(system_percpu_wq, &learn_work);
+}
+
+static int wq_affn_dfl_set(const char *val, const struct kernel_param *kp)
+{
+	int scope = wq_parse_affn_scope(val), ret;
+	enum wq_affn_scope old;
+
+	if (scope < 0)
+		return scope;
+	if (scope == WQ_AFFN_DFL)
+		return -EINVAL;
+
+	guard(cpus_read_lock)();
+	guard(mutex)(&wq_pool_mutex);
+	old = wq_affn_dfl;
+	wq_affn_dfl = scope;
+	ret = wqs_reapply_attrs(wq_has_default_scope, wq_unbound_cpumask);
+	if (ret)
+		wq_affn_dfl = old;
+	return ret;
+}
+
+static int wq_affn_dfl_get(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%s\n", wq_affn_names[READ_ONCE(wq_affn_dfl)]);
+}
+
+static const struct kernel_param_ops wq_affn_dfl_ops = {
+	.get = wq_affn_dfl_get,
+	.set = wq_affn_dfl_set,
+};
+module_param_cb(default_affinity_scope, &wq_affn_dfl_ops, NULL, 0644);
+
+/* divide the LLCs anew; return 0, or -ENOMEM and nothing has changed */
+static int reshard(unsigned int size)
+{
+	struct wq_pod_type types[WQ_AFFN_NR_TYPES] = { };
+	int ret;
+
+	ret = pods_build_shards(&types[WQ_AFFN_CACHE_SHARD],
+				&wq_pod_types[WQ_AFFN_CACHE],
+				&wq_pod_types[WQ_AFFN_SMT], size);
+	return ret ?: pods_install(types, wq_has_shards);
+}
+
+static int wq_shard_size_set(const char *val, const struct kernel_param *kp)
+{
+	unsigned int size;
+	int ret;
+
+	ret = kstrtouint(val, 0, &size);
+	if (ret)
+		return ret;
+	if (!size) {
+		pr_warn("workqueue: cache_shard_size must be at least 1, using 1\n");
+		size = 1;
+	}
+
+	guard(cpus_read_lock)();
+	guard(mutex)(&wq_pool_mutex);
+	/* a boot parameter comes before the topology is known */
+	if (wq_topo_ready && size != wq_cache_shard_size)
+		ret = reshard(size);
+	if (!ret)
+		WRITE_ONCE(wq_cache_shard_size, size);
+	return ret;
+}
+
+static const struct kernel_param_ops wq_shard_size_ops = {
+	.get = param_get_uint,
+	.set = wq_shard_size_set,
+};
+module_param_cb(cache_shard_size, &wq_shard_size_ops, &wq_cache_shard_size, 0644);
+
+static int __init wq_unbound_cpus_setup(char *str)
+{
+	if (cpulist_parse(str, &wq_cmdline_cpumask) < 0) {
+		cpumask_clear(&wq_cmdline_cpumask);
+		pr_warn("workqueue.unbound_cpus: \"%s\" is no list of CPUs, ignored\n", str);
+	}
+	return 1;
+}
+__setup("workqueue.unbound_cpus=", wq_unbound_cpus_setup);
+
+static void __init unbound_cpumask_restrict(const char *why, const struct cpumask *cpus)
+{
+	if (!cpumask_intersects(wq_unbound_cpumask, cpus)) {
+		pr_warn("workqueue: %s (%*pbl) leaves no CPU of %*pbl for unbound work, ignored\n",
+			why, cpumask_pr_args(cpus), cpumask_pr_args(wq_unbound_cpumask));
+		return;
+	}
+	cpumask_and(wq_unbound_cpumask, wq_unbound_cpumask, cpus);
+}
+
+/**
+ * affinity_init_early - early boot: CPU masks, and one pod of all CPUs
+ */
+void __init affinity_init_early(void)
+{
+	const struct cpumask *housekeeping = housekeeping_cpumask(HK_TYPE_DOMAIN);
+	int cpu;
+
+	wq_boot_needs(alloc_cpumask_var(&wq_online_cpumask, GFP_KERNEL));
+	wq_boot_needs(alloc_cpumask_var(&wq_unbound_cpumask, GFP_KERNEL));
+	wq_boot_needs(alloc_cpumask_var(&wq_isolated_cpumask, GFP_KERNEL));
+	wq_boot_needs(alloc_cpumask_var(&wq_requested_unbound_cpumask, GFP_KERNEL));
+
+	cpumask_copy(wq_online_cpumask, cpu_online_mask);
+	cpumask_copy(wq_unbound_cpumask, cpu_possible_mask);
+	unbound_cpumask_restrict("isolcpus", housekeeping);
+	if (!cpumask_empty(&wq_cmdline_cpumask))
+		unbound_cpumask_restrict("workqueue.unbound_cpus", &wq_cmdline_cpumask);
+	cpumask_copy(wq_requested_unbound_cpumask, wq_unbound_cpumask);
+	cpumask_andnot(wq_isolated_cpumask, cpu_possible_mask, housekeeping);
+
+	core_of = kcalloc(nr_cpu_ids, sizeof(*core_of), GFP_KERNEL);
+	llc_of = kcalloc(nr_cpu_ids, sizeof(*llc_of), GFP_KERNEL);
+	wq_boot_needs(core_of && llc_of);
+	for_each_possible_cpu(cpu) {
+		core_of[cpu] = -1;
+		llc_of[cpu] = -1;
+	}
+
+	wq_boot_needs(!pods_build(&wq_pod_types[WQ_AFFN_SYSTEM], share_all, NULL));
+	/* its CPUs may be on many nodes; which, is not known yet */
+	wq_pod_types[WQ_AFFN_SYSTEM].pod_node[0] = NUMA_NO_NODE;
+}
+
+/**
+ * workqueue_init_topology - boot: divide the CPUs into pods
+ *
+ * Context: after the other CPUs and the scheduler's domains are up.
+ */
+void __init workqueue_init_topology(void)
+{
+	struct workqueue_struct *wq;
+
+	guard(cpus_read_lock)();
+	guard(mutex)(&wq_pool_mutex);
+
+	wq_topo_ready = true;
+	wq_boot_needs(!learn_new_cpus());
+
+	/* ordered ones were passed over, but have their share of each node now */
+	list_for_each_entry(wq, &workqueues, list) {
+		guard(mutex)(&wq->mutex);
+		if (wq->flags & WQ_UNBOUND)
+			wq_update_node_max(wq, -1);
+	}
+}

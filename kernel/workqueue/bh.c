@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * BH pools: work items in softirq context.
+ *
+ * Each CPU has two, served by the tasklet and high-priority tasklet softirqs.
+ * Their one worker has no task; it stands for the softirq and lives for ever.  The
+ * pools count as disassociated: there is no concurrency to manage.
+ */
+#include <linux/bottom_half.h>
+#include <linux/interrupt.h>
+#include <linux/irq_work.h>
+
+#include "internal.h"
+
+/* one turn of the softirq; longer ones are for ksoftirqd */
+#define BH_MAX_ITEMS	10
+#define BH_MAX_MSECS	2
+
+/* raises the softirq of a pool on its CPU */
+static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_kick_work);
+
+static bool bh_is_highpri(const struct worker_pool *pool)
+{
+	return pool->attrs->nice == HIGHPRI_NICE_LEVEL;
+}
+
+static void bh_kick_normal(struct irq_work *unused)
+{
+	raise_softirq(TASKLET_SOFTIRQ);
+}
+
+static void bh_kick_highpri(struct irq_work *unused)
+{
+	raise_softirq(HI_SOFTIRQ);
+}
+
+/**
+ * bh_pool_init - boot: make a per-CPU pool a BH pool
+ * @pool: pool of a possible CPU
+ * @highpri: 0 or 1
+ */
+void __init bh_pool_init(struct worker_pool *pool, int highpri)
+{
+	pool->flags |= POOL_BH;
+	init_irq_work(&per_cpu(bh_kick_work, pool->cpu)[highpri],
+		      highpri ? bh_kick_highpri : bh_kick_normal);
+}
+
+/**
+ * bh_pool_kick - raise the softirq that serves a pool
+ * @pool: the pool, locked
+ *
+ * A dead CPU's pool is served by whoever drains it, where it is.
+ */
+void bh_pool_kick(struct worker_pool *pool)
+{
+	bool highpri = bh_is_highpri(pool);
+
+	if (pool->cpu != smp_processor_id() && !(pool->flags & POOL_BH_DRAINING))
+		irq_work_queue_on(&per_cpu(bh_kick_work, pool->cpu)[highpri], pool->cpu);
+	else
+		raise_softirq_irqoff(highpri ? HI_SOFTIRQ : TASKLET_SOFTIRQ);
+}
+
+#ifdef CONFIG_PREEMPT_RT
+/*
+ * Softirqs are preemptible on RT.  cb_lock is held while items run, so that one who
+ * waits for an item can lend its priority instead of spinning.
+ */
+static void bh_lock_running(struct worker_pool *pool)
+{
+	/*
+	 * A dead CPU's pool is served from within an item of a live one's.  The
+	 * flag is stable while that lasts, and only lockdep looks at the depth.
+	 */
+	int depth = data_race(pool->flags) & POOL_BH_DRAINING ? SINGLE_DEPTH_NESTING : 0;
+
+	spin_lock_nested(&pool->cb_lock, depth);
+}
+
+static void bh_unlock_running(struct worker_pool *pool)
+{
+	spin_unlock(&pool->cb_lock);
+}
+
+void bh_wait_running(struct worker_pool *pool)
+{
+	spin_lock(&pool->cb_lock);
+	spin_unlock(&pool->cb_lock);
+}
+#else
+static void bh_lock_running(struct worker_pool *pool) { }
+static void bh_unlock_running(struct worker_pool *pool) { }
+/**
+ * bh_wait_running - wait until a pool's softirq is out of its items
+ * @pool: the pool
+ *
+ * Does something on PREEMPT_RT only.
+ */
+void bh_wait_running(struct worker_pool *pool) { }
+#endif
+
+/* run items of @pool for a turn */
+static void bh_serve(struct worker_pool *pool)
+{
+	struct worker *worker = list_first_entry(&pool->workers, struct worker, node);
+	unsigned long end = jiffies + msecs_to_jiffies(BH_MAX_MSECS);
+	int left = BH_MAX_ITEMS;
+
+	bh_lock_running(pool);
+	raw_spin_lock_irq(&pool->lock);
+	worker_leave_idle(worker);
+
+	if (pool_needs_worker(pool)) {
+		worker_clr_flags(worker, WORKER_PREP);
+		do {
+			worker_run_next(worker);
+		} while (pool_keep_working(pool) && --left && time_before(jiffies, end));
+		worker_set_flags(worker, WORKER_PREP);
+	}
+
+	worker_enter_idle(worker);
+	/* what is left is for the next turn; this wakes no task */
+	pool_kick(pool);
+	raw_spin_unlock_irq(&pool->lock);
+	bh_unlock_running(pool);
+}
+
+/**
+ * workqueue_softirq_action - serve this CPU's BH pool
+ * @highpri: which one
+ *
+ * Context: softirq; called at each tasklet softirq, work or not.
+ */
+void workqueue_softirq_action(bool highpri)
+{
+	struct worker_pool *pool = this_cpu_ptr(bh_worker_pools) + highpri;
+
+	/* whoever queues raises the softirq after it has put the item there */
+	if (data_race(pool_needs_worker(pool)))
+		bh_serve(pool);
+}
+
+/* on a dead CPU's behalf */
+struct bh_drain {
+	struct work_struct work;
+	struct worker_pool *pool;
+	struct completion done;
+};
+
+static bool bh_queue_drain(struct bh_drain *drain)
+{
+	return queue_work(bh_is_highpri(drain->pool) ? system_bh_highpri_wq : system_bh_wq,
+			  &drain->work);
+}
+
+static void bh_drain_fn(struct work_struct *work)
+{
+	struct bh_drain *drain = container_of(work, struct bh_drain, work);
+	struct worker_pool *pool = drain->pool;
+	bool more;
+
+	scoped_guard(raw_spinlock_irq, &pool->lock)
+		pool->flags |= POOL_BH_DRAINING;
+
+	bh_serve(pool);
+
+	scoped_guard(raw_spinlock_irq, &pool->lock) {
+		pool->flags &= ~POOL_BH_DRAINING;
+		more = pool_needs_worker(pool);
+	}
+
+	/* let this CPU's softirq breathe */
+	if (more)
+		bh_queue_drain(drain);
+	else
+		complete(&drain->done);
+}
+
+/**
+ * workqueue_softirq_dead - run what a dead CPU left in its BH pools
+ * @cpu: the CPU
+ *
+ * Context: may sleep; hotplug.
+ */
+void workqueue_softirq_dead(unsigned int cpu)
+{
+	int i;
+
+	for (i = 0; i < NR_STD_WORKER_POOLS; i++) {
+		struct bh_drain drain = { .pool = bh_pool(cpu, i) };
+
+		/* nobody queues on a dead CPU */
+		if (!data_race(pool_needs_worker(drain.pool)))
+			continue;
+
+		INIT_WORK_ONSTACK(&drain.work, bh_drain_fn);
+		init_completion(&drain.done);
+		bh_queue_drain(&drain);
+		wait_for_completion(&drain.done);
+		destroy_work_on_stack(&drain.work);
+	}
+}

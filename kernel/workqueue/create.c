@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Workqueues: how they are made, limited and destroyed.
+ */
+#include <linux/export.h>
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+
+#include "internal.h"
+
+/* make WQ_POWER_EFFICIENT workqueues unbound */
+bool wq_power_efficient = IS_ENABLED(CONFIG_WQ_POWER_EFFICIENT_DEFAULT);
+module_param_named(power_efficient, wq_power_efficient, bool, 0444);
+
+#ifdef CONFIG_LOCKDEP
+/* the map an item's function runs under; @map: the caller's, or NULL for our own */
+static void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map)
+{
+	char *name;
+
+	wq->lockdep_map = map;
+	if (map)
+		return;
+
+	lockdep_register_key(&wq->key);
+	name = kasprintf(GFP_KERNEL, "(wq_completion)%s", wq->name);
+	wq->lock_name = name ?: wq->name;
+	lockdep_init_map(&wq->own_lockdep_map, wq->lock_name, &wq->key, 0);
+	wq->lockdep_map = &wq->own_lockdep_map;
+}
+
+static void wq_unregister_lockdep(struct workqueue_struct *wq)
+{
+	if (wq->lock_name)
+		lockdep_unregister_key(&wq->key);
+}
+
+static void wq_free_lockdep(struct workqueue_struct *wq)
+{
+	if (wq->lock_name != wq->name)
+		kfree(wq->lock_name);
+}
+#else
+static void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map) { }
+static void wq_unregister_lockdep(struct workqueue_struct *wq) { }
+static void wq_free_lockdep(struct workqueue_struct *wq) { }
+#endif
+
+static int wq_clamp_max_active(int max_active, const char *name)
+{
+	int clamped = clamp(max_active, 1, WQ_MAX_ACTIVE);
+
+	if (clamped != max_active)
+		pr_warn("workqueue: max_active %d of %s is out of range, using %d\n",
+			max_active, name, clamped);
+	return clamped;
+}
+
+static void wq_set_limits(struct workqueue_struct *wq, int max_active)
+{
+	/* the softirq runs one item at a time, and as many may wait as there are */
+	if (wq->flags & WQ_BH)
+		max_active = INT_MAX;
+	else
+		max_active = wq_clamp_max_active(max_active ?: WQ_DFL_ACTIVE, wq->name);
+
+	wq->max_active = max_active;
+	wq->saved_max_active = max_active;
+	wq->min_active = min(max_active, WQ_DFL_MIN_ACTIVE);
+	wq->saved_min_active = wq->min_active;
+}
+
+/* a workqueue is either per-CPU or unbound */
+static unsigned int wq_fix_flags(unsigned int flags, const char *name)
+{
+	if (!(flags & (WQ_PERCPU | WQ_UNBOUND))) {
+		WARN_ONCE(1, "workqueue: %s has neither WQ_PERCPU nor WQ_UNBOUND, taking WQ_PERCPU\n",
+			  name);
+		flags |= WQ_PERCPU;
+	} else if ((flags & WQ_PERCPU) && (flags & WQ_UNBOUND)) {
+		WARN_ONCE(1, "workqueue: %s has both WQ_PERCPU and WQ_UNBOUND, taking WQ_UNBOUND\n",
+			  name);
+		flags &= ~WQ_PERCPU;
+	}
+	return flags;
+}
+
+static void wq_free(struct workqueue_struct *wq)
+{
+	if (wq->flags & WQ_UNBOUND)
+		nna_free_all(wq);
+	free_percpu(wq->cpu_pwq);
+	free_workqueue_attrs(wq->unbound_attrs);
+	wq_free_lockdep(wq);
+	kfree(wq);
+}
+
+static void wq_free_rcu(struct rcu_head *rcu)
+{
+	wq_free(container_of(rcu, struct workqueue_struct, rcu));
+}
+
+/**
+ * wq_release - free a workqueue that has lost its last pwq
+ * @wq: the workqueue
+ *
+ * Context: may sleep; the reaper calls this.
+ */
+void wq_release(struct workqueue_struct *wq)
+{
+	wq_unregister_lockdep(wq);
+	/* dumps walk the list of workqueues under RCU */
+	call_rcu(&wq->rcu, wq_free_rcu);
+}
+
+/* all that needs neither locks nor other objects */
+__printf(1, 0)
+static struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags,
+					 int max_active, va_list args)
+{
+	bool unbound = flags & WQ_UNBOUND;
+	struct workqueue_struct *wq;
+
+	wq = kzalloc_noprof(struct_size(wq, node_nr_active, unbound ? nr_node_ids + 1 : 0),
+			    GFP_KERNEL);
+	if (!wq)
+		return NULL;
+
+	if (vsnprintf(wq->name, sizeof(wq->name), fmt, args) >= sizeof(wq->name))
+		pr_warn_once("workqueue: a name was cut to %s\n", wq->name);
+	wq->flags = wq_fix_flags(flags, wq->name);
+	wq_set_limits(wq, max_active);
+
+	mutex_init(&wq->mutex);
+	INIT_LIST_HEAD(&wq->pwqs);
+	INIT_LIST_HEAD(&wq->list);
+	INIT_LIST_HEAD(&wq->flushers);
+	INIT_LIST_HEAD(&wq->flush_overflow);
+	INIT_LIST_HEAD(&wq->maydays);
+
+	wq->unbound_attrs = alloc_workqueue_attrs_noprof();
+	wq->cpu_pwq = alloc_percpu(struct pool_workqueue __rcu *);
+	if (!wq->unbound_attrs || !wq->cpu_pwq || (unbound && nna_alloc_all(wq))) {
+		wq_free(wq);
+		return NULL;
+	}
+	return wq;
+}
+
+static struct worker_pool *wq_percpu_pool(struct workqueue_struct *wq, int cpu)
+{
+	bool highpri = wq->flags & WQ_HIGHPRI;
+
+	return wq->flags & WQ_BH ? bh_pool(cpu, highpri) : cpu_pool(cpu, highpri);
+}
+
+static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
+{
+	int cpu;
+
+	guard(mutex)(&wq->mutex);
+
+	for_each_possible_cpu(cpu) {
+		struct pool_workqueue *pwq = pwq_alloc(wq, wq_percpu_pool(wq, cpu));
+
+		if (!pwq)
+			goto nomem;
+		pwq_link(pwq);
+		rcu_assign_pointer(*wq_pwq_slot(wq, cpu), pwq);
+	}
+	return 0;
+
+nomem:
+	for_each_possible_cpu(cpu)
+		if (wq_slot_pwq(wq, cpu))
+			pwq_free_unused(wq_slot_pwq(wq, cpu));
+	return -ENOMEM;
+}
+
+static int wq_make_unbound_pwqs(struct workqueue_struct *wq)
+{
+	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
+	int ret;
+
+	if (!attrs)
+		return -ENOMEM;
+	if (wq->flags & WQ_HIGHPRI)
+		attrs->nice = HIGHPRI_NICE_LEVEL;
+	ret = wq_apply_attrs_locked(wq, attrs);
+	free_workqueue_attrs(attrs);
+	return ret;
+}
+
+/* make the pwqs and put the workqueue where others see it */
+static int wq_publish(struct workqueue_struct *wq)
+{
+	int ret;
+
+	guard(mutex)(&wq_pool_mutex);
+
+	ret = wq->flags & WQ_UNBOUND ? wq_make_unbound_pwqs(wq) : wq_make_percpu_pwqs(wq);
+	if (ret)
+		return ret;
+
+	/* frozen workqueues may be born while freezing is on */
+	scoped_guard(mutex, &wq->mutex)
+		wq_apply_max_active(wq);
+	list_add_tail_rcu(&wq->list, &workqueues);
+	return 0;
+}
+
+static int wq_make_rescuer(struct workqueue_struct *wq)
+{
+	guard(mutex)(&wq_pool_mutex);
+	/* workqueue_init() sees to those made before there are kthreads */
+	return wq_online ? rescuer_create(wq) : 0;
+}
+
+__printf(1, 0)
+static struct workqueue_struct *wq_create(const char *fmt, unsigned int flags,
+					  int max_active, struct lockdep_map *map,
+					  va_list args)
+{
+	struct workqueue_struct *wq;
+
+	if (flags & WQ_BH) {
+		if (WARN_ON_ONCE(flags & ~__WQ_BH_ALLOWS) || WARN_ON_ONCE(max_active))
+			return NULL;
+	}
+	if ((flags & WQ_POWER_EFFICIENT) && wq_power_efficient)
+		flags = (flags | WQ_UNBOUND) & ~WQ_PERCPU;
+
+	wq = wq_alloc(fmt, flags, max_active, args);
+	if (!wq)
+		return NULL;
+	wq_init_lockdep(wq, map);
+
+	if (wq_publish(wq)) {
+		/* dead pwqs of a failed plan still point here */
+		pwq_reaper_flush();
+		wq_unregister_lockdep(wq);
+		wq_free(wq);
+		return NULL;
+	}
+
+	if (wq_make_rescuer(wq) ||
+	    ((wq->flags & WQ_SYSFS) && workqueue_sysfs_register(wq))) {
+		destroy_workqueue(wq);
+		return NULL;
+	}
+	return wq;
+}
+
+/**
+ * wq_alloc_va - alloc_workqueue() for callers that have a va_list
+ * @fmt: format of the name
+ * @flags: WQ_*
+ * @max_active: as for alloc_workqueue()
+ * @args: for @fmt
+ *
+ * Context: may sleep.
+ * Return: the workqueue or %NULL.
+ */
+struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
+				     int max_active, va_list args)
+{
+	return wq_create(fmt, flags, max_active, NULL, args);
+}
+
+struct workqueue_struct *alloc_workqueue_noprof(const char *fmt, unsigned int flags,
+						int max_active, ...)
+{
+	struct workqueue_struct *wq;
+	va_list args;
+
+	va_start(args, max_active);
+	wq = wq_create(fmt, flags, max_active, NULL, args);
+	va_end(args);
+	return wq;
+}
+EXPORT_SYMBOL_GPL(alloc_workqueue_noprof);
+
+#ifdef CONFIG_LOCKDEP
+struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned int flags,
+						     int max_active,
+						     struct lockdep_map *lockdep_map, ...)
+{
+	struct workqueue_struct *made;
+	va_list args;
+
+	va_start(args, lockdep_map);
+	made = wq_create(fmt, flags, max_active, lockdep_map, args);
+	va_end(args);
+	return made;
+}
+EXPORT_SYMBOL_GPL(alloc_workqueue_lockdep_map);
+#endif
+
+/* how many slots of @wq name @pwq */
+static int pwq_nr_slots(struct workqueue_struct *wq, struct pool_workqueue *pwq)
+{
+	int cpu, nr = 0;
+
+	/* one by construction, and there are as many pwqs as CPUs */
+	if (!(wq->flags & WQ_UNBOUND))
+		return 1;
+
+	for_each_possible_cpu(cpu)
+		nr += wq_slot_pwq(wq, cpu) == pwq;
+	return nr + (wq_slot_pwq(wq, -1) == pwq);
+}
+
+/* has a drained pwq anything left? */
+static bool pwq_is_busy(struct pool_workqueue *pwq, int nr_slots)
+{
+	int color;
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	for (color = 0; color < WORK_NR_COLORS; color++)
+		if (pwq->nr_in_flight[color])
+			return true;
+	return pwq->refcnt > nr_slots || !pwq_is_empty(pwq);
+}
+
+/* say so and return true if a drained workqueue is in use still */
+static bool wq_is_busy(struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+
+	guard(mutex)(&wq->mutex);
+
+	for_each_pwq(pwq, wq) {
+		int nr_slots = pwq_nr_slots(wq, pwq);
+
+		guard(raw_spinlock_irq)(&pwq->pool->lock);
+		if (WARN_ON(pwq_is_busy(pwq, nr_slots))) {
+			pr_warn("workqueue: %s is destroyed, but this is left:\n", wq->name);
+			show_pwq(pwq);
+			return true;
+		}
+	}
+	return false;
+}
+
+/**
+ * destroy_workqueue - drain a workqueue and free it
+ * @wq: the workqueue; nobody but its own items may queue on it any more
+ *
+ * Context: may sleep.
+ */
+void destroy_workqueue(struct workqueue_struct *wq)
+{
+	int cpu;
+
+	/* first, so that its name is free again whatever comes */
+	workqueue_sysfs_unregister(wq);
+
+	scoped_guard(mutex, &wq->mutex)
+		WRITE_ONCE(wq->flags, wq->flags | __WQ_DESTROYING);
+	drain_workqueue(wq);
+
+	scoped_guard(mutex, &wq_pool_mutex) {
+		rescuer_destroy(wq);
+		/* better leak it than have somebody use it when it is freed */
+		if (wq_is_busy(wq))
+			return;
+		list_del_rcu(&wq->list);
+	}
+
+	/*
+	 * Nobody changes the slots now.  The last pwq takes the workqueue with it,
+	 * but not before the end of this RCU reader.
+	 */
+	guard(rcu)();
+	for (cpu = -1; cpu < (int)nr_cpu_ids; cpu++) {
+		struct pool_workqueue __rcu **slot;
+
+		if (cpu >= 0 && !cpu_possible(cpu))
+			continue;
+		slot = wq_pwq_slot(wq, cpu);
+		pwq_put_unlocked(rcu_dereference(*slot));
+		RCU_INIT_POINTER(*slot, NULL);
+	}
+}
+EXPORT_SYMBOL_GPL(destroy_workqueue);
+
+/**
+ * workqueue_set_max_active - change how many items may be active
+ * @wq: workqueue that is neither ordered nor a BH one
+ * @max_active: the new limit, 1 to WQ_MAX_ACTIVE; others are clamped
+ *
+ * If it rises, items that were held back start in their order.
+ *
+ * Context: may sleep.
+ */
+void workqueue_set_max_active(struct workqueue_struct *wq, int max_active)
+{
+	if (WARN_ON(wq->flags & (WQ_BH | __WQ_ORDERED)))
+		return;
+
+	max_active = wq_clamp_max_active(max_active, wq->name);
+
+	/* P: wq_apply_max_active() looks whether workqueues are frozen */
+	guard(mutex)(&wq_pool_mutex);
+	guard(mutex)(&wq->mutex);
+	WRITE_ONCE(wq->saved_max_active, max_active);
+	if (wq->flags & WQ_UNBOUND)
+		wq->saved_min_active = min(wq->saved_min_active, max_active);
+	wq_apply_max_active(wq);
+}
+EXPORT_SYMBOL_GPL(workqueue_set_max_active);
+
+/**
+ * workqueue_set_min_active - change how many items each node may have active
+ * @wq: unbound workqueue that is not ordered
+ * @min_active: the new minimum per NUMA node, 0 to max_active; others are clamped
+ *
+ * A node's share of max_active is never less.  Workqueues whose items wait for
+ * each other need it.
+ *
+ * Context: may sleep.
+ */
+void workqueue_set_min_active(struct workqueue_struct *wq, int min_active)
+{
+	if (WARN_ON((wq->flags & (WQ_UNBOUND | WQ_BH | __WQ_ORDERED)) != WQ_UNBOUND))
+		return;
+
+	guard(mutex)(&wq_pool_mutex);
+	guard(mutex)(&wq->mutex);
+	wq->saved_min_active = clamp(min_active, 0, wq->saved_max_active);
+	wq_apply_max_active(wq);
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Work items as debugobjects know them: active from queueing until the function
+ * starts.  Setting up or freeing an active item is reported, and repaired by
+ * taking the item back first.
+ */
+#include <linux/debugobjects.h>
+#include <linux/export.h>
+#include <linux/timer.h>
+
+#include "internal.h"
+
+static const struct debug_obj_descr work_descr;
+
+/* what a report names the item by */
+static void *work_hint(void *addr)
+{
+	const struct work_struct *work = addr;
+
+	return work->func;
+}
+
+/* items that DECLARE_WORK() made never saw __init_work() */
+static bool work_is_static(void *addr)
+{
+	return work_data(addr) & WORK_STRUCT_STATIC;
+}
+
+/* an active item must get off its lists before its memory serves otherwise */
+static bool work_take_back(void *addr, enum debug_obj_state state)
+{
+	if (state != ODEBUG_STATE_ACTIVE)
+		return false;
+	cancel_work_sync(addr);
+	return true;
+}
+
+static bool work_init_again(void *addr, enum debug_obj_state state)
+{
+	bool was_active = work_take_back(addr, state);
+
+	if (was_active)
+		debug_object_init(addr, &work_descr);
+	return was_active;
+}
+
+static bool work_free_active(void *addr, enum debug_obj_state state)
+{
+	bool was_active = work_take_back(addr, state);
+
+	if (was_active)
+		debug_object_free(addr, &work_descr);
+	return was_active;
+}
+
+static const struct debug_obj_descr work_descr = {
+	.name = "work_struct",
+	.debug_hint = work_hint,
+	.is_static_object = work_is_static,
+	.fixup_init = work_init_again,
+	.fixup_free = work_free_active,
+};
+
+/**
+ * debug_work_activate - an item is being queued
+ * @work: the item
+ */
+void debug_work_activate(struct work_struct *work)
+{
+	debug_object_activate(work, &work_descr);
+}
+
+/**
+ * debug_work_deactivate - an item is off its queue: it starts or was cancelled
+ * @work: the item
+ */
+void debug_work_deactivate(struct work_struct *work)
+{
+	debug_object_deactivate(work, &work_descr);
+}
+
+/**
+ * __init_work - an item is being initialised
+ * @work: the item
+ * @onstack: nonzero if it lies on the stack
+ */
+void __init_work(struct work_struct *work, int onstack)
+{
+	void (*init)(void *addr, const struct debug_obj_descr *descr) =
+		onstack ? debug_object_init_on_stack : debug_object_init;
+
+	init(work, &work_descr);
+}
+EXPORT_SYMBOL_GPL(__init_work);
+
+/**
+ * destroy_work_on_stack - an item on the stack goes out of scope
+ * @work: idle item
+ */
+void destroy_work_on_stack(struct work_struct *work)
+{
+	debug_object_free(work, &work_descr);
+}
+EXPORT_SYMBOL_GPL(destroy_work_on_stack);
+
+/**
+ * destroy_delayed_work_on_stack - a delayed item on the stack goes out of scope
+ * @work: idle item
+ */
+void destroy_delayed_work_on_stack(struct delayed_work *work)
+{
+	destroy_work_on_stack(&work->work);
+	timer_destroy_on_stack(&work->timer);
+}
+EXPORT_SYMBOL_GPL(destroy_delayed_work_on_stack);

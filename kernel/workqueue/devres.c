@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Workqueues that go away with the device they serve.
+ */
+#include <linux/device.h>
+#include <linux/export.h>
+
+#include "internal.h"
+
+static void devres_destroy_wq(void *wq)
+{
+	destroy_workqueue(wq);
+}
+
+/**
+ * devm_alloc_workqueue - allocate a workqueue that a device owns
+ * @dev: the device; when its driver detaches, the workqueue is drained and
+ *	destroyed
+ * @fmt: printf format of the name
+ * @flags: WQ_* flags
+ * @max_active: as for alloc_workqueue()
+ * @...: arguments of @fmt
+ *
+ * Context: may sleep.
+ * Return: the workqueue, or %NULL if it, or the memory to keep track of it, was
+ * not to be had.
+ */
+struct workqueue_struct *devm_alloc_workqueue_noprof(struct device *dev, const char *fmt,
+						     unsigned int flags, int max_active, ...)
+{
+	struct workqueue_struct *wq;
+	va_list args;
+
+	va_start(args, max_active);
+	wq = wq_alloc_va(fmt, flags, max_active, args);
+	va_end(args);
+
+	/* when that fails, it has destroyed the workqueue */
+	if (wq && devm_add_action_or_reset(dev, devres_destroy_wq, wq))
+		wq = NULL;
+	return wq;
+}
+EXPORT_SYMBOL_GPL(devm_alloc_workqueue_noprof);

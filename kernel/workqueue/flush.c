@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Waiting: for one item, for a workqueue, until a workqueue stays empty.
+ *
+ * flush_work() puts a barrier, an item of its own, behind the one it waits for;
+ * the two are linked and move together.
+ *
+ * flush_workqueue() uses colours.  New items of a workqueue have its work_color.
+ * A flusher takes that colour and moves the workqueue on to the next; it waits until
+ * no item of its colour, or an older one, is in flight.  Colours finish one after
+ * the other:
+ *
+ *       flush_color                                work_color
+ *            |                                          |
+ *     [ 3: flushers A B ] [ 4: flusher C ] [ 5: D ] [ 6: new items ]
+ *            |
+ *       armed: pwqs with items of colour 3 count in nr_pwqs_to_flush
+ *
+ * A is the leader.  When the count reaches zero it is woken, completes B, moves
+ * flush_color on and arms 4 on behalf of C, who leads then.  With all colours in
+ * use, flushers wait in flush_overflow and share the next one to become free.
+ */
+#include <linux/completion.h>
+#include <linux/export.h>
+#include <linux/lockdep.h>
+
+#include "flush.h"
+#include "internal.h"
+
+/* a task in flush_workqueue(), on its stack */
+struct wq_flusher {
+	struct list_head node;		/* W: wq->flushers or flush_overflow */
+	int color;			/* W: what it waits for */
+	struct completion done;		/* lead, or all is finished */
+	bool finished;			/* W, then ordered by @done */
+};
+
+/**
+ * wq_barrier_func - function of the item that flush_work() waits for
+ * @work: in a struct wq_barrier
+ */
+void wq_barrier_func(struct work_struct *work)
+{
+	complete(&container_of(work, struct wq_barrier, work)->done);
+}
+
+/*
+ * A flush must not make an item that memory depends on wait for one that memory
+ * may be needed for.  Legacy workqueues have WQ_MEM_RECLAIM without need.
+ */
+static void check_flush_dependency(struct workqueue_struct *target,
+				   struct work_struct *work)
+{
+	struct worker *worker = current_wq_worker();
+	struct pool_workqueue *pwq = worker ? worker->current_pwq : NULL;
+	work_func_t func = work ? work->func : NULL;
+
+	if (target->flags & WQ_MEM_RECLAIM)
+		return;
+
+	WARN_ONCE(current->flags & PF_MEMALLOC,
+		  "workqueue: PF_MEMALLOC task %d(%s) is flushing !WQ_MEM_RECLAIM %s:%ps",
+		  current->pid, current->comm, target->name, func);
+	WARN_ONCE(pwq && (pwq->wq->flags & (WQ_MEM_RECLAIM | __WQ_LEGACY)) == WQ_MEM_RECLAIM,
+		  "workqueue: WQ_MEM_RECLAIM %s:%ps is flushing !WQ_MEM_RECLAIM %s:%ps",
+		  pwq->wq->name, worker->current_func, target->name, func);
+}
+
+#ifdef CONFIG_LOCKDEP
+/* tell lockdep that the caller waits for what @map stands for */
+static void lockdep_touch(struct workqueue_struct *wq, struct lockdep_map *map)
+{
+	bool bh = wq->flags & WQ_BH;
+
+	if (bh)
+		local_bh_disable();
+	lock_map_acquire(map);
+	lock_map_release(map);
+	if (bh)
+		local_bh_enable();
+}
+
+static void lockdep_touch_wq(struct workqueue_struct *wq)
+{
+	lockdep_touch(wq, wq->lockdep_map);
+}
+
+static void lockdep_touch_work(struct workqueue_struct *wq, struct work_struct *work)
+{
+	lockdep_touch(wq, &work->lockdep_map);
+}
+#else
+static void lockdep_touch_wq(struct workqueue_struct *wq) { }
+static void lockdep_touch_work(struct workqueue_struct *wq, struct work_struct *work) { }
+#endif
+
+static void barrier_init(struct wq_barrier *barrier, struct workqueue_struct *wq)
+{
+	/* one key for both would mix softirq and task context in lockdep's eyes */
+	static __maybe_unused struct lock_class_key bh_key, task_key;
+
+	/* INIT_WORK_ONSTACK_KEY() may be under a raw lock: this cannot need fixing up */
+	INIT_WORK_ONSTACK_KEY(&barrier->work, wq_barrier_func,
+			      wq->flags & WQ_BH ? &bh_key : &task_key);
+	__set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(&barrier->work));
+	init_completion(&barrier->done);
+	barrier->task = current;
+}
+
+/*
+ * Let @barrier run right after @target: on the @worker that is running it, or
+ * behind it in its list.  It has the colour of @target, so that flush_workqueue()
+ * does not overlook it, and no slot under max_active.
+ */
+static void pwq_insert_barrier(struct pool_workqueue *pwq, struct wq_barrier *barrier,
+			       struct work_struct *target, struct worker *worker)
+{
+	unsigned long flags = WORK_STRUCT_INACTIVE;
+	struct list_head *before;
+	int color;
+
+	barrier_init(barrier, pwq->wq);
+
+	if (worker) {
+		before = worker->scheduled.next;
+		color = worker->current_color;
+	} else {
+		unsigned long data = work_data(target);
+
+		/* older barriers of @target stay behind this one */
+		flags |= data & WORK_STRUCT_LINKED;
+		set_bit(WORK_STRUCT_LINKED_BIT, work_data_bits(target));
+		before = target->entry.next;
+		color = data_color(data);
+	}
+
+	pwq->nr_in_flight[color]++;
+	pwq_insert(pwq, &barrier->work, before, flags | color_data(color));
+}
+
+/* put a barrier behind @work; false if that is neither queued nor running */
+static bool work_insert_barrier(struct work_struct *work, struct wq_barrier *barrier,
+				bool from_cancel)
+{
+	struct worker *worker = NULL;
+	struct workqueue_struct *wq;
+	struct pool_workqueue *pwq;
+	struct worker_pool *pool;
+
+	guard(rcu)();
+	pool = work_last_pool(work);
+	if (!pool)
+		return false;
+
+	scoped_guard(raw_spinlock_irq, &pool->lock) {
+		pwq = work_pwq(work);
+		if (!pwq) {
+			worker = pool_find_busy(pool, work);
+			if (!worker)
+				return false;
+			pwq = worker->current_pwq;
+		} else if (pwq->pool != pool) {
+			/* what it was when the pool was looked up is over */
+			return false;
+		}
+
+		wq = pwq->wq;
+		/* cancelled items are running, or not going to */
+		if (!from_cancel)
+			check_flush_dependency(wq, work);
+		pwq_insert_barrier(pwq, barrier, work, worker);
+	}
+
+	lockdep_touch_work(wq, work);
+	/*
+	 * One item that waits for another of the same workqueue needs two of its
+	 * workers.  Neither a limit of one nor a lone rescuer has them.
+	 */
+	if (!from_cancel && (READ_ONCE(wq->saved_max_active) == 1 || wq->rescuer))
+		lockdep_touch_wq(wq);
+	return true;
+}
+
+/* wait for a BH item from where one may not sleep; it runs on another CPU */
+static void barrier_spin(struct work_struct *work, struct wq_barrier *barrier)
+{
+	while (!try_wait_for_completion(&barrier->done)) {
+		if (IS_ENABLED(CONFIG_PREEMPT_RT)) {
+			struct worker_pool *pool;
+
+			/* this task may have preempted the softirq: lend it priority */
+			guard(rcu)();
+			pool = work_last_pool(work);
+			if (pool)
+				bh_wait_running(pool);
+		} else {
+			cpu_relax();
+		}
+	}
+}
+
+/**
+ * work_flush - wait until an item has run
+ * @work: the item
+ * @from_cancel: @work is disabled, and can only be running, not queued
+ *
+ * Return: true if there was something to wait for.
+ */
+bool work_flush(struct work_struct *work, bool from_cancel)
+{
+	struct wq_barrier barrier;
+
+	if (WARN_ON(!wq_online) || WARN_ON(!work->func))
+		return false;
+	if (!work_insert_barrier(work, &barrier, from_cancel))
+		return false;
+
+	/* off queue as it is, the item's word tells where it runs */
+	if (from_cancel && !WARN_ON_ONCE(work_data(work) & WORK_STRUCT_PWQ) &&
+	    (work_data(work) & WORK_OFFQ_BH))
+		barrier_spin(work, &barrier);
+	else
+		wait_for_completion(&barrier.done);
+
+	destroy_work_on_stack(&barrier.work);
+	return true;
+}
+
+/**
+ * flush_work - wait until an item's last queueing has run
+ * @work: the item
+ *
+ * Context: may sleep.
+ * Return: true if it waited, false if the item was idle.
+ */
+bool flush_work(struct work_struct *work)
+{
+	might_sleep();
+	return work_flush(work, false);
+}
+EXPORT_SYMBOL_GPL(flush_work);
+
+/**
+ * flush_delayed_work - run a delayed item without its delay and wait
+ * @dwork: the item
+ *
+ * Context: may sleep.
+ * Return: true if it waited, false if the item was idle.
+ */
+bool flush_delayed_work(struct delayed_work *dwork)
+{
+	scoped_guard(irq) {
+		if (timer_delete_sync(&dwork->timer))
+			delayed_work_timer_fn(&dwork->timer);
+	}
+	return flush_work(&dwork->work);
+}
+EXPORT_SYMBOL(flush_delayed_work);
+
+/**
+ * flush_rcu_work - wait for an rcu_work's grace period and its run
+ * @rwork: the item
+ *
+ * Context: may sleep.
+ * Return: true if it waited, false if the item was idle.
+ */
+bool flush_rcu_work(struct rcu_work *rwork)
+{
+	bool pending = work_pending(&rwork->work);
+
+	/* then it may be in RCU's hands still */
+	if (pending)
+		rcu_barrier();
+	return flush_work(&rwork->work) || pending;
+}
+EXPORT_SYMBOL(flush_rcu_work);
+
+/**
+ * pwq_flush_progress - one item fewer of a colour is in flight
+ * @pwq: the pwq, its pool locked
+ * @color: the item's
+ */
+void pwq_flush_progress(struct pool_workqueue *pwq, int color)
+{
+	struct workqueue_struct *wq = pwq->wq;
+
+	if (likely(pwq->flush_color != color) || pwq->nr_in_flight[color])
+		return;
+
+	pwq->flush_color = -1;
+	/* the last one; the leader does not change while there is a count */
+	if (atomic_dec_and_test(&wq->nr_pwqs_to_flush))
+		complete(&wq->flush_leader->done);
+}
+
+/*
+ * Give the colour of new items to the flushers that wait for one, if one is free,
+ * and move on to the next.
+ */
+static void wq_assign_color(struct workqueue_struct *wq)
+{
+	int next = next_color(wq->work_color);
+	struct wq_flusher *flusher;
+	struct pool_workqueue *pwq;
+
+	if (list_empty(&wq->flush_overflow) || next == wq->flush_color)
+		return;
+
+	list_for_each_entry(flusher, &wq->flush_overflow, node)
+		flusher->color = wq->work_color;
+	list_splice_tail_init(&wq->flush_overflow, &wq->flushers);
+
+	for_each_pwq(pwq, wq) {
+		guard(raw_spinlock_irq)(&pwq->pool->lock);
+		pwq->work_color = next;
+	}
+	wq->work_color = next;
+}
+
+/*
+ * Count the pwqs with items of the oldest colour, for the first flusher to wait for.
+ * Return false if there are none.
+ */
+static bool wq_arm(struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+
+	wq->flush_leader = list_first_entry(&wq->flushers, struct wq_flusher, node);
+
+	/* one for this function, so that it is not over before all are armed */
+	atomic_set(&wq->nr_pwqs_to_flush, 1);
+	for_each_pwq(pwq, wq) {
+		guard(raw_spinlock_irq)(&pwq->pool->lock);
+		if (pwq->nr_in_flight[wq->flush_color]) {
+			pwq->flush_color = wq->flush_color;
+			atomic_inc(&wq->nr_pwqs_to_flush);
+		}
+	}
+	return !atomic_dec_and_test(&wq->nr_pwqs_to_flush);
+}
+
+/* all items of flush_color are done: complete its flushers and move on */
+static void wq_retire_color(struct workqueue_struct *wq)
+{
+	struct wq_flusher *flusher, *next;
+
+	list_for_each_entry_safe(flusher, next, &wq->flushers, node) {
+		if (flusher->color != wq->flush_color)
+			break;
+		list_del(&flusher->node);
+		flusher->finished = true;
+		/* its stack may be gone after this */
+		complete(&flusher->done);
+	}
+	wq->flush_color = next_color(wq->flush_color);
+	wq_assign_color(wq);
+}
+
+/**
+ * __flush_workqueue - wait until all that is queued has run
+ * @wq: the workqueue
+ *
+ * Items queued after the call do not delay it.
+ *
+ * Context: may sleep.
+ */
+void __flush_workqueue(struct workqueue_struct *wq)
+{
+	struct wq_flusher self = {
+		.done = COMPLETION_INITIALIZER_ONSTACK(self.done),
+	};
+
+	if (WARN_ON(!wq_online))
+		return;
+
+	lockdep_touch_wq(wq);
+
+	mutex_lock(&wq->mutex);
+	check_flush_dependency(wq, NULL);
+	list_add_tail(&self.node, &wq->flush_overflow);
+	if (list_empty(&wq->flushers)) {
+		wq_assign_color(wq);
+		while (!list_empty(&wq->flushers) && !wq_arm(wq))
+			wq_retire_color(wq);
+	} else {
+		wq_assign_color(wq);
+	}
+	mutex_unlock(&wq->mutex);
+
+	wait_for_completion(&self.done);
+	if (self.finished)
+		return;
+
+	/* this is the leader, and its colour is done */
+	mutex_lock(&wq->mutex);
+	do {
+		wq_retire_color(wq);
+	} while (!list_empty(&wq->flushers) && !wq_arm(wq));
+	mutex_unlock(&wq->mutex);
+}
+EXPORT_SYMBOL(__flush_workqueue);
+
+static bool wq_is_empty(struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+
+	for_each_pwq(pwq, wq) {
+		guard(raw_spinlock_irq)(&pwq->pool->lock);
+		if (!pwq_is_empty(pwq))
+			return false;
+	}
+	return true;
+}
+
+/**
+ * drain_workqueue - wait until a workqueue is empty
+ * @wq: the workqueue
+ *
+ * Only its own items may queue on it meanwhile; when they keep doing so it says so
+ * in the log.
+ *
+ * Context: may sleep.
+ */
+void drain_workqueue(struct workqueue_struct *wq)
+{
+	unsigned int rounds = 0;
+
+	/* queueing looks at the flags anyway, so the count of drainers is in there */
+	scoped_guard(mutex, &wq->mutex) {
+		if (!wq->nr_drainers++)
+			WRITE_ONCE(wq->flags, wq->flags | __WQ_DRAINING);
+	}
+
+	for (;;) {
+		__flush_workqueue(wq);
+
+		guard(mutex)(&wq->mutex);
+		if (wq_is_empty(wq)) {
+			if (!--wq->nr_drainers)
+				WRITE_ONCE(wq->flags, wq->flags & ~__WQ_DRAINING);
+			return;
+		}
+
+		rounds++;
+		if (rounds == 10 || (rounds <= 1000 && !(rounds % 100)))
+			pr_warn("workqueue %s: %s() isn't complete after %u tries\n",
+				wq->name, __func__, rounds);
+	}
+}
+EXPORT_SYMBOL_GPL(drain_workqueue);
+
+/**
+ * __warn_flushing_systemwide_wq - complain about the flush of a shared workqueue
+ *
+ * Called where flush_workqueue() is used on one of the system's workqueues: its
+ * items are anyone's, and so are the locks they take.
+ */
+void __warn_flushing_systemwide_wq(void)
+{
+	pr_warn("WARNING: Flushing system-wide workqueues will be prohibited in near future.\n");
+	dump_stack();
+}
+EXPORT_SYMBOL(__warn_flushing_systemwide_wq);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The item that a flusher queues behind the one it waits for.
+ */
+#ifndef _KERNEL_WORKQUEUE_FLUSH_H
+#define _KERNEL_WORKQUEUE_FLUSH_H
+
+#include <linux/completion.h>
+#include <linux/workqueue.h>
+
+struct task_struct;
+
+/**
+ * struct wq_barrier - an item that tells a flusher that its turn has come
+ *
+ * It lives on the flusher's stack, so @task is there for as long as the barrier
+ * can be found on a list.
+ *
+ * @work: the item; its function is wq_barrier_func(), by which dumps know it
+ * @done: completed by that function
+ * @task: who waits, for dumps only
+ */
+struct wq_barrier {
+	struct work_struct work;
+	struct completion done;
+	struct task_struct *task;
+};
+
+void wq_barrier_func(struct work_struct *work);
+
+#endif /* _KERNEL_WORKQUEUE_FLUSH_H */

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Freezing: WQ_FREEZABLE workqueues start nothing while the system is suspended.
+ */
+#include <linux/freezer.h>
+
+#include "internal.h"
+
+#ifdef CONFIG_FREEZER
+
+bool workqueue_freezing;			/* P */
+
+static void wqs_apply_max_active(void)
+{
+	struct workqueue_struct *wq;
+
+	list_for_each_entry(wq, &workqueues, list) {
+		guard(mutex)(&wq->mutex);
+		wq_apply_max_active(wq);
+	}
+}
+
+/**
+ * freeze_workqueues_begin - hold back what freezable workqueues have not started
+ *
+ * Context: may sleep.
+ */
+void freeze_workqueues_begin(void)
+{
+	guard(mutex)(&wq_pool_mutex);
+
+	WARN_ON_ONCE(workqueue_freezing);
+	workqueue_freezing = true;
+	wqs_apply_max_active();
+}
+
+static bool wq_has_active(struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+
+	guard(rcu)();
+	for_each_pwq(pwq, wq) {
+		/* it only falls now; the freezer asks again */
+		int nr = data_race(pwq->nr_active);
+
+		WARN_ON_ONCE(nr < 0);
+		if (nr)
+			return true;
+	}
+	return false;
+}
+
+/**
+ * freeze_workqueues_busy - is anything on a freezable workqueue still running?
+ *
+ * Context: may sleep; between freeze_workqueues_begin() and thaw_workqueues().
+ * Return: true if so.
+ */
+bool freeze_workqueues_busy(void)
+{
+	struct workqueue_struct *wq;
+
+	guard(mutex)(&wq_pool_mutex);
+
+	WARN_ON_ONCE(!workqueue_freezing);
+	list_for_each_entry(wq, &workqueues, list)
+		if ((wq->flags & WQ_FREEZABLE) && wq_has_active(wq))
+			return true;
+	return false;
+}
+
+/**
+ * thaw_workqueues - start what was held back
+ *
+ * Context: may sleep.
+ */
+void thaw_workqueues(void)
+{
+	guard(mutex)(&wq_pool_mutex);
+
+	if (!workqueue_freezing)
+		return;
+	workqueue_freezing = false;
+	wqs_apply_max_active();
+}
+
+#endif /* CONFIG_FREEZER */

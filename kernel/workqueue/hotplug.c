@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CPUs that come and go.
+ *
+ * When a CPU goes down, the workers of its pools are unbound: they finish what there
+ * is on other CPUs, and concurrency management is off.  When it comes back they are
+ * bound again.  Unbound workqueues switch to other pods where a pod has lost its last
+ * CPU or got its first one.
+ */
+#include <linux/cpu.h>
+#include <linux/export.h>
+
+#include "internal.h"
+
+#ifdef CONFIG_SMP
+
+/*
+ * The CPU is going down and this runs on it: scheduler hooks of its workers, which
+ * are atomic to this by keeping preemption off, see nr_running and the flags change
+ * at once.
+ */
+static void pool_unbind_workers(struct worker_pool *pool)
+{
+	struct task_struct *wake;
+	struct worker *worker;
+
+	guard(mutex)(&wq_pool_attach_mutex);
+
+	raw_spin_lock_irq(&pool->lock);
+	for_each_pool_worker(worker, pool)
+		WRITE_ONCE(worker->flags, worker->flags | WORKER_UNBOUND);
+	pool->flags |= POOL_DISASSOCIATED;
+	pool->nr_running = 0;
+	/* a running worker does not hold the next one back any more */
+	wake = pool_kick(pool);
+	pool_unlock_wake_irq(pool, wake);
+
+	for_each_pool_worker(worker, pool)
+		worker_unbind(worker);
+}
+
+/* the CPU is back */
+static void pool_rebind_workers(struct worker_pool *pool)
+{
+	const struct cpumask *cpus = pool_allowed_cpus(pool);
+	struct worker *worker;
+	int ret;
+
+	/* all must be back on the CPU before one of them counts in nr_running */
+	for_each_pool_worker(worker, pool) {
+		kthread_set_per_cpu(worker->task, pool->cpu);
+		ret = set_cpus_allowed_ptr(worker->task, cpus);
+		WARN_ON_ONCE(ret);
+	}
+
+	guard(raw_spinlock_irq)(&pool->lock);
+	pool->flags &= ~POOL_DISASSOCIATED;
+	for_each_pool_worker(worker, pool) {
+		unsigned int flags = worker->flags & ~WORKER_UNBOUND;
+
+		/*
+		 * A busy worker may be counted only by itself: REBOUND keeps it out
+		 * until it takes its next item.  In one store, for the scheduler
+		 * hooks look at the flags without the lock.
+		 */
+		WRITE_ONCE(worker->flags, flags | WORKER_REBOUND);
+	}
+}
+
+/*
+ * The scheduler lets a task whose CPUs are all offline run anywhere.  Bring the
+ * workers of an unbound pool back to a CPU that is theirs.
+ */
+static void pool_restore_cpus(struct worker_pool *pool, int cpu)
+{
+	const struct cpumask *allowed = pool_allowed_cpus(pool);
+	struct worker *worker;
+
+	if (!cpumask_test_cpu(cpu, allowed))
+		return;
+	for_each_pool_worker(worker, pool)
+		WARN_ON_ONCE(set_cpus_allowed_ptr(worker->task, allowed));
+}
+
+/* let unbound workqueues follow; @off_cpu: CPU that is still online, or -1 */
+static void wqs_follow_cpu(int cpu, int off_cpu)
+{
+	struct workqueue_struct *wq;
+
+	list_for_each_entry(wq, &workqueues, list) {
+		if (!(wq->flags & WQ_UNBOUND))
+			continue;
+		wq_update_pod_of(wq, cpu);
+		guard(mutex)(&wq->mutex);
+		wq_update_node_max(wq, off_cpu);
+	}
+}
+
+/**
+ * workqueue_prepare_cpu - a CPU is about to come up
+ * @cpu: the CPU
+ *
+ * Context: hotplug; may sleep.
+ * Return: 0, or -ENOMEM if its pools have no worker.
+ */
+int workqueue_prepare_cpu(unsigned int cpu)
+{
+	int i;
+
+	for (i = 0; i < NR_STD_WORKER_POOLS; i++) {
+		struct worker_pool *pool = cpu_pool(cpu, i);
+
+		if (!pool->nr_workers && !worker_create(pool))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * workqueue_online_cpu - a CPU is up
+ * @cpu: the CPU
+ *
+ * Context: hotplug, on that CPU; may sleep.
+ * Return: 0.
+ */
+int workqueue_online_cpu(unsigned int cpu)
+{
+	struct worker_pool *pool;
+	int id;
+
+	guard(mutex)(&wq_pool_mutex);
+
+	cpumask_set_cpu(cpu, wq_online_cpumask);
+
+	for_each_pool(pool, id) {
+		/* softirqs stay where they are */
+		if (pool->flags & POOL_BH)
+			continue;
+		guard(mutex)(&wq_pool_attach_mutex);
+		if (pool->cpu == cpu)
+			pool_rebind_workers(pool);
+		else if (!pool_is_percpu(pool))
+			pool_restore_cpus(pool, cpu);
+	}
+
+	wqs_follow_cpu(cpu, -1);
+	affinity_cpu_online(cpu);
+	return 0;
+}
+
+/**
+ * workqueue_offline_cpu - a CPU is going down
+ * @cpu: the CPU
+ *
+ * Context: hotplug, on that CPU; may sleep.
+ * Return: 0, or -1 if called elsewhere.
+ */
+int workqueue_offline_cpu(unsigned int cpu)
+{
+	int i;
+
+	if (WARN_ON(cpu != smp_processor_id()))
+		return -1;
+
+	for (i = 0; i < NR_STD_WORKER_POOLS; i++)
+		pool_unbind_workers(cpu_pool(cpu, i));
+
+	guard(mutex)(&wq_pool_mutex);
+	cpumask_clear_cpu(cpu, wq_online_cpumask);
+	wqs_follow_cpu(cpu, cpu);
+	return 0;
+}
+
+/* a function to call on a CPU */
+struct cpu_call {
+	struct work_struct work;
+	long (*fn)(void *arg);
+	void *arg;
+	long ret;
+};
+
+static void cpu_call_fn(struct work_struct *work)
+{
+	struct cpu_call *call = container_of(work, struct cpu_call, work);
+
+	call->ret = call->fn(call->arg);
+}
+
+/**
+ * work_on_cpu_key - call a function in process context on a CPU
+ * @cpu: the CPU; the caller keeps it online
+ * @fn: the function
+ * @arg: its argument
+ * @key: lock class of the call
+ *
+ * Context: may sleep; the caller holds no lock that @fn takes.
+ * Return: what @fn returns.
+ */
+long work_on_cpu_key(int cpu, long (*fn)(void *), void *arg, struct lock_class_key *key)
+{
+	struct cpu_call call = { .fn = fn, .arg = arg };
+
+	INIT_WORK_ONSTACK_KEY(&call.work, cpu_call_fn, key);
+	schedule_work_on(cpu, &call.work);
+	flush_work(&call.work);
+	destroy_work_on_stack(&call.work);
+	return call.ret;
+}
+EXPORT_SYMBOL_GPL(work_on_cpu_key);
+
+#endif /* CONFIG_SMP */

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Concurrency-managed workqueue: the objects and who may touch them.
+ *
+ * A work item enters through queue.c, which finds the pool_workqueue (pwq) of
+ * its workqueue on this CPU, asks active.c whether it may run already and puts
+ * it on the pool's worklist.  pool.c picks a worker to wake, worker.c runs the
+ * item, concurrency.c keeps per-CPU pools at one running worker.  flush.c and
+ * cancel.c wait for items and take them back.  rescuer.c steps in when no worker
+ * can be made.  attrs.c and affinity.c decide which pools serve an unbound
+ * workqueue; pwq.c ties the two together.
+ *
+ * Locks, outermost first:
+ *
+ *   cpus_read_lock
+ *     wq_pool_mutex            lists and hashes of pools and workqueues, pods
+ *       wq->mutex              one workqueue's pwqs, flushing, limits
+ *       wq_pool_attach_mutex   which worker serves which pool, and where
+ *         pool->lock           worklist, workers, pwqs of the pool; IRQ safe
+ *           nna->lock          pwqs that wait for an active slot of a node
+ *           wq_mayday_lock     pwqs that call for the rescuer
+ *
+ * Two pool locks are never held together, except by the softirq that serves a
+ * dead CPU's BH pool.  No task is woken under pool->lock by queueing, chaining
+ * or the scheduler hooks: pool_kick() names the task, the caller wakes it once
+ * it has dropped the lock.
+ *
+ * Guards named beside the fields:
+ *   I    constant once the object is visible
+ *   L    pool->lock
+ *   N    nna->lock
+ *   M    wq_mayday_lock
+ *   W    wq->mutex
+ *   P    wq_pool_mutex
+ *   A    wq_pool_attach_mutex
+ *   xR   written under x, read under x or RCU
+ *   xO   written under x with WRITE_ONCE(), read anywhere with READ_ONCE()
+ */
+#ifndef _KERNEL_WORKQUEUE_CMWQ_H
+#define _KERNEL_WORKQUEUE_CMWQ_H
+
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/hashtable.h>
+#include <linux/idr.h>
+#include <linux/llist.h>
+#include <linux/mutex.h>
+#include <linux/panic.h>
+#include <linux/rcupdate.h>
+#include <linux/rcuwait.h>
+#include <linux/spinlock.h>
+#include <linux/timer.h>
+#include <linux/workqueue.h>
+
+#include "../workqueue_internal.h"
+
+enum worker_pool_flags {
+	POOL_BH			= 1 << 0,	/* served by softirq */
+	POOL_MANAGER_ACTIVE	= 1 << 1,	/* a worker is creating workers */
+	/*
+	 * The pool's CPU cannot serve it: workers run elsewhere and are not
+	 * concurrency managed.  Always set for unbound and BH pools.  Changes
+	 * under both A and L, so either keeps it stable.
+	 */
+	POOL_DISASSOCIATED	= 1 << 2,
+	POOL_BH_DRAINING	= 1 << 3,	/* a live CPU runs a dead one's items */
+};
+
+enum worker_flags {
+	WORKER_IDLE		= 1 << 0,
+	WORKER_DIE		= 1 << 1,
+	WORKER_PREP		= 1 << 2,	/* between items */
+	WORKER_CPU_INTENSIVE	= 1 << 3,	/* by flag or by having run for long */
+	WORKER_UNBOUND		= 1 << 4,	/* its pool is POOL_DISASSOCIATED */
+	WORKER_REBOUND		= 1 << 5,	/* bound again since its last start */
+
+	/* any of these takes the worker out of pool->nr_running */
+	WORKER_NOT_RUNNING	= WORKER_REBOUND | WORKER_UNBOUND |
+				  WORKER_CPU_INTENSIVE | WORKER_PREP,
+};
+
+enum {
+	NR_STD_WORKER_POOLS	= 2,		/* normal and highpri */
+	HIGHPRI_NICE_LEVEL	= MIN_NICE,
+	RESCUER_NICE_LEVEL	= MIN_NICE,
+	RESCUER_BATCH		= 16,		/* items before other pools get a turn */
+	UNBOUND_POOL_HASH_ORDER	= 6,
+	BUSY_HASH_ORDER		= 6,
+	WQ_NAME_LEN		= 32,
+	WORKER_ID_LEN		= WQ_NAME_LEN + sizeof("kworker/R-"),
+};
+
+/*
+ * struct worker_pool - a worklist and the workers that serve it
+ *
+ * Per-CPU pools are static and live for ever.  Unbound ones are hashed by
+ * their attributes, counted by @refcnt and freed after a grace period, so that
+ * a work item's last pool can be looked up by id under RCU.
+ */
+struct worker_pool {
+	raw_spinlock_t lock;
+	unsigned int flags;			/* L; POOL_DISASSOCIATED: see there */
+	struct list_head worklist;		/* L: items ready to run, in order */
+
+	/*
+	 * Workers of a per-CPU pool that run and are concurrency managed.
+	 * Changed on the pool's CPU only: raised with preemption off, lowered
+	 * under L.  Holders of L on any CPU may test it for zero: whoever
+	 * lowers it to zero takes L to do so.
+	 */
+	int nr_running;
+
+	int nr_idle;				/* L */
+	int nr_workers;				/* L: rescuers not included */
+	struct list_head idle_list;		/* L: last one idle comes first */
+	DECLARE_HASHTABLE(busy, BUSY_HASH_ORDER); /* L: keyed by current_work */
+	unsigned long last_progress_ts;		/* L: jiffies; the watchdog peeks */
+	struct worker *manager;			/* L: for dumps only */
+	struct worker *last_woken_worker;	/* L: for dumps only */
+
+	int cpu;				/* I: -1 for unbound pools */
+	int node;				/* I after boot: NUMA_NO_NODE if many */
+	int id;					/* I: worker_pool_idr */
+	int refcnt;				/* P: pwqs of unbound pools */
+	struct workqueue_attrs *attrs;		/* I */
+	struct hlist_node hash_node;		/* P: unbound_pool_hash */
+
+	struct list_head workers;		/* A: rescuers at work included */
+	struct ida worker_ida;			/* own lock */
+
+	struct timer_list mayday_timer;		/* armed by the manager */
+	struct timer_list idle_timer;		/* armed under L */
+	struct work_struct idle_cull_work;
+
+	struct rcu_head rcu;
+	bool cpu_stall;				/* the watchdog's own */
+#ifdef CONFIG_PREEMPT_RT
+	spinlock_t cb_lock;			/* held while the BH worker runs items */
+#endif
+};
+
+/* What is counted per pwq; tools/workqueue/wq_monitor.py shows it. */
+enum pool_workqueue_stats {
+	PWQ_STAT_STARTED,	/* items that began to run */
+	PWQ_STAT_COMPLETED,	/* items whose function returned */
+	PWQ_STAT_CPU_TIME,	/* us of CPU time, by tick */
+	PWQ_STAT_CPU_INTENSIVE,	/* items found to hog their CPU */
+	PWQ_STAT_CM_WAKEUP,	/* workers woken because another slept */
+	PWQ_STAT_REPATRIATED,	/* workers woken back into their pod */
+	PWQ_STAT_MAYDAY,	/* calls for the rescuer */
+	PWQ_STAT_RESCUED,	/* items the rescuer took */
+
+	PWQ_NR_STATS,
+};
+
+/*
+ * struct pool_workqueue - one workqueue's share of one pool
+ *
+ * work->data of a queued item points here; the low WORK_STRUCT_PWQ_SHIFT bits
+ * hold flags and colour, hence the alignment.
+ *
+ * @refcnt counts the slots of workqueue_struct that name the pwq (one for each
+ * CPU, one for the default), every item from queueing to completion, and a call
+ * for the rescuer.  At zero the pwq is dead: queueing looks for its successor.
+ */
+struct pool_workqueue {
+	struct worker_pool *pool;		/* I */
+	struct workqueue_struct *wq;		/* I */
+	int refcnt;				/* L */
+	int nr_active;				/* L: items on worklist or running */
+	struct list_head inactive_works;	/* L: held back, oldest first */
+	int work_color;				/* L: colour of new items */
+	int flush_color;			/* L: colour a flusher waits for, or -1 */
+	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
+	/*
+	 * L: nothing may become active yet, since items of an older pwq of
+	 * this ordered workqueue are unfinished.
+	 */
+	bool plugged;
+
+	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
+	struct list_head pending_node;		/* N: nna->pending_pwqs */
+	struct list_head mayday_node;		/* M: wq->maydays */
+
+	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose */
+
+	struct llist_node release_node;		/* dead pwqs, see pwq.c */
+	struct rcu_head rcu;
+} __aligned(1 << WORK_STRUCT_PWQ_SHIFT);
+
+/*
+ * struct wq_node_nr_active - an unbound workqueue's active items on one node
+ *
+ * See active.c for the protocol between @nr and @pending_pwqs.
+ */
+struct wq_node_nr_active {
+	atomic_t nr;				/* slots in use */
+	int max;				/* WO: slots there are */
+	raw_spinlock_t lock;			/* nests in pool->lock */
+	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
+};
+
+struct wq_flusher;
+struct wq_device;
+
+/*
+ * struct workqueue_struct - where users queue
+ */
+struct workqueue_struct {
+	/* read by every queueing */
+	unsigned int flags;			/* W: WQ_* */
+	struct pool_workqueue __rcu * __percpu *cpu_pwq; /* slots: see dfl_pwq */
+	/* P and W for writes; either or RCU for reads; NULL for per-CPU ones */
+	struct pool_workqueue __rcu *dfl_pwq;
+
+	struct list_head pwqs;			/* WR: every linked pwq */
+	struct list_head list;			/* PR: workqueues */
+	struct mutex mutex;
+	char name[WQ_NAME_LEN];			/* I */
+	struct workqueue_attrs *unbound_attrs;	/* P and W: as the user asked */
+
+	int max_active;				/* WO: in force; 0 when frozen */
+	int min_active;				/* WO: in force */
+	int saved_max_active;			/* W: as the user asked */
+	int saved_min_active;			/* W: as the user asked */
+
+	/* flush.c explains these */
+	int work_color;				/* W: colour of new items */
+	int flush_color;			/* W: oldest colour still flushed */
+	atomic_t nr_pwqs_to_flush;		/* pwqs with items of flush_color */
+	struct wq_flusher *flush_leader;	/* W; fixed while pwqs are armed */
+	struct list_head flushers;		/* W: have a colour, oldest first */
+	struct list_head flush_overflow;	/* W: wait for a free colour */
+	int nr_drainers;			/* W */
+
+	struct worker *rescuer;			/* P and M for writes */
+	struct list_head maydays;		/* M: pwqs that need the rescuer */
+
+#ifdef CONFIG_SYSFS
+	struct wq_device *wq_dev;		/* I */
+#endif
+#ifdef CONFIG_LOCKDEP
+	char *lock_name;			/* I: NULL if the map is the caller's */
+	struct lock_class_key key;
+	struct lockdep_map own_lockdep_map;
+	struct lockdep_map *lockdep_map;	/* I */
+#endif
+	struct rcu_head rcu;
+	struct wq_node_nr_active *node_nr_active[]; /* I: by node, then NO_NODE */
+};
+
+/*
+ * struct wq_pod_type - how one affinity scope divides the possible CPUs
+ *
+ * All guarded by P.
+ */
+struct wq_pod_type {
+	int nr_pods;
+	int *cpu_pod;				/* CPU to pod; -1: not possible */
+	int *pod_node;				/* pod to node, or NUMA_NO_NODE */
+	cpumask_var_t *pod_cpus;		/* pod to CPUs */
+};
+
+/* The state of the subsystem; system.c defines what no other file owns. */
+extern struct mutex wq_pool_mutex;
+extern struct mutex wq_pool_attach_mutex;
+extern raw_spinlock_t wq_mayday_lock;
+extern struct list_head workqueues;		/* PR */
+extern bool wq_online;				/* I after boot: kthreads exist */
+extern cpumask_var_t wq_online_cpumask;		/* P: without a CPU going down */
+extern cpumask_var_t wq_unbound_cpumask;	/* P and A */
+extern cpumask_var_t wq_requested_unbound_cpumask; /* P: what the user asked */
+extern cpumask_var_t wq_isolated_cpumask;	/* P: kept out of unbound ones */
+
+/* data.c: work->data */
+struct pool_workqueue *data_pwq(unsigned long data);
+struct worker_pool *work_last_pool(struct work_struct *work);
+void work_set_pwq(struct work_struct *work, struct pool_workqueue *pwq,
+		  unsigned long flags);
+void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool);
+void work_release_to_pool(struct work_struct *work, struct worker_pool *pool);
+void work_clear_pending(struct work_struct *work, int disable_delta);
+
+static inline unsigned long work_data(struct work_struct *work)
+{
+	return atomic_long_read(&work->data);
+}
+
+/* the pwq an item is queued on, NULL if it is not queued */
+static inline struct pool_workqueue *work_pwq(struct work_struct *work)
+{
+	return data_pwq(work_data(work));
+}
+
+static inline int data_color(unsigned long data)
+{
+	return (data >> WORK_STRUCT_COLOR_SHIFT) & (WORK_NR_COLORS - 1);
+}
+
+static inline unsigned long color_data(int color)
+{
+	return (unsigned long)color << WORK_STRUCT_COLOR_SHIFT;
+}
+
+static inline int next_color(int color)
+{
+	return (color + 1) % WORK_NR_COLORS;
+}
+
+/* boot cannot go on without what it needs */
+static inline void __init wq_boot_needs(bool ok)
+{
+	if (!ok)
+		panic("workqueue: not enough memory to boot\n");
+}
+
+/* debugobjects.c */
+#ifdef CONFIG_DEBUG_OBJECTS_WORK
+void debug_work_activate(struct work_struct *work);
+void debug_work_deactivate(struct work_struct *work);
+#else
+static inline void debug_work_activate(struct work_struct *work) { }
+static inline void debug_work_deactivate(struct work_struct *work) { }
+#endif
+
+/* pool.c */
+extern struct idr worker_pool_idr;		/* PR */
+DECLARE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], cpu_worker_pools);
+DECLARE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], bh_worker_pools);
+int pool_init(struct worker_pool *pool);
+int pool_assign_id(struct worker_pool *pool);
+struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs);
+void unbound_pool_put(struct worker_pool *pool);
+int unbound_pools_start(void);
+struct task_struct *pool_kick(struct worker_pool *pool);
+struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work);
+
+static inline bool pool_is_percpu(const struct worker_pool *pool)
+{
+	return pool->cpu >= 0;
+}
+
+/* work waits and no managed worker is running; L */
+static inline bool pool_needs_worker(const struct worker_pool *pool)
+{
+	return !list_empty(&pool->worklist) && !pool->nr_running;
+}
+
+/* a worker that has just run an item should go on; L */
+static inline bool pool_keep_working(const struct worker_pool *pool)
+{
+	return !list_empty(&pool->worklist) && pool->nr_running <= 1;
+}
+
+/* work waits and there is nobody to wake; L */
+static inline bool pool_lacks_worker(const struct worker_pool *pool)
+{
+	return pool_needs_worker(pool) && !pool->nr_idle;
+}
+
+/* the CPUs on which the pool's workers may run */
+static inline const struct cpumask *pool_allowed_cpus(const struct worker_pool *pool)
+{
+	if (!pool_is_percpu(pool) && pool->attrs->affn_strict)
+		return pool->attrs->__pod_cpumask;
+	return pool->attrs->cpumask;
+}
+
+/*
+ * Drop the lock first, then wake whom pool_kick() named.  Interrupts stay off in
+ * between: no preemption delays the wake-up, and RCU keeps the task in memory.
+ */
+static inline void pool_unlock_wake(struct worker_pool *pool,
+				    struct task_struct *task)
+	__releases(&pool->lock)
+{
+	raw_spin_unlock(&pool->lock);
+	if (task)
+		wake_up_process(task);
+}
+
+static inline void pool_unlock_wake_irq(struct worker_pool *pool,
+					struct task_struct *task)
+	__releases(&pool->lock)
+{
+	/* if the task shall run here, let it: enabling interrupts does not look */
+	preempt_disable();
+	pool_unlock_wake(pool, task);
+	local_irq_enable();
+	preempt_enable();
+}
+
+/* the normal (0) or highpri (1) pools of a possible CPU */
+static inline struct worker_pool *cpu_pool(int cpu, int highpri)
+{
+	return per_cpu_ptr(cpu_worker_pools, cpu) + highpri;
+}
+
+static inline struct worker_pool *bh_pool(int cpu, int highpri)
+{
+	return per_cpu_ptr(bh_worker_pools, cpu) + highpri;
+}
+
+/* all pools; P or RCU */
+#define for_each_pool(pool, id)						\
+	idr_for_each_entry(&worker_pool_idr, pool, id)
+
+/* workers attached to a pool; A */
+#define for_each_pool_worker(worker, pool)				\
+	list_for_each_entry(worker, &(pool)->workers, node)
+
+static inline struct list_head *wq_pwqs(struct workqueue_struct *wq)
+{
+	RCU_LOCKDEP_WARN(!rcu_read_lock_any_held() && !lockdep_is_held(&wq->mutex),
+			 "neither wq->mutex nor RCU protects wq->pwqs");
+	return &wq->pwqs;
+}
+
+/* pwqs of a workqueue; W or RCU, as wq_pwqs() checks */
+#define for_each_pwq(pwq, wq)						\
+	list_for_each_entry_rcu(pwq, wq_pwqs(wq), pwqs_node, true)
+
+/* worker.c */
+struct worker *worker_alloc(int node);
+struct worker *worker_create(struct worker_pool *pool);
+void worker_attach(struct worker *worker, struct worker_pool *pool);
+void worker_detach(struct worker *worker);
+void worker_unbind(struct worker *worker);
+void worker_mark_task(bool is_worker);
+int worker_format_id(char *buf, size_t size, const struct worker *worker,
+		     const struct worker_pool *pool);
+void worker_enter_idle(struct worker *worker);
+void worker_leave_idle(struct worker *worker);
+bool worker_take_item(struct worker *worker, struct work_struct *work);
+void worker_run_scheduled(struct worker *worker);
+void worker_run_next(struct worker *worker);
+void pool_kill_workers(struct worker_pool *pool);
+void pool_idle_timeout(struct timer_list *timer);
+void pool_idle_cull_fn(struct work_struct *work);
+void move_item_and_barriers(struct work_struct *work, struct list_head *to);
+
+/* concurrency.c */
+void worker_set_flags(struct worker *worker, unsigned int flags);
+void worker_clr_flags(struct worker *worker, unsigned int flags);
+void wq_cpu_intensive_init(void);
+
+/* active.c */
+bool pwq_reserve_active(struct pool_workqueue *pwq);
+bool pwq_activate_first(struct pool_workqueue *pwq);
+struct wq_node_nr_active *pwq_slot_done(struct pool_workqueue *pwq,
+					unsigned long data);
+void pwq_item_done(struct pool_workqueue *pwq, unsigned long data);
+void node_activate_pending(struct wq_node_nr_active *nna);
+void wq_apply_max_active(struct workqueue_struct *wq);
+void wq_update_node_max(struct workqueue_struct *wq, int off_cpu);
+int nna_alloc_all(struct workqueue_struct *wq);
+void nna_free_all(struct workqueue_struct *wq);
+struct wq_node_nr_active *wq_nna(struct workqueue_struct *wq, int node);
+
+/* pwq.c */
+struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
+				 struct worker_pool *pool);
+void pwq_free_unused(struct pool_workqueue *pwq);
+void pwq_link(struct pool_workqueue *pwq);
+void pwq_get(struct pool_workqueue *pwq);
+void pwq_put(struct pool_workqueue *pwq);
+void pwq_put_unlocked(struct pool_workqueue *pwq);
+void pwq_cache_init(void);
+void pwq_reaper_start(void);
+void pwq_reaper_flush(void);
+struct pool_workqueue __rcu **wq_pwq_slot(struct workqueue_struct *wq, int cpu);
+struct pool_workqueue *wq_slot_pwq(struct workqueue_struct *wq, int cpu);
+
+/* no item of any kind is left; L */
+static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
+{
+	return !pwq->nr_active && list_empty(&pwq->inactive_works);
+}
+
+/* queue.c */
+void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
+		struct list_head *before, unsigned long flags);
+void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work);
+
+/* cancel.c */
+#define WORK_GRAB_DELAYED	1		/* may sit on a delayed_work's timer */
+bool work_grab(struct work_struct *work, unsigned int how, unsigned long *irq_flags);
+
+/* flush.c */
+bool work_flush(struct work_struct *work, bool from_cancel);
+void pwq_flush_progress(struct pool_workqueue *pwq, int color);
+
+/* rescuer.c */
+int rescuer_create(struct workqueue_struct *wq);
+void rescuer_destroy(struct workqueue_struct *wq);
+void pool_mayday_timeout(struct timer_list *timer);
+void pool_mayday_arm(struct worker_pool *pool);
+
+/* bh.c */
+void bh_pool_kick(struct worker_pool *pool);
+void bh_pool_init(struct worker_pool *pool, int highpri);
+void bh_wait_running(struct worker_pool *pool);
+
+/* attrs.c */
+void attrs_copy(struct workqueue_attrs *to, const struct workqueue_attrs *from);
+void attrs_make_pool_key(struct workqueue_attrs *attrs);
+u32 attrs_hash(const struct workqueue_attrs *attrs);
+bool attrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b);
+const struct cpumask *wq_effective_cpumask(struct workqueue_struct *wq);
+int wq_apply_attrs_locked(struct workqueue_struct *wq,
+			  const struct workqueue_attrs *attrs);
+int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
+		      const struct cpumask *unbound_cpumask);
+void wq_update_pod_of(struct workqueue_struct *wq, int cpu);
+int wq_set_unbound_cpumask(const struct cpumask *cpumask);
+void attrs_init_early(void);
+
+/* affinity.c */
+extern struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
+extern enum wq_affn_scope wq_affn_dfl;		/* P */
+extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
+extern bool wq_topo_ready;			/* I after boot */
+const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
+int wq_parse_affn_scope(const char *name);
+void affinity_init_early(void);
+void affinity_cpu_online(int cpu);
+int wq_select_unbound_cpu(int cpu);
+
+/* create.c */
+struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
+				     int max_active, va_list args) __printf(1, 0);
+void wq_release(struct workqueue_struct *wq);
+extern bool wq_power_efficient;			/* I after boot */
+
+/* freezer.c */
+#ifdef CONFIG_FREEZER
+extern bool workqueue_freezing;			/* P */
+#else
+#define workqueue_freezing false
+#endif
+
+/* sysfs.c */
+#ifdef CONFIG_SYSFS
+void workqueue_sysfs_unregister(struct workqueue_struct *wq);
+#else
+static inline void workqueue_sysfs_unregister(struct workqueue_struct *wq) { }
+#endif
+
+/* report.c */
+void show_pwq(struct pool_workqueue *pwq);		/* L */
+void show_one_worker_pool(struct worker_pool *pool);
+
+/* watchdog.c */
+#ifdef CONFIG_WQ_WATCHDOG
+void wq_watchdog_init(void);
+#else
+static inline void wq_watchdog_init(void) { }
+#endif
+
+#endif /* _KERNEL_WORKQUEUE_CMWQ_H */

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Worker pools: the static ones of each CPU, the unbound ones that come and go
+ * with attributes, and the choice of the worker to wake.
+ */
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "internal.h"
+
+DEFINE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], cpu_worker_pools);
+DEFINE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], bh_worker_pools);
+
+struct idr worker_pool_idr = IDR_INIT(worker_pool_idr);
+
+/* P: unbound pools by attrs_hash() */
+static DEFINE_HASHTABLE(unbound_pool_hash, UNBOUND_POOL_HASH_ORDER);
+
+/**
+ * pool_init - set up a zeroed pool
+ * @pool: the pool
+ *
+ * The pool starts disassociated and without workers, for no CPU or node.
+ *
+ * Context: may sleep, but in early boot.
+ * Return: 0 or -ENOMEM.
+ */
+int pool_init(struct worker_pool *pool)
+{
+	raw_spin_lock_init(&pool->lock);
+	INIT_LIST_HEAD(&pool->worklist);
+	INIT_LIST_HEAD(&pool->idle_list);
+	INIT_LIST_HEAD(&pool->workers);
+	INIT_HLIST_NODE(&pool->hash_node);
+	hash_init(pool->busy);
+	ida_init(&pool->worker_ida);
+	timer_setup(&pool->idle_timer, pool_idle_timeout, TIMER_DEFERRABLE);
+	timer_setup(&pool->mayday_timer, pool_mayday_timeout, 0);
+	INIT_WORK(&pool->idle_cull_work, pool_idle_cull_fn);
+#ifdef CONFIG_PREEMPT_RT
+	spin_lock_init(&pool->cb_lock);
+#endif
+	pool->id = -1;
+	pool->cpu = -1;
+	pool->node = NUMA_NO_NODE;
+	pool->refcnt = 1;
+	pool->flags = POOL_DISASSOCIATED;
+	pool->last_progress_ts = jiffies;
+
+	pool->attrs = alloc_workqueue_attrs();
+	return pool->attrs ? 0 : -ENOMEM;
+}
+
+/**
+ * pool_assign_id - enter a pool in worker_pool_idr
+ * @pool: the pool
+ *
+ * Context: wq_pool_mutex held.
+ * Return: 0 or a negative error.
+ */
+int pool_assign_id(struct worker_pool *pool)
+{
+	int id;
+
+	lockdep_assert_held(&wq_pool_mutex);
+
+	/* the highest id says "no pool" in work->data */
+	id = idr_alloc(&worker_pool_idr, pool, 0, WORK_OFFQ_POOL_NONE, GFP_KERNEL);
+	if (id < 0)
+		return id;
+	pool->id = id;
+	return 0;
+}
+
+static void pool_free_rcu(struct rcu_head *rcu)
+{
+	struct worker_pool *pool = container_of(rcu, struct worker_pool, rcu);
+
+	free_workqueue_attrs(pool->attrs);
+	ida_destroy(&pool->worker_ida);
+	kfree(pool);
+}
+
+/**
+ * unbound_pool_put - drop a reference to an unbound pool
+ * @pool: the pool
+ *
+ * The last one removes the pool from all lookups, ends its workers and frees it
+ * after a grace period.
+ *
+ * Context: may sleep; wq_pool_mutex held.
+ */
+void unbound_pool_put(struct worker_pool *pool)
+{
+	lockdep_assert_held(&wq_pool_mutex);
+
+	if (--pool->refcnt)
+		return;
+	if (WARN_ON(pool_is_percpu(pool) || !list_empty(&pool->worklist)))
+		return;
+
+	if (pool->id >= 0)
+		idr_remove(&worker_pool_idr, pool->id);
+	hash_del(&pool->hash_node);
+
+	pool_kill_workers(pool);
+
+	/* no worker is left to arm these again */
+	timer_delete_sync(&pool->mayday_timer);
+	timer_delete_sync(&pool->idle_timer);
+	cancel_work_sync(&pool->idle_cull_work);
+
+	/* queueing and flushing find the last pool of an item under RCU */
+	call_rcu(&pool->rcu, pool_free_rcu);
+}
+
+/* the NUMA node that holds all CPUs of @cpus */
+static int node_of_cpus(const struct cpumask *cpus)
+{
+	const struct wq_pod_type *numa = &wq_pod_types[WQ_AFFN_NUMA];
+	int pod;
+
+	for (pod = 0; pod < numa->nr_pods; pod++)
+		if (cpumask_subset(cpus, numa->pod_cpus[pod]))
+			return numa->pod_node[pod];
+	return NUMA_NO_NODE;
+}
+
+static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *attrs)
+{
+	int node = node_of_cpus(attrs->__pod_cpumask);
+	struct worker_pool *pool;
+
+	pool = kzalloc_node(sizeof(*pool), GFP_KERNEL, node);
+	if (!pool)
+		return NULL;
+	if (pool_init(pool))
+		goto fail;
+
+	pool->node = node;
+	attrs_copy(pool->attrs, attrs);
+	attrs_make_pool_key(pool->attrs);
+
+	if (pool_assign_id(pool))
+		goto fail;
+	if (wq_online && !worker_create(pool))
+		goto fail;
+
+	hash_add(unbound_pool_hash, &pool->hash_node, attrs_hash(pool->attrs));
+	return pool;
+
+fail:
+	unbound_pool_put(pool);
+	return NULL;
+}
+
+/**
+ * unbound_pool_get - find or make the pool for some attributes
+ * @attrs: nice, strictness, cpumask and __pod_cpumask
+ *
+ * Context: may sleep; wq_pool_mutex held.
+ * Return: the pool with a reference for the caller; it has a worker unless
+ * kthreads cannot be made yet.  %NULL without memory.
+ */
+struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs)
+{
+	struct worker_pool *pool;
+
+	lockdep_assert_held(&wq_pool_mutex);
+
+	hash_for_each_possible(unbound_pool_hash, pool, hash_node, attrs_hash(attrs)) {
+		if (attrs_equal(pool->attrs, attrs)) {
+			pool->refcnt++;
+			return pool;
+		}
+	}
+	return unbound_pool_create(attrs);
+}
+
+/**
+ * unbound_pools_start - give each unbound pool made before kthreads a worker
+ *
+ * Context: boot.
+ * Return: 0 or -ENOMEM.
+ */
+int __init unbound_pools_start(void)
+{
+	struct worker_pool *pool;
+	int bkt;
+
+	hash_for_each(unbound_pool_hash, bkt, pool, hash_node)
+		if (!worker_create(pool))
+			return -ENOMEM;
+	return 0;
+}
+
+/**
+ * pool_find_busy - the worker that is running an item
+ * @pool: pool to search, locked
+ * @work: the item
+ *
+ * An item may have been freed by its function and its memory may serve as
+ * another item since.  The function must match, too: two items that share both
+ * cannot be told apart, and serialising them does no harm.
+ *
+ * Return: the worker or %NULL.
+ */
+struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work)
+{
+	struct worker *worker;
+
+	lockdep_assert_held(&pool->lock);
+
+	hash_for_each_possible(pool->busy, worker, busy_node, (unsigned long)work)
+		if (worker->current_func == work->func && worker->current_work == work)
+			return worker;
+	return NULL;
+}
+
+#ifdef CONFIG_SMP
+/*
+ * A worker of a non-strict pool may have been moved out of its pod while it ran.
+ * It is about to be woken, which is the cheapest moment to bring it back.  If it
+ * has gone idle just now and is still on its CPU, this has no effect; so be it.
+ */
+static void worker_repatriate(struct worker_pool *pool, struct task_struct *task)
+{
+	const struct cpumask *pod = pool->attrs->__pod_cpumask;
+	struct work_struct *work;
+	unsigned int cpu;
+
+	if (pool->attrs->affn_strict || cpumask_test_cpu(READ_ONCE(task->wake_cpu), pod))
+		return;
+
+	cpu = cpumask_any_and_distribute(pod, cpu_online_mask);
+	if (cpu >= nr_cpu_ids)
+		return;
+
+	WRITE_ONCE(task->wake_cpu, cpu);
+	work = list_first_entry(&pool->worklist, struct work_struct, entry);
+	work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
+}
+#else
+static void worker_repatriate(struct worker_pool *pool, struct task_struct *task) { }
+#endif
+
+/**
+ * pool_kick - see to it that waiting work gets a worker
+ * @pool: the pool, locked
+ *
+ * If the pool needs a worker and has an idle one, choose it.  The last one that
+ * went idle is the one whose stack and CPU are warm.  A BH pool is kicked on the
+ * spot, since that wakes no task.
+ *
+ * The choice cannot get lost between the unlock and the wake-up: a worker found
+ * awake or asleep again by then has looked at the worklist since, and only a
+ * worker that was idle for minutes behind two others can be told to end.
+ *
+ * Return: the task to wake after dropping the lock with interrupts still off,
+ * see pool_unlock_wake(), or %NULL.
+ */
+struct task_struct *pool_kick(struct worker_pool *pool)
+{
+	struct worker *worker;
+
+	lockdep_assert_held(&pool->lock);
+
+	if (!pool_needs_worker(pool) || list_empty(&pool->idle_list))
+		return NULL;
+
+	if (pool->flags & POOL_BH) {
+		bh_pool_kick(pool);
+		return NULL;
+	}
+
+	worker = list_first_entry(&pool->idle_list, struct worker, entry);
+	worker_repatriate(pool, worker->task);
+	pool->last_woken_worker = worker;
+	return worker->task;
+}

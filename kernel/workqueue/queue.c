@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queueing: from queue_work() to a pool's worklist.
+ *
+ * Whoever takes PENDING finishes with interrupts off: others spin for it.
+ */
+#include <linux/export.h>
+#include <linux/kasan.h>
+#include <linux/sched/isolation.h>
+
+#include "internal.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/workqueue.h>
+
+/**
+ * pwq_insert - put an item on a list of a pwq or its pool
+ * @pwq: the pwq, its pool locked
+ * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
+ * @before: the entry to insert before
+ * @flags: WORK_STRUCT_* flags and colour
+ */
+void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
+		struct list_head *before, unsigned long flags)
+{
+	debug_work_activate(work);
+	/* a use after free will tell who queued the item */
+	kasan_record_aux_stack(work);
+
+	pwq_get(pwq);
+	work_set_pwq(work, pwq, flags);
+	list_add_tail(&work->entry, before);
+}
+
+/* an item is about to become ready to run */
+static void pool_note_arrival(struct worker_pool *pool, struct work_struct *work)
+{
+	trace_workqueue_activate_work(work);
+	/* the watchdog counts from when there was something to do */
+	if (list_empty(&pool->worklist))
+		pool->last_progress_ts = jiffies;
+}
+
+/**
+ * pwq_activate - make a held-back item ready to run
+ * @pwq: the pwq, its pool locked; the item is counted as active
+ * @work: the oldest item on its inactive_works
+ */
+void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work)
+{
+	pool_note_arrival(pwq->pool, work);
+	move_item_and_barriers(work, &pwq->pool->worklist);
+	clear_bit(WORK_STRUCT_INACTIVE_BIT, work_data_bits(work));
+}
+
+/*
+ * How an item enters a pool, and who will be woken for it: the seam for other ways
+ * of doing either.
+ */
+static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
+				       struct work_struct *work)
+{
+	struct worker_pool *pool = pwq->pool;
+	unsigned long flags = color_data(pwq->work_color);
+
+	pwq->nr_in_flight[pwq->work_color]++;
+
+	if (!pwq_reserve_active(pwq)) {
+		pwq_insert(pwq, work, &pwq->inactive_works,
+			   flags | WORK_STRUCT_INACTIVE);
+		return NULL;
+	}
+	pool_note_arrival(pool, work);
+	pwq_insert(pwq, work, &pool->worklist, flags);
+	return pool_kick(pool);
+}
+
+/* is the caller an item of @wq? */
+static bool is_own_item(struct workqueue_struct *wq)
+{
+	struct worker *worker = current_wq_worker();
+
+	return worker && worker->current_pwq && worker->current_pwq->wq == wq;
+}
+
+/* a workqueue that is drained takes what its own items queue only */
+static bool wq_refuses(struct workqueue_struct *wq, struct work_struct *work)
+{
+	unsigned int flags = READ_ONCE(wq->flags);
+
+	if (unlikely(flags & __WQ_DEPRECATED))
+		pr_warn_once("workqueue: %ps is queued on deprecated %s, use system_percpu_wq or system_dfl_wq\n",
+			     work->func, wq->name);
+
+	return unlikely(flags & (__WQ_DRAINING | __WQ_DESTROYING)) &&
+	       WARN_ONCE(!is_own_item(wq), "workqueue: cannot queue %ps on wq %s\n",
+			 work->func, wq->name);
+}
+
+static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cpu)
+{
+	int cpu = req_cpu;
+
+	if (cpu == WORK_CPU_UNBOUND) {
+		cpu = raw_smp_processor_id();
+		if (wq->flags & WQ_UNBOUND)
+			cpu = wq_select_unbound_cpu(cpu);
+	}
+	return rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
+}
+
+/* lock @pool and return the pwq on which @work is running there, if it is */
+static struct pool_workqueue *pool_lock_if_running(struct worker_pool *pool,
+						   struct workqueue_struct *wq,
+						   struct work_struct *work)
+{
+	struct worker *worker;
+
+	raw_spin_lock(&pool->lock);
+	worker = pool_find_busy(pool, work);
+	if (worker && worker->current_pwq->wq == wq)
+		return worker->current_pwq;
+	raw_spin_unlock(&pool->lock);
+	return NULL;
+}
+
+/*
+ * Find the pwq to queue on and lock its pool.
+ *
+ * An item that still runs on another pool goes back there, where the worker that
+ * has it will run it again: so it never runs twice at a time.  Ordered workqueues
+ * need no such care, and must queue on the newest pwq for the order's sake.
+ *
+ * A pwq may die while its lock is taken; its successor is in the slot by then.
+ */
+static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
+						int req_cpu, struct work_struct *work)
+{
+	for (;;) {
+		struct pool_workqueue *pwq = wq_pwq_for(wq, req_cpu), *running;
+		struct worker_pool *last = work_last_pool(work);
+
+		if (last && last != pwq->pool && !(wq->flags & __WQ_ORDERED)) {
+			running = pool_lock_if_running(last, wq, work);
+			if (running)
+				return running;
+		}
+
+		raw_spin_lock(&pwq->pool->lock);
+		if (likely(pwq->refcnt))
+			return pwq;
+		raw_spin_unlock(&pwq->pool->lock);
+
+		if (WARN_ONCE(!(wq->flags & WQ_UNBOUND),
+			      "workqueue: %ps is queued on destroyed %s\n",
+			      work->func, wq->name))
+			return NULL;
+		cpu_relax();
+	}
+}
+
+/* queue @work, which the caller owns through PENDING; interrupts are off */
+static void wq_queue(int req_cpu, struct workqueue_struct *wq,
+		     struct work_struct *work)
+{
+	struct task_struct *wake = NULL;
+	struct pool_workqueue *pwq;
+
+	lockdep_assert_irqs_disabled();
+
+	if (wq_refuses(wq, work)) {
+		work_clear_pending(work, 0);
+		return;
+	}
+
+	guard(rcu)();
+	pwq = pwq_find_and_lock(wq, req_cpu, work);
+	if (unlikely(!pwq)) {
+		work_clear_pending(work, 0);
+		return;
+	}
+
+	trace_workqueue_queue_work(req_cpu, pwq, work);
+	if (!WARN_ON(!list_empty(&work->entry)))
+		wake = pwq_enqueue(pwq, work);
+	pool_unlock_wake(pwq->pool, wake);
+}
+
+/* take PENDING for queueing; false if it is taken, or the item is disabled */
+static bool work_claim(struct work_struct *work)
+{
+	unsigned long data;
+
+	if (test_and_set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(work)))
+		return false;
+
+	data = work_data(work);
+	if (likely((data & WORK_STRUCT_PWQ) || !(data & WORK_OFFQ_DISABLE_MASK)))
+		return true;
+	work_clear_pending(work, 0);
+	return false;
+}
+
+/**
+ * queue_work_on - queue an item, naming the CPU
+ * @cpu: CPU to run on, or, on an unbound workqueue, whose pod to run in;
+ *	 WORK_CPU_UNBOUND for the calling one
+ * @wq: the workqueue
+ * @work: the item
+ *
+ * On a per-CPU workqueue the caller sees to it that @cpu stays online, or the item
+ * runs elsewhere.  A @cpu that is not possible is the caller's bug.
+ *
+ * Context: any.
+ * Return: true if the item was queued, false if it was pending or is disabled.
+ */
+bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work)
+{
+	guard(irqsave)();
+
+	if (!work_claim(work))
+		return false;
+	wq_queue(cpu, wq, work);
+	return true;
+}
+EXPORT_SYMBOL(queue_work_on);
+
+/* an online CPU of the node, this one if it is there; else anywhere */
+static int node_to_cpu(int node)
+{
+	unsigned int cpu;
+
+	if (node < 0 || node >= MAX_NUMNODES || !node_online(node))
+		return WORK_CPU_UNBOUND;
+	if (numa_node_id() == node)
+		return raw_smp_processor_id();
+
+	cpu = cpumask_any_and(cpumask_of_node(node), cpu_online_mask);
+	return cpu >= nr_cpu_ids ? WORK_CPU_UNBOUND : cpu;
+}
+
+/**
+ * queue_work_node - queue an item near some memory
+ * @node: NUMA node
+ * @wq: unbound workqueue
+ * @work: the item
+ *
+ * The item starts in a pod with a CPU of @node, if that has one online.
+ *
+ * Context: any.
+ * Return: true if the item was queued, false if it was pending or is disabled.
+ */
+bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *work)
+{
+	/* elsewhere a CPU is a promise that nothing backs here */
+	WARN_ON_ONCE(!(wq->flags & WQ_UNBOUND));
+
+	guard(irqsave)();
+	if (!work_claim(work))
+		return false;
+	wq_queue(node_to_cpu(node), wq, work);
+	return true;
+}
+EXPORT_SYMBOL_GPL(queue_work_node);
+
+/**
+ * delayed_work_timer_fn - timer function of each delayed_work
+ * @t: its timer
+ *
+ * Context: the timer is IRQSAFE: interrupts are off.
+ */
+void delayed_work_timer_fn(struct timer_list *t)
+{
+	struct delayed_work *dwork = timer_container_of(dwork, t, timer);
+
+	wq_queue(dwork->cpu, dwork->wq, &dwork->work);
+}
+EXPORT_SYMBOL(delayed_work_timer_fn);
+
+static void dwork_start_timer(struct delayed_work *dwork, int cpu)
+{
+	struct timer_list *timer = &dwork->timer;
+
+	if (!housekeeping_enabled(HK_TYPE_TIMER)) {
+		/* where nobody asked for a CPU, the timer may migrate */
+		if (cpu == WORK_CPU_UNBOUND)
+			add_timer_global(timer);
+		else
+			add_timer_on(timer, cpu);
+		return;
+	}
+
+	/* isolated CPUs are spared the expiry, whoever asked for them */
+	cpu = smp_processor_id();
+	if (!housekeeping_test_cpu(cpu, HK_TYPE_TIMER))
+		cpu = housekeeping_any_cpu(HK_TYPE_TIMER);
+	add_timer_on(timer, cpu);
+}
+
+/* as wq_queue(), @delay jiffies from now */
+static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
+			     struct delayed_work *dwork, unsigned long delay)
+{
+	WARN_ON_ONCE(dwork->timer.function != delayed_work_timer_fn);
+	WARN_ON_ONCE(timer_pending(&dwork->timer) || !list_empty(&dwork->work.entry));
+
+	/* callers rely on 0 not to wait for the next tick */
+	if (!delay) {
+		wq_queue(cpu, wq, &dwork->work);
+		return;
+	}
+
+	WARN_ON_ONCE(cpu != WORK_CPU_UNBOUND && !cpu_online(cpu));
+	dwork->cpu = cpu;
+	dwork->wq = wq;
+	dwork->timer.expires = jiffies + delay;
+	dwork_start_timer(dwork, cpu);
+}
+
+/**
+ * queue_delayed_work_on - queue an item after a delay, naming the CPU
+ * @cpu: as for queue_work_on(); with a delay, it must stay online until then
+ * @wq: the workqueue
+ * @dwork: the item
+ * @delay: in jiffies; 0 queues at once
+ *
+ * Context: any.
+ * Return: true if it was idle, false if it was pending or is disabled.
+ */
+bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
+			   struct delayed_work *dwork, unsigned long delay)
+{
+	guard(irqsave)();
+
+	if (!work_claim(&dwork->work))
+		return false;
+	wq_queue_delayed(cpu, wq, dwork, delay);
+	return true;
+}
+EXPORT_SYMBOL(queue_delayed_work_on);
+
+/**
+ * mod_delayed_work_on - queue an item after a delay, wherever it is now
+ * @cpu: as for queue_delayed_work_on()
+ * @wq: the workqueue
+ * @dwork: the item
+ * @delay: in jiffies from now; 0 queues at once
+ *
+ * An idle item is queued; one that waits, for its timer or a worker, waits anew.
+ *
+ * Context: any.
+ * Return: true if it was pending, false if it was idle.
+ */
+bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq,
+			 struct delayed_work *dwork, unsigned long delay)
+{
+	struct work_struct *work = &dwork->work;
+	unsigned long flags;
+	bool was_pending;
+
+	was_pending = work_grab(work, WORK_GRAB_DELAYED, &flags);
+	if (work_data(work) & WORK_OFFQ_DISABLE_MASK)
+		work_clear_pending(work, 0);
+	else
+		wq_queue_delayed(cpu, wq, dwork, delay);
+	local_irq_restore(flags);
+	return was_pending;
+}
+EXPORT_SYMBOL_GPL(mod_delayed_work_on);
+
+static void rcu_work_queue(struct rcu_head *rcu)
+{
+	struct rcu_work *rwork = container_of(rcu, struct rcu_work, rcu);
+
+	guard(irqsave)();
+	wq_queue(WORK_CPU_UNBOUND, rwork->wq, &rwork->work);
+}
+
+/**
+ * queue_rcu_work - queue an item after an RCU grace period
+ * @wq: the workqueue
+ * @rwork: the item
+ *
+ * Context: any.
+ * Return: true if it was idle, and a full grace period passes before it runs;
+ * false if it was pending: it runs, but may do so earlier.
+ */
+bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
+{
+	struct work_struct *work = &rwork->work;
+
+	if (test_and_set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(work)))
+		return false;
+
+	/* nothing disables an rcu_work but a look inside */
+	if (WARN_ON_ONCE(work_data(work) & WORK_OFFQ_DISABLE_MASK)) {
+		work_clear_pending(work, 0);
+		return false;
+	}
+
+	rwork->wq = wq;
+	call_rcu_hurry(&rwork->rcu, rcu_work_queue);
+	return true;
+}
+EXPORT_SYMBOL(queue_rcu_work);

@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What an onlooker is told: dumps of workqueues and pools for sysrq-t and the
+ * watchdog, what a worker is doing for stack dumps and ps, and the questions that
+ * an item may ask about itself and its workqueue.
+ *
+ * Scripts read the dumps, so their format stays.  They print under pool->lock.
+ * Console drivers queue work and may hold locks then that they take again when
+ * they print, so what is printed there is deferred.  Much may be printed with
+ * interrupts off, hence the touches of the hard lockup detector.
+ */
+#include <linux/export.h>
+#include <linux/hashtable.h>
+#include <linux/kthread.h>
+#include <linux/nmi.h>
+#include <linux/printk.h>
+#include <linux/rculist.h>
+#include <linux/uaccess.h>
+
+#include "flush.h"
+#include "internal.h"
+#include "report.h"
+
+static bool pool_is_bh(const struct worker_pool *pool)
+{
+	return pool->flags & POOL_BH;
+}
+
+static const char *bh_name(const struct worker_pool *pool)
+{
+	return pool->attrs->nice < 0 ? "bh-hi" : "bh";
+}
+
+static unsigned int secs_since(unsigned long stamp)
+{
+	return jiffies_to_msecs(jiffies - stamp) / MSEC_PER_SEC;
+}
+
+/**
+ * pool_desc - what kind of pool it is, as all reports say it
+ * @buf: where to write it
+ * @pool: the pool
+ *
+ * Return: @buf, to come after the pool's CPUs.
+ */
+const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool)
+{
+	int len = 0;
+
+	if (pool->node != NUMA_NO_NODE)
+		len += scnprintf(buf, POOL_DESC_LEN, " node=%d", pool->node);
+	len += scnprintf(buf + len, POOL_DESC_LEN - len, " flags=0x%x", pool->flags);
+	if (pool_is_bh(pool))
+		scnprintf(buf + len, POOL_DESC_LEN - len, " %s", bh_name(pool));
+	else
+		scnprintf(buf + len, POOL_DESC_LEN - len, " nice=%d", pool->attrs->nice);
+	return buf;
+}
+
+/*
+ * The line that is being put together.  It is logged in one piece, so that other
+ * CPUs' messages do not tear it apart.  One line at a time: this needs no stack in
+ * an interrupt that may have come at a bad moment.
+ */
+static DEFINE_RAW_SPINLOCK(line_lock);		/* nests in pool->lock */
+static char line[1000];				/* line_lock; fits a log record */
+static size_t line_len;				/* line_lock */
+
+static void line_end(void)
+{
+	if (line_len)
+		pr_info("%.*s\n", (int)line_len, line);
+	line_len = 0;
+}
+
+/* what does not fit any more goes on a line of its own */
+static __printf(1, 2) void line_add(const char *fmt, ...)
+{
+	size_t room = sizeof(line) - line_len;
+	va_list args, again;
+	size_t len;
+
+	lockdep_assert_held(&line_lock);
+
+	va_start(args, fmt);
+	va_copy(again, args);
+	len = vsnprintf(line + line_len, room, fmt, args);
+	if (len >= room) {
+		line_end();
+		len = vscnprintf(line, sizeof(line), fmt, again);
+	}
+	line_len += len;
+	va_end(again);
+	va_end(args);
+}
+
+#define WORKER_NAME_LEN	24
+
+static const char *worker_name(char buf[WORKER_NAME_LEN], const struct worker *worker)
+{
+	if (pool_is_bh(worker->pool))
+		return bh_name(worker->pool);
+	scnprintf(buf, WORKER_NAME_LEN, "%d%s", task_pid_nr(worker->task),
+		  worker->rescue_wq ? "(RESCUER)" : "");
+	return buf;
+}
+
+/*
+ * Items with one function in a row, which print as one: "3*foo".  An item that
+ * hangs on the one before it stands alone and without a comma.
+ */
+struct item_run {
+	work_func_t func;
+	unsigned long nr;
+	const char *comma;
+};
+
+static void add_run(struct item_run *run)
+{
+	if (run->nr > 1)
+		line_add("%s %lu*%ps", run->comma, run->nr, run->func);
+	else if (run->nr)
+		line_add("%s %ps", run->comma, run->func);
+	run->nr = 0;
+}
+
+static void add_item(struct item_run *run, struct work_struct *work, bool alone)
+{
+	const char *comma = alone ? "" : ",";
+
+	if (run->nr && !alone && work->func == run->func) {
+		run->nr++;
+		return;
+	}
+
+	add_run(run);
+	if (work->func == wq_barrier_func) {
+		struct wq_barrier *barr = container_of(work, struct wq_barrier, work);
+
+		line_add("%s BAR(%d)", comma, task_pid_nr(barr->task));
+		return;
+	}
+	*run = (struct item_run){ .func = work->func, .nr = 1, .comma = comma };
+}
+
+/* those items of a list that belong to @pwq, if any */
+static void show_items(const char *what, struct list_head *items,
+		       struct pool_workqueue *pwq)
+{
+	struct item_run run = {};
+	struct work_struct *work;
+	bool linked = true;
+
+	guard(raw_spinlock)(&line_lock);
+
+	list_for_each_entry(work, items, entry) {
+		unsigned long data = work_data(work);
+
+		if (data_pwq(data) != pwq)
+			continue;
+		if (!line_len)
+			line_add("    %s:", what);
+		add_item(&run, work, linked);
+		linked = data & WORK_STRUCT_LINKED;
+	}
+	add_run(&run);
+	line_end();
+}
+
+/* the workers that run items of @pwq, if any, and what waits for each */
+static void show_running(struct pool_workqueue *pwq)
+{
+	const char *before = "    in-flight: ";
+	char name[WORKER_NAME_LEN];
+	struct work_struct *work;
+	struct worker *worker;
+	int bkt;
+
+	guard(raw_spinlock)(&line_lock);
+
+	hash_for_each(pwq->pool->busy, bkt, worker, busy_node) {
+		struct item_run run = {};
+
+		if (worker->current_pwq != pwq)
+			continue;
+
+		line_add("%s%s:%ps for %us", before, worker_name(name, worker),
+			 worker->current_func, secs_since(worker->current_start));
+		list_for_each_entry(work, &worker->scheduled, entry)
+			add_item(&run, work, true);
+		add_run(&run);
+		before = " ,";
+	}
+	line_end();
+}
+
+/**
+ * show_pwq - log what is in flight, pending and held back in a pwq
+ * @pwq: the pwq
+ *
+ * Context: its pool locked, interrupts off.
+ */
+void show_pwq(struct pool_workqueue *pwq)
+{
+	struct worker_pool *pool = pwq->pool;
+	char desc[POOL_DESC_LEN];
+
+	lockdep_assert_held(&pool->lock);
+
+	printk_deferred_enter();
+	pr_info("  pwq %d: cpus=%*pbl%s active=%d refcnt=%d%s\n", pool->id,
+		cpumask_pr_args(pool->attrs->cpumask), pool_desc(desc, pool),
+		pwq->nr_active, pwq->refcnt,
+		list_empty(&pwq->mayday_node) ? "" : " MAYDAY");
+	show_running(pwq);
+	show_items("pending", &pool->worklist, pwq);
+	show_items("inactive", &pwq->inactive_works, pwq);
+	printk_deferred_exit();
+}
+
+static bool wq_is_idle(struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+
+	for_each_pwq(pwq, wq)
+		if (!pwq_is_empty(pwq))
+			return false;
+	return true;
+}
+
+/**
+ * show_one_workqueue - log a workqueue's items, unless it has none
+ * @wq: the workqueue
+ *
+ * Context: any.
+ */
+void show_one_workqueue(struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+
+	guard(rcu)();
+
+	if (wq_is_idle(wq))
+		return;
+
+	pr_info("workqueue %s: flags=0x%x\n", wq->name, wq->flags);
+
+	for_each_pwq(pwq, wq) {
+		scoped_guard(raw_spinlock_irqsave, &pwq->pool->lock)
+			if (!pwq_is_empty(pwq))
+				show_pwq(pwq);
+		touch_nmi_watchdog();
+	}
+}
+
+static void show_workers(struct worker_pool *pool)
+{
+	const char *before = " idle: ";
+	char name[WORKER_NAME_LEN];
+	char desc[POOL_DESC_LEN];
+	struct worker *worker;
+	unsigned int hung = 0;
+
+	/* how long the first item has been waiting for a worker */
+	if (!list_empty(&pool->worklist))
+		hung = secs_since(pool->last_progress_ts);
+
+	guard(raw_spinlock)(&line_lock);
+
+	line_add("pool %d: cpus=%*pbl%s hung=%us workers=%d", pool->id,
+		 cpumask_pr_args(pool->attrs->cpumask), pool_desc(desc, pool),
+		 hung, pool->nr_workers);
+	if (pool->manager)
+		line_add(" manager: %d", task_pid_nr(pool->manager->task));
+	list_for_each_entry(worker, &pool->idle_list, entry) {
+		line_add("%s%s", before, worker_name(name, worker));
+		before = " ";
+	}
+	line_end();
+}
+
+/**
+ * show_one_worker_pool - log a pool's workers, unless all are idle
+ * @pool: the pool
+ *
+ * Context: any; takes pool->lock.
+ */
+void show_one_worker_pool(struct worker_pool *pool)
+{
+	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
+		printk_deferred_enter();
+		if (pool->nr_idle != pool->nr_workers)
+			show_workers(pool);
+		printk_deferred_exit();
+	}
+	touch_nmi_watchdog();
+}
+
+/**
+ * show_all_workqueues - log every workqueue and pool with something to do
+ *
+ * Context: any; sysrq-t and the watchdog call it from interrupts.
+ */
+void show_all_workqueues(void)
+{
+	struct workqueue_struct *wq;
+	struct worker_pool *pool;
+	int id;
+
+	guard(rcu)();
+
+	pr_info("Showing busy workqueues and worker pools:\n");
+	list_for_each_entry_rcu(wq, &workqueues, list)
+		show_one_workqueue(wq);
+	for_each_pool(pool, id)
+		show_one_worker_pool(pool);
+}
+
+/**
+ * show_freezable_workqueues - log the freezable workqueues that are not idle yet
+ *
+ * Context: any; the freezer calls it when it ran out of patience.
+ */
+void show_freezable_workqueues(void)
+{
+	struct workqueue_struct *wq;
+
+	guard(rcu)();
+
+	pr_info("Showing freezable workqueues that are still busy:\n");
+	list_for_each_entry_rcu(wq, &workqueues, list)
+		if (wq->flags & WQ_FREEZABLE)
+			show_one_workqueue(wq);
+}
+
+/**
+ * print_worker_info - log which item a task runs, if it is a worker
+ * @log_lvl: KERN_* level
+ * @task: the task; only its task_struct need be sound
+ *
+ * Stack dumps call this in any context, on tasks in any state.  Nothing is locked
+ * and no pointer trusted: what cannot be read stays empty, what changes while it
+ * is read may come out garbled, and the strings end within bounds either way.
+ */
+void print_worker_info(const char *log_lvl, struct task_struct *task)
+{
+	struct pool_workqueue *pwq = NULL;
+	char desc[WORKER_DESC_LEN] = {};
+	struct workqueue_struct *wq;
+	char name[WQ_NAME_LEN] = {};
+	work_func_t func = NULL;
+	struct worker *worker;
+
+	if (!(task->flags & PF_WQ_WORKER))
+		return;
+	worker = kthread_probe_data(task);
+	if (!worker)
+		return;
+
+	copy_from_kernel_nofault(desc, worker->desc, sizeof(desc) - 1);
+	copy_from_kernel_nofault(&func, &worker->current_func, sizeof(func));
+	copy_from_kernel_nofault(&pwq, &worker->current_pwq, sizeof(pwq));
+	if (pwq && !copy_from_kernel_nofault(&wq, &pwq->wq, sizeof(wq)))
+		copy_from_kernel_nofault(name, wq->name, sizeof(name) - 1);
+
+	if (!func && !*name && !*desc)
+		return;
+
+	/*
+	 * An item that says nothing else is described by the name of its workqueue.
+	 * printk() proper wants to see the level.
+	 */
+	if (strcmp(desc, name))
+		_printk("%sWorkqueue: %s %ps (%s)\n", log_lvl, name, func, desc);
+	else
+		_printk("%sWorkqueue: %s %ps\n", log_lvl, name, func);
+}
+
+/**
+ * set_worker_desc - describe what the running item is about
+ * @fmt: printf format
+ * @...: its arguments
+ *
+ * Stack dumps of the worker and ps show the first %WORKER_DESC_LEN - 1 bytes of
+ * it.  Without effect unless the caller is a worker.
+ */
+void set_worker_desc(const char *fmt, ...)
+{
+	struct worker *self = current_wq_worker();
+	va_list args;
+
+	if (!self)
+		return;
+	va_start(args, fmt);
+	vscnprintf(self->desc, WORKER_DESC_LEN, fmt, args);
+	va_end(args);
+}
+EXPORT_SYMBOL_GPL(set_worker_desc);
+
+/**
+ * wq_worker_comm - the name by which /proc shows a worker
+ * @buf: where to write it
+ * @size: room in @buf
+ * @task: a task that was a worker when the caller looked
+ *
+ * That is the name of the kthread and, after "+" while it runs the item and "-"
+ * when it is done with it, the latest item's description.
+ *
+ * Context: may sleep.
+ */
+void wq_worker_comm(char *buf, size_t size, struct task_struct *task)
+{
+	struct worker *worker;
+	int len;
+
+	/* a worker stays one, and with its pool, while we hold this */
+	guard(mutex)(&wq_pool_attach_mutex);
+
+	if (!(task->flags & PF_WQ_WORKER)) {
+		strscpy(buf, task->comm, size);
+		return;
+	}
+
+	worker = kthread_data(task);
+	len = worker_format_id(buf, size, worker, worker->pool);
+	if (!worker->pool)
+		return;
+
+	guard(raw_spinlock_irq)(&worker->pool->lock);
+	if (*worker->desc)
+		scnprintf(buf + len, size - len, "%c%s",
+			  worker->current_work ? '+' : '-', worker->desc);
+}
+
+/**
+ * workqueue_congested - are items held back by max_active?
+ * @cpu: on whose behalf, %WORK_CPU_UNBOUND for the CPU we are on
+ * @wq: the workqueue
+ *
+ * Outdated on return: a hint, no more.  Each CPU of a per-CPU workqueue and each
+ * pod of an unbound one is congested by itself.
+ *
+ * Context: any.
+ * Return: true if items queued from @cpu wait for others to finish.
+ */
+bool workqueue_congested(int cpu, struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+
+	guard(rcu)();
+
+	if (cpu == WORK_CPU_UNBOUND)
+		cpu = raw_smp_processor_id();
+	pwq = rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
+	return !list_empty(&pwq->inactive_works);
+}
+EXPORT_SYMBOL_GPL(workqueue_congested);
+
+/**
+ * work_busy - is an item pending or running?
+ * @work: the item
+ *
+ * Outdated on return: a hint, no more.  An item that runs on a pool other than
+ * the one it is queued on now, having moved to another workqueue, is not found
+ * running.
+ *
+ * Context: any.
+ * Return: %WORK_BUSY_PENDING, %WORK_BUSY_RUNNING, both or 0.
+ */
+unsigned int work_busy(struct work_struct *work)
+{
+	unsigned int busy = work_pending(work) ? WORK_BUSY_PENDING : 0;
+	struct worker_pool *pool;
+
+	guard(rcu)();
+
+	pool = work_last_pool(work);
+	if (pool) {
+		guard(raw_spinlock_irqsave)(&pool->lock);
+		if (pool_find_busy(pool, work))
+			busy |= WORK_BUSY_RUNNING;
+	}
+	return busy;
+}
+EXPORT_SYMBOL_GPL(work_busy);
+
+/**
+ * current_work - the item that the calling task runs
+ *
+ * Context: any; in interrupts there is none.
+ * Return: the item, which its function may have freed, or %NULL.
+ */
+struct work_struct *current_work(void)
+{
+	const struct worker *self = current_wq_worker();
+
+	return self ? self->current_work : NULL;
+}
+EXPORT_SYMBOL(current_work);
+
+/**
+ * current_is_workqueue_rescuer - is the calling task a rescuer?
+ *
+ * Return: true if so: memory is tight, and others wait for their turn.
+ */
+bool current_is_workqueue_rescuer(void)
+{
+	const struct worker *self = current_wq_worker();
+
+	return self && self->rescue_wq;
+}
+
+/**
+ * current_is_workqueue_mem_reclaim - does the calling task run an item that memory
+ * reclaim may wait for?
+ *
+ * Such an item may not wait for a workqueue that has no rescuer.  What may be
+ * called from either kind can ask here and hand that part on to another
+ * workqueue.
+ *
+ * Return: true in an item of a %WQ_MEM_RECLAIM workqueue, but for those that
+ * create_workqueue() and its kin made, which have the flag by tradition.
+ */
+bool current_is_workqueue_mem_reclaim(void)
+{
+	const struct worker *self = current_wq_worker();
+	unsigned int flags;
+
+	if (!self || !self->current_pwq)
+		return false;
+	flags = self->current_pwq->wq->flags;
+	return (flags & WQ_MEM_RECLAIM) && !(flags & __WQ_LEGACY);
+}
+EXPORT_SYMBOL_GPL(current_is_workqueue_mem_reclaim);

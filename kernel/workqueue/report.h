@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the watchdog borrows from the dumps.
+ */
+#ifndef _KERNEL_WORKQUEUE_REPORT_H
+#define _KERNEL_WORKQUEUE_REPORT_H
+
+struct worker_pool;
+
+#define POOL_DESC_LEN	64
+
+const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool);
+
+#endif /* _KERNEL_WORKQUEUE_REPORT_H */

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pods: sorting CPUs into groups, and cutting big groups into shards.
+ *
+ * Every result is an array with one entry per CPU number. It is made in place,
+ * without any other memory, in two steps:
+ *
+ *  1. Linking. The entry of a CPU is the number of a lower CPU of the same pod,
+ *     which is linked in turn, or the CPU's own number where it is the first
+ *     one of its pod.
+ *  2. Numbering. One walk upwards turns first CPUs into pod numbers and lets
+ *     every other CPU take the number that its link has become.
+ *
+ * For example, six CPUs, two per core, cut into shards of two cores:
+ *
+ *     CPU                  0  1  2  3  4  5
+ *     core_pod             0  0  1  1  2  2
+ *     linked by core       0  0  2  2  4  4
+ *     linked by shard      0  0  0  2  4  4     CPU 2 now leads to 0, 3 still to 2
+ *     numbered             0  0  0  0  1  1
+ *
+ * Time is the number of CPUs times the number of pods, or of cores for shards.
+ */
+#include <linux/bitops.h>
+#include <linux/cpumask.h>
+#include <linux/minmax.h>
+
+#include "shard.h"
+
+/* What an entry holds while it is neither a link nor a pod number. */
+enum {
+	NO_POD		= -1,	/* not a possible CPU: stays so */
+	UNLINKED	= -2,
+};
+
+/**
+ * wq_nr_shards - into how many shards the cores of one LLC are cut
+ * @nr_cores: cores in the LLC
+ * @size: cores that a shard may have at most, 0 meaning 1
+ *
+ * Return: the smallest number that does, 0 for no cores.
+ */
+unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size)
+{
+	size = max(size, 1U);
+
+	/* The usual rounding up by adding size - 1 overflows for huge sizes. */
+	return nr_cores / size + !!(nr_cores % size);
+}
+
+/**
+ * wq_core_shard - the shard that a core falls into
+ * @core: the core, counted from 0 within its LLC; below @nr_cores
+ * @nr_cores: cores in the LLC, at least 1
+ * @size: cores that a shard may have at most, 0 meaning 1
+ *
+ * Neighbouring cores stay together. Where the cores cannot be dealt out evenly,
+ * the first shards have one more than the others.
+ *
+ * Return: the shard, counted from 0 within the LLC.
+ */
+unsigned int wq_core_shard(unsigned int core, unsigned int nr_cores,
+			   unsigned int size)
+{
+	unsigned int nr_shards = wq_nr_shards(nr_cores, size);
+	unsigned int small = nr_cores / nr_shards;
+	unsigned int nr_large = nr_cores % nr_shards;
+	unsigned int in_large = nr_large * (small + 1);
+
+	if (core < in_large)
+		return core / (small + 1);
+
+	return nr_large + (core - in_large) / small;
+}
+
+/* Step 1 for groups: link each CPU to the first one that it shares a pod with. */
+static __always_inline void link_cpus(const unsigned long *possible, int nr_cpus,
+				      wq_share_fn share, void *arg, int *cpu_pod)
+{
+	int first, cpu;
+
+	for (cpu = 0; cpu < nr_cpus; cpu++)
+		cpu_pod[cpu] = test_bit(cpu, possible) ? UNLINKED : NO_POD;
+
+	for (first = 0; first < nr_cpus; first++) {
+		if (cpu_pod[first] != UNLINKED)
+			continue;
+
+		cpu_pod[first] = first;
+		for (cpu = first + 1; cpu < nr_cpus; cpu++)
+			if (cpu_pod[cpu] == UNLINKED && share(first, cpu, arg))
+				cpu_pod[cpu] = first;
+	}
+}
+
+/*
+ * Step 1 for shards, CPUs being linked by core: among the cores of one LLC, link
+ * the first CPU of each to the first CPU of its shard.
+ */
+static void link_shards(int llc, const int *llc_pod, unsigned int size,
+			int nr_cpus, int *cpu_pod)
+{
+	unsigned int nr_cores = 0, core = 0, shard, last_shard = 0;
+	int cpu, first = -1;
+
+	for (cpu = 0; cpu < nr_cpus; cpu++)
+		if (cpu_pod[cpu] == cpu && llc_pod[cpu] == llc)
+			nr_cores++;
+
+	for (cpu = 0; cpu < nr_cpus; cpu++) {
+		if (cpu_pod[cpu] != cpu || llc_pod[cpu] != llc)
+			continue;
+
+		shard = wq_core_shard(core++, nr_cores, size);
+		if (first < 0 || shard != last_shard)
+			first = cpu;
+		last_shard = shard;
+		cpu_pod[cpu] = first;
+	}
+}
+
+/* Step 2: links become pod numbers. Returns how many. */
+static int number_pods(int nr_cpus, int *cpu_pod)
+{
+	int cpu, nr_pods = 0;
+
+	for (cpu = 0; cpu < nr_cpus; cpu++) {
+		if (cpu_pod[cpu] == NO_POD)
+			continue;
+
+		/* Links point down, so the entry at their end is a number already. */
+		if (cpu_pod[cpu] == cpu)
+			cpu_pod[cpu] = nr_pods++;
+		else
+			cpu_pod[cpu] = cpu_pod[cpu_pod[cpu]];
+	}
+
+	return nr_pods;
+}
+
+static int group_cpus(const unsigned long *possible, int nr_cpus,
+		      wq_share_fn share, void *arg, int *cpu_pod)
+{
+	link_cpus(possible, nr_cpus, share, arg, cpu_pod);
+
+	return number_pods(nr_cpus, cpu_pod);
+}
+
+static bool same_core(int cpu0, int cpu1, void *arg)
+{
+	const int *core_pod = arg;
+
+	return core_pod[cpu0] == core_pod[cpu1];
+}
+
+static int shard_cpus(const unsigned long *possible, int nr_cpus,
+		      const int *llc_pod, const int *core_pod,
+		      unsigned int size, int *cpu_pod)
+{
+	int cpu, llc, last_llc = -1;
+
+	link_cpus(possible, nr_cpus, same_core, (void *)core_pod, cpu_pod);
+
+	for (cpu = 0; cpu < nr_cpus; cpu++)
+		last_llc = max(last_llc, llc_pod[cpu]);
+
+	for (llc = 0; llc <= last_llc; llc++)
+		link_shards(llc, llc_pod, size, nr_cpus, cpu_pod);
+
+	return number_pods(nr_cpus, cpu_pod);
+}
+
+/**
+ * wq_group_cpus - sort CPUs into the pods of a scope
+ * @possible: the CPUs to sort
+ * @share: tells whether two CPUs belong together
+ * @arg: passed on to @share
+ * @cpu_pod: nr_cpu_ids entries, all of which are written
+ *
+ * Afterwards the entry of each CPU in @possible is its pod, and that of any other
+ * CPU number is -1. Pods are numbered from 0 in the order of their first CPUs.
+ *
+ * A CPU joins the pod with the lowest first CPU that it shares with, else it
+ * opens a pod. Therefore each CPU has exactly one pod also when firmware gives
+ * @share answers that are no equivalence relation.
+ *
+ * Calls @share at most once for each pair of first CPU and later CPU and
+ * allocates nothing.
+ *
+ * Return: the number of pods.
+ */
+int wq_group_cpus(const struct cpumask *possible, wq_share_fn share, void *arg,
+		  int *cpu_pod)
+{
+	return group_cpus(cpumask_bits(possible), nr_cpu_ids, share, arg, cpu_pod);
+}
+
+/**
+ * wq_shard_cpus - cut every LLC into shards of whole cores
+ * @possible: the CPUs to sort
+ * @llc_pod: LLC of each CPU, as wq_group_cpus() numbers them for @possible
+ * @core_pod: core of each CPU, as wq_group_cpus() numbers them for @possible
+ * @size: cores that a shard may have at most, 0 meaning 1
+ * @cpu_pod: nr_cpu_ids entries, all of which are written; neither of the arrays
+ *	above
+ *
+ * The result has the form of that of wq_group_cpus(). Each LLC is cut into as few
+ * shards as @size allows, see wq_nr_shards() and wq_core_shard(), its cores being
+ * taken in the order of their first CPUs.
+ *
+ * A core counts for the LLC of its first CPU. So where firmware claims that a
+ * core's CPUs are in different LLCs, the core stays whole, and an LLC that has
+ * the first CPU of no core gets no shard. A core without an LLC (-1) is a shard of
+ * its own.
+ *
+ * Allocates nothing; quadratic in the number of CPUs at worst: 10 ms for 4096.
+ *
+ * Return: the number of shards.
+ */
+int wq_shard_cpus(const struct cpumask *possible, const int *llc_pod,
+		  const int *core_pod, unsigned int size, int *cpu_pod)
+{
+	return shard_cpus(cpumask_bits(possible), nr_cpu_ids, llc_pod, core_pod,
+			  size, cpu_pod);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which CPUs belong together: arithmetic only, no kernel state, no locks and no
+ * memory of its own. See shard.c.
+ */
+#ifndef _KERNEL_WORKQUEUE_SHARD_H
+#define _KERNEL_WORKQUEUE_SHARD_H
+
+#include <linux/types.h>
+
+struct cpumask;
+
+/**
+ * typedef wq_share_fn - tells whether two CPUs belong to one pod of a scope
+ * @cpu0: a CPU
+ * @cpu1: a CPU with a higher number than @cpu0
+ * @arg: what the caller of wq_group_cpus() handed over
+ *
+ * Return: true if they do. The answer must not depend on earlier calls.
+ */
+typedef bool (*wq_share_fn)(int cpu0, int cpu1, void *arg);
+
+unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size);
+unsigned int wq_core_shard(unsigned int core, unsigned int nr_cores,
+			   unsigned int size);
+int wq_group_cpus(const struct cpumask *possible, wq_share_fn share, void *arg,
+		  int *cpu_pod);
+int wq_shard_cpus(const struct cpumask *possible, const int *llc_pod,
+		  const int *core_pod, unsigned int size, int *cpu_pod);
+
+#endif /* _KERNEL_WORKQUEUE_SHARD_H */

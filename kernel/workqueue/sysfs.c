@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Workqueues in sysfs.
+ *
+ * A WQ_SYSFS workqueue is a device, /sys/bus/workqueue/devices/NAME, with
+ *
+ *   per_cpu          1 for a per-CPU workqueue, 0 for an unbound one
+ *   max_active       how many items may run at once; not to be changed where
+ *                    another number would break the order or mean nothing
+ *
+ * and an unbound one has its attributes, too:
+ *
+ *   nice             of its workers
+ *   cpumask          where they may run, as far as the global mask allows it
+ *   affinity_scope   how it is divided among the CPUs
+ *   affinity_strict  1 if workers must stay in their part, 0 if they start there
+ *
+ * /sys/devices/virtual/workqueue has the masks for all unbound workqueues:
+ *
+ *   cpumask            in force
+ *   cpumask_requested  as written by the user, before isolated CPUs are left out
+ *   cpumask_isolated   CPUs left out
+ *
+ * A store does all or nothing, and whatever is wrong with a value is -EINVAL.
+ */
+#include <linux/device.h>
+#include <linux/kstrtox.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "internal.h"
+
+struct wq_device {
+	struct workqueue_struct *wq;
+	struct device dev;
+};
+
+static struct workqueue_struct *dev_wq(struct device *dev)
+{
+	return container_of(dev, struct wq_device, dev)->wq;
+}
+
+static int parse_int(const char *buf, int *val)
+{
+	return kstrtoint(skip_spaces(buf), 10, val) ? -EINVAL : 0;
+}
+
+/* a mask with at least one possible CPU */
+static int parse_cpus(const char *buf, struct cpumask *cpus)
+{
+	if (cpumask_parse(buf, cpus))
+		return -EINVAL;
+	return cpumask_intersects(cpus, cpu_possible_mask) ? 0 : -EINVAL;
+}
+
+/* what every workqueue has */
+
+static ssize_t per_cpu_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", !(dev_wq(dev)->flags & WQ_UNBOUND));
+}
+static DEVICE_ATTR_RO(per_cpu);
+
+static ssize_t max_active_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct workqueue_struct *wq = dev_wq(dev);
+
+	guard(mutex)(&wq->mutex);
+	return sysfs_emit(buf, "%d\n", wq->saved_max_active);
+}
+
+static ssize_t max_active_store(struct device *dev, struct device_attribute *attr,
+				const char *buf, size_t count)
+{
+	int max_active;
+
+	if (parse_int(buf, &max_active) || max_active < 1)
+		return -EINVAL;
+	workqueue_set_max_active(dev_wq(dev), max_active);
+	return count;
+}
+static DEVICE_ATTR_RW(max_active);
+
+static struct attribute *wq_common_attrs[] = {
+	&dev_attr_per_cpu.attr,
+	&dev_attr_max_active.attr,
+	NULL
+};
+
+static umode_t wq_common_visible(struct kobject *kobj, struct attribute *attr, int n)
+{
+	bool fixed = dev_wq(kobj_to_dev(kobj))->flags & (__WQ_ORDERED | WQ_BH);
+
+	return fixed ? attr->mode & ~0222 : attr->mode;
+}
+
+static const struct attribute_group wq_common_group = {
+	.attrs = wq_common_attrs,
+	.is_visible = wq_common_visible,
+};
+
+/* what an unbound workqueue has */
+
+/*
+ * Change one of the attributes: @set does so in a copy, which then takes effect.
+ * The mutex covers both, lest two writers undo each other's work.
+ */
+static ssize_t store_attr(struct device *dev, const char *buf, size_t count,
+			  int (*set)(struct workqueue_attrs *attrs, const char *buf))
+{
+	struct workqueue_struct *wq = dev_wq(dev);
+	struct workqueue_attrs *attrs;
+	int ret;
+
+	attrs = alloc_workqueue_attrs();
+	if (!attrs)
+		return -ENOMEM;
+
+	scoped_guard(mutex, &wq_pool_mutex) {
+		attrs_copy(attrs, wq->unbound_attrs);
+		ret = set(attrs, buf);
+		if (!ret)
+			ret = wq_apply_attrs_locked(wq, attrs);
+	}
+
+	free_workqueue_attrs(attrs);
+	return ret ?: count;
+}
+
+static ssize_t nice_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&wq_pool_mutex);
+	return sysfs_emit(buf, "%d\n", dev_wq(dev)->unbound_attrs->nice);
+}
+
+static int set_nice(struct workqueue_attrs *attrs, const char *buf)
+{
+	int ret = parse_int(buf, &attrs->nice);
+
+	if (!ret && (attrs->nice < MIN_NICE || attrs->nice > MAX_NICE))
+		ret = -EINVAL;
+	return ret;
+}
+
+static ssize_t nice_store(struct device *dev, struct device_attribute *attr,
+			  const char *buf, size_t count)
+{
+	return store_attr(dev, buf, count, set_nice);
+}
+static DEVICE_ATTR_RW(nice);
+
+static ssize_t wq_cpumask_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&wq_pool_mutex);
+	return sysfs_emit(buf, "%*pb\n",
+			  cpumask_pr_args(dev_wq(dev)->unbound_attrs->cpumask));
+}
+
+static int set_cpumask(struct workqueue_attrs *attrs, const char *buf)
+{
+	return parse_cpus(buf, attrs->cpumask);
+}
+
+static ssize_t wq_cpumask_store(struct device *dev, struct device_attribute *attr,
+				const char *buf, size_t count)
+{
+	return store_attr(dev, buf, count, set_cpumask);
+}
+
+static struct device_attribute wq_attr_cpumask =
+	__ATTR(cpumask, 0644, wq_cpumask_show, wq_cpumask_store);
+
+static ssize_t affinity_scope_show(struct device *dev, struct device_attribute *attr,
+				   char *buf)
+{
+	enum wq_affn_scope scope;
+
+	guard(mutex)(&wq_pool_mutex);
+
+	scope = dev_wq(dev)->unbound_attrs->affn_scope;
+	if (scope != WQ_AFFN_DFL)
+		return sysfs_emit(buf, "%s\n", wq_affn_names[scope]);
+	return sysfs_emit(buf, "%s (%s)\n", wq_affn_names[scope],
+			  wq_affn_names[wq_affn_dfl]);
+}
+
+static int set_scope(struct workqueue_attrs *attrs, const char *buf)
+{
+	int scope = wq_parse_affn_scope(buf);
+
+	if (scope < 0)
+		return scope;
+	attrs->affn_scope = scope;
+	return 0;
+}
+
+static ssize_t affinity_scope_store(struct device *dev, struct device_attribute *attr,
+				    const char *buf, size_t count)
+{
+	return store_attr(dev, buf, count, set_scope);
+}
+static DEVICE_ATTR_RW(affinity_scope);
+
+static ssize_t affinity_strict_show(struct device *dev, struct device_attribute *attr,
+				    char *buf)
+{
+	guard(mutex)(&wq_pool_mutex);
+	return sysfs_emit(buf, "%d\n", dev_wq(dev)->unbound_attrs->affn_strict);
+}
+
+static int set_strict(struct workqueue_attrs *attrs, const char *buf)
+{
+	int strict, ret;
+
+	ret = parse_int(buf, &strict);
+	if (!ret)
+		attrs->affn_strict = strict;
+	return ret;
+}
+
+static ssize_t affinity_strict_store(struct device *dev, struct device_attribute *attr,
+				     const char *buf, size_t count)
+{
+	return store_attr(dev, buf, count, set_strict);
+}
+static DEVICE_ATTR_RW(affinity_strict);
+
+static struct attribute *wq_unbound_attrs[] = {
+	&dev_attr_nice.attr,
+	&wq_attr_cpumask.attr,
+	&dev_attr_affinity_scope.attr,
+	&dev_attr_affinity_strict.attr,
+	NULL
+};
+
+static umode_t wq_unbound_visible(struct kobject *kobj, struct attribute *attr, int n)
+{
+	return dev_wq(kobj_to_dev(kobj))->flags & WQ_UNBOUND ? attr->mode : 0;
+}
+
+static const struct attribute_group wq_unbound_group = {
+	.attrs = wq_unbound_attrs,
+	.is_visible = wq_unbound_visible,
+};
+
+/* what they have in common */
+
+static ssize_t show_mask(char *buf, const struct cpumask *mask)
+{
+	guard(mutex)(&wq_pool_mutex);
+	return sysfs_emit(buf, "%*pb\n", cpumask_pr_args(mask));
+}
+
+static ssize_t cpumask_requested_show(struct device *dev, struct device_attribute *attr,
+				      char *buf)
+{
+	return show_mask(buf, wq_requested_unbound_cpumask);
+}
+static DEVICE_ATTR_RO(cpumask_requested);
+
+static ssize_t cpumask_isolated_show(struct device *dev, struct device_attribute *attr,
+				     char *buf)
+{
+	return show_mask(buf, wq_isolated_cpumask);
+}
+static DEVICE_ATTR_RO(cpumask_isolated);
+
+static ssize_t cpumask_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return show_mask(buf, wq_unbound_cpumask);
+}
+
+static ssize_t cpumask_store(struct device *dev, struct device_attribute *attr,
+			     const char *buf, size_t count)
+{
+	cpumask_var_t cpus;
+	int ret;
+
+	if (!alloc_cpumask_var(&cpus, GFP_KERNEL))
+		return -ENOMEM;
+
+	ret = parse_cpus(buf, cpus);
+	if (!ret) {
+		cpumask_and(cpus, cpus, cpu_possible_mask);
+		/* isolated CPUs may be in it: the user knows */
+		ret = wq_set_unbound_cpumask(cpus);
+	}
+
+	free_cpumask_var(cpus);
+	return ret ?: count;
+}
+static DEVICE_ATTR_RW(cpumask);
+
+static struct attribute *wq_bus_attrs[] = {
+	&dev_attr_cpumask.attr,
+	&dev_attr_cpumask_requested.attr,
+	&dev_attr_cpumask_isolated.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(wq_bus);
+
+/*
+ * The groups make all files before the device is announced, so udev rules find
+ * them.
+ */
+static const struct attribute_group *wq_dev_groups[] = {
+	&wq_common_group,
+	&wq_unbound_group,
+	NULL
+};
+
+static const struct bus_type wq_bus = {
+	.name = "workqueue",
+	.dev_groups = wq_dev_groups,
+};
+
+static int __init wq_sysfs_init(void)
+{
+	return subsys_virtual_register(&wq_bus, wq_bus_groups);
+}
+core_initcall(wq_sysfs_init);
+
+static void wq_device_release(struct device *dev)
+{
+	kfree(container_of(dev, struct wq_device, dev));
+}
+
+/**
+ * workqueue_sysfs_register - show a workqueue in sysfs
+ * @wq: a workqueue that is not there yet
+ *
+ * %WQ_SYSFS does this at allocation.  Who wants to set attributes before users
+ * can leaves the flag out and calls this afterwards.
+ *
+ * Context: may sleep.
+ * Return: 0 or a negative error.
+ */
+int workqueue_sysfs_register(struct workqueue_struct *wq)
+{
+	struct wq_device *wq_dev;
+	int ret;
+
+	wq_dev = kzalloc_obj(*wq_dev);
+	if (!wq_dev)
+		return -ENOMEM;
+
+	wq_dev->wq = wq;
+	wq_dev->dev.bus = &wq_bus;
+	wq_dev->dev.release = wq_device_release;
+	device_initialize(&wq_dev->dev);
+
+	ret = dev_set_name(&wq_dev->dev, "%s", wq->name);
+	if (!ret)
+		ret = device_add(&wq_dev->dev);
+	if (ret) {
+		put_device(&wq_dev->dev);
+		return ret;
+	}
+
+	wq->wq_dev = wq_dev;
+	return 0;
+}
+
+/**
+ * workqueue_sysfs_unregister - take a workqueue out of sysfs
+ * @wq: the workqueue, which need not be there
+ *
+ * On return nobody reads or writes its files any more.
+ *
+ * Context: may sleep.
+ */
+void workqueue_sysfs_unregister(struct workqueue_struct *wq)
+{
+	struct wq_device *wq_dev = wq->wq_dev;
+
+	if (!wq_dev)
+		return;
+	wq->wq_dev = NULL;
+	device_unregister(&wq_dev->dev);
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Boot, the system's workqueues, and conveniences on top of them.
+ *
+ * Three steps: workqueue_init_early() makes it possible to create workqueues and to
+ * queue, workqueue_init() starts the workers, workqueue_init_topology() divides the
+ * CPUs into pods once they are all up.
+ */
+#include <linux/cpu.h>
+#include <linux/export.h>
+#include <linux/init.h>
+#include <linux/sched/isolation.h>
+
+#include "internal.h"
+
+DEFINE_MUTEX(wq_pool_mutex);		/* P in internal.h */
+DEFINE_MUTEX(wq_pool_attach_mutex);	/* A */
+DEFINE_RAW_SPINLOCK(wq_mayday_lock);	/* M */
+
+LIST_HEAD(workqueues);
+bool wq_online;
+
+cpumask_var_t wq_online_cpumask;
+cpumask_var_t wq_unbound_cpumask;
+cpumask_var_t wq_requested_unbound_cpumask;
+cpumask_var_t wq_isolated_cpumask;
+
+struct workqueue_struct *system_percpu_wq __ro_after_init;
+EXPORT_SYMBOL(system_percpu_wq);
+struct workqueue_struct *system_highpri_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_highpri_wq);
+struct workqueue_struct *system_long_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_long_wq);
+struct workqueue_struct *system_dfl_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_dfl_wq);
+struct workqueue_struct *system_dfl_long_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_dfl_long_wq);
+struct workqueue_struct *system_freezable_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_freezable_wq);
+struct workqueue_struct *system_power_efficient_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_power_efficient_wq);
+struct workqueue_struct *system_freezable_power_efficient_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_freezable_power_efficient_wq);
+struct workqueue_struct *system_bh_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_bh_wq);
+struct workqueue_struct *system_bh_highpri_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_bh_highpri_wq);
+/* deprecated names of the percpu and dfl ones */
+struct workqueue_struct *system_wq __ro_after_init;
+EXPORT_SYMBOL(system_wq);
+struct workqueue_struct *system_unbound_wq __ro_after_init;
+EXPORT_SYMBOL_GPL(system_unbound_wq);
+
+struct system_wq_desc {
+	struct workqueue_struct **wq;
+	const char *name;
+	unsigned int flags;
+	int max_active;
+};
+
+static const struct system_wq_desc system_wqs[] __initconst = {
+	{ &system_wq, "events", WQ_PERCPU | __WQ_DEPRECATED },
+	{ &system_percpu_wq, "events", WQ_PERCPU },
+	{ &system_highpri_wq, "events_highpri", WQ_PERCPU | WQ_HIGHPRI },
+	{ &system_long_wq, "events_long", WQ_PERCPU },
+	{ &system_unbound_wq, "events_unbound", WQ_UNBOUND | __WQ_DEPRECATED,
+	  WQ_MAX_ACTIVE },
+	{ &system_dfl_wq, "events_unbound", WQ_UNBOUND, WQ_MAX_ACTIVE },
+	{ &system_dfl_long_wq, "events_dfl_long", WQ_UNBOUND, WQ_MAX_ACTIVE },
+	{ &system_freezable_wq, "events_freezable", WQ_PERCPU | WQ_FREEZABLE },
+	{ &system_power_efficient_wq, "events_power_efficient",
+	  WQ_PERCPU | WQ_POWER_EFFICIENT },
+	{ &system_freezable_power_efficient_wq, "events_freezable_pwr_efficient",
+	  WQ_PERCPU | WQ_POWER_EFFICIENT | WQ_FREEZABLE },
+	{ &system_bh_wq, "events_bh", WQ_PERCPU | WQ_BH },
+	{ &system_bh_highpri_wq, "events_bh_highpri", WQ_PERCPU | WQ_BH | WQ_HIGHPRI },
+};
+
+static void __init percpu_pool_init(struct worker_pool *pool, int cpu, bool highpri)
+{
+	wq_boot_needs(!pool_init(pool));
+	pool->cpu = cpu;
+	pool->attrs->nice = highpri ? HIGHPRI_NICE_LEVEL : 0;
+	pool->attrs->affn_strict = true;
+	cpumask_copy(pool->attrs->__pod_cpumask, cpumask_of(cpu));
+	cpumask_copy(pool->attrs->cpumask, cpumask_of(cpu));
+
+	guard(mutex)(&wq_pool_mutex);
+	wq_boot_needs(!pool_assign_id(pool));
+}
+
+/**
+ * workqueue_init_early - boot: make queueing possible
+ *
+ * Context: one CPU, no scheduling yet.  Items wait until workqueue_init().
+ */
+void __init workqueue_init_early(void)
+{
+	const struct system_wq_desc *desc;
+	int cpu, i;
+
+	affinity_init_early();
+	attrs_init_early();
+	pwq_cache_init();
+
+	/* with nohz_full, let as much as possible move to housekeeping CPUs */
+	if (housekeeping_enabled(HK_TYPE_TICK))
+		wq_power_efficient = true;
+
+	for_each_possible_cpu(cpu) {
+		for (i = 0; i < NR_STD_WORKER_POOLS; i++) {
+			percpu_pool_init(bh_pool(cpu, i), cpu, i);
+			bh_pool_init(bh_pool(cpu, i), i);
+		}
+		for (i = 0; i < NR_STD_WORKER_POOLS; i++)
+			percpu_pool_init(cpu_pool(cpu, i), cpu, i);
+	}
+
+	for (desc = system_wqs; desc < system_wqs + ARRAY_SIZE(system_wqs); desc++) {
+		*desc->wq = alloc_workqueue("%s", desc->flags, desc->max_active, desc->name);
+		wq_boot_needs(*desc->wq);
+	}
+}
+
+static void __init start_percpu_pools(int cpu)
+{
+	int i;
+
+	for (i = 0; i < NR_STD_WORKER_POOLS; i++) {
+		struct worker_pool *bh = bh_pool(cpu, i);
+		struct worker_pool *pool = cpu_pool(cpu, i);
+
+		bh->node = cpu_to_node(cpu);
+		pool->node = cpu_to_node(cpu);
+
+		/* the softirq is there whether the CPU is or not */
+		wq_boot_needs(worker_create(bh));
+		if (!cpu_online(cpu))
+			continue;
+		pool->flags &= ~POOL_DISASSOCIATED;
+		wq_boot_needs(worker_create(pool));
+	}
+}
+
+/**
+ * workqueue_init - boot: start the workers
+ *
+ * Context: may sleep; the boot CPU is the only one.
+ */
+void __init workqueue_init(void)
+{
+	struct workqueue_struct *wq;
+	int cpu;
+
+	wq_cpu_intensive_init();
+	pwq_reaper_start();
+
+	scoped_guard(mutex, &wq_pool_mutex)
+		list_for_each_entry(wq, &workqueues, list)
+			WARN(rescuer_create(wq), "workqueue: no rescuer for early %s\n",
+			     wq->name);
+
+	for_each_possible_cpu(cpu)
+		start_percpu_pools(cpu);
+	wq_boot_needs(!unbound_pools_start());
+
+	wq_online = true;
+	wq_watchdog_init();
+}
+
+/**
+ * schedule_on_each_cpu - call a work function on every online CPU and wait
+ * @func: the function
+ *
+ * Slow: it waits for the slowest CPU.
+ *
+ * Context: may sleep; takes cpus_read_lock.
+ * Return: 0 or -ENOMEM.
+ */
+int schedule_on_each_cpu(work_func_t func)
+{
+	struct work_struct __percpu *items = alloc_percpu(struct work_struct);
+	int cpu;
+
+	if (!items)
+		return -ENOMEM;
+
+	for_each_possible_cpu(cpu)
+		INIT_WORK(per_cpu_ptr(items, cpu), func);
+
+	scoped_guard(cpus_read_lock) {
+		for_each_online_cpu(cpu)
+			schedule_work_on(cpu, per_cpu_ptr(items, cpu));
+		for_each_online_cpu(cpu)
+			flush_work(per_cpu_ptr(items, cpu));
+	}
+
+	free_percpu(items);
+	return 0;
+}
+
+/**
+ * execute_in_process_context - call a work function, by an item only if need be
+ * @fn: the function
+ * @ew: storage that lives until @fn has run
+ *
+ * Context: any.
+ * Return: 0 if @fn was called, 1 if it is queued.
+ */
+int execute_in_process_context(work_func_t fn, struct execute_work *ew)
+{
+	if (in_interrupt()) {
+		INIT_WORK(&ew->work, fn);
+		schedule_work(&ew->work);
+		return 1;
+	}
+
+	fn(&ew->work);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(execute_in_process_context);

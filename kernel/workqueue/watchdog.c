@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The watchdog: says which pools have work but make no progress.
+ *
+ * A pool makes progress when the first item on its worklist changes.  It stops
+ * when an item of a per-CPU pool never leaves the CPU, when no worker can be made
+ * and no rescuer helps, or when a wake-up got lost.  None of these shows up
+ * elsewhere, so the pools are looked at every workqueue.watchdog_thresh seconds,
+ * and everything that waits or runs is logged when one got stuck.
+ *
+ * Code that keeps a CPU for long with good reason touches the watchdogs, this one
+ * among them; a pool then has the whole threshold again.
+ */
+#include <linux/jiffies.h>
+#include <linux/kstrtox.h>
+#include <linux/kvm_para.h>
+#include <linux/moduleparam.h>
+#include <linux/nmi.h>
+#include <linux/panic.h>
+#include <linux/percpu.h>
+#include <linux/printk.h>
+#include <linux/sched/debug.h>
+
+#include "internal.h"
+#include "report.h"
+
+/* seconds without progress that count as stuck, 0 to look away */
+static unsigned long wq_watchdog_thresh = 30;
+
+/* when somebody asked for patience: on each CPU, and on any */
+static DEFINE_PER_CPU(unsigned long, wq_watchdog_touched_cpu) = INITIAL_JIFFIES;
+static unsigned long wq_watchdog_touched = INITIAL_JIFFIES;
+
+static bool pool_is_bound(const struct worker_pool *pool)
+{
+	return pool_is_percpu(pool) && !(pool->flags & POOL_BH);
+}
+
+/* the latest time at which the pool was well, or was to be left alone */
+static unsigned long pool_well_at(const struct worker_pool *pool)
+{
+	unsigned long progress = READ_ONCE(pool->last_progress_ts);
+	unsigned long touched;
+
+	if (pool_is_percpu(pool))
+		touched = READ_ONCE(per_cpu(wq_watchdog_touched_cpu, pool->cpu));
+	else
+		touched = READ_ONCE(wq_watchdog_touched);
+
+	return time_after(touched, progress) ? touched : progress;
+}
+
+/*
+ * Does @pool have work, and has had no progress for @thresh jiffies at @now?  Look
+ * without the lock first: nearly all pools pass that.  Under it, an item seen on
+ * the worklist comes with the time stamp that its queueing wrote.
+ */
+static bool pool_is_stuck(struct worker_pool *pool, unsigned long now,
+			  unsigned long thresh)
+{
+	if (list_empty(&pool->worklist))
+		return false;
+
+	/* the host may have stopped us for a while: that is no stall */
+	kvm_check_and_clear_guest_paused();
+
+	if (!time_after(now, pool_well_at(pool) + thresh))
+		return false;
+
+	guard(raw_spinlock_irqsave)(&pool->lock);
+	return !list_empty(&pool->worklist) &&
+		time_after(now, pool_well_at(pool) + thresh);
+}
+
+/*
+ * Mark the stuck pools and log each.  Returns the seconds of the longest stall, or
+ * -1 if there is none.
+ */
+static int find_stuck_pools(unsigned long thresh)
+{
+	unsigned long now = jiffies;
+	char desc[POOL_DESC_LEN];
+	struct worker_pool *pool;
+	int longest = -1;
+	int id;
+
+	guard(rcu)();
+
+	for_each_pool(pool, id) {
+		unsigned int secs;
+
+		pool->cpu_stall = false;
+		if (!pool_is_stuck(pool, now, thresh))
+			continue;
+
+		pool->cpu_stall = pool_is_bound(pool);
+		secs = jiffies_to_msecs(now - READ_ONCE(pool->last_progress_ts)) / MSEC_PER_SEC;
+		longest = max_t(int, longest, secs);
+
+		pr_emerg("BUG: workqueue lockup - pool cpus=%*pbl%s stuck for %us!\n",
+			 cpumask_pr_args(pool->attrs->cpumask),
+			 pool_desc(desc, pool), secs);
+	}
+	return longest;
+}
+
+/* the workers that occupy the CPU of @pool; are there any?  L */
+static bool show_running_workers(struct worker_pool *pool)
+{
+	struct worker *worker;
+	bool any = false;
+	int bkt;
+
+	hash_for_each(pool->busy, bkt, worker, busy_node) {
+		if (!task_is_running(worker->task))
+			continue;
+		pr_info("pool %d:\n", pool->id);
+		sched_show_task(worker->task);
+		any = true;
+	}
+	return any;
+}
+
+/*
+ * Nobody occupies the CPU and still nobody serves the pool, so a worker that was
+ * to do so never came.  L, which keeps a worker that is last_woken_worker alive.
+ */
+static void show_missing_worker(struct worker_pool *pool)
+{
+	pr_info("pool %d: no worker in running state, cpu=%d is %s (nr_workers=%d nr_idle=%d)\n",
+		pool->id, pool->cpu, idle_cpu(pool->cpu) ? "idle" : "busy",
+		pool->nr_workers, pool->nr_idle);
+	pr_info("The pool might have trouble waking an idle worker.\n");
+
+	if (!pool->last_woken_worker) {
+		pr_info("Last woken worker empty\n");
+		return;
+	}
+	pr_info("Backtrace of last woken worker:\n");
+	sched_show_task(pool->last_woken_worker->task);
+}
+
+static void show_stuck_pool(struct worker_pool *pool)
+{
+	bool any = false;
+
+	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
+		/* as for the dumps, see report.c */
+		printk_deferred_enter();
+		any = show_running_workers(pool);
+		if (!any)
+			show_missing_worker(pool);
+		printk_deferred_exit();
+	}
+
+	/*
+	 * Then what is the CPU busy with?  Asked without the lock, which it may be
+	 * spinning on, and not of an offline CPU, which would not answer.
+	 */
+	if (!any && cpu_online(pool->cpu))
+		trigger_single_cpu_backtrace(pool->cpu);
+}
+
+/* unbound and BH pools have no CPU that somebody could occupy */
+static void show_stuck_bound_pools(void)
+{
+	struct worker_pool *pool;
+	bool any = false;
+	int id;
+
+	guard(rcu)();
+
+	for_each_pool(pool, id) {
+		if (!pool->cpu_stall)
+			continue;
+		if (!any)
+			pr_info("Showing backtraces of busy workers in stalled worker pools:\n");
+		any = true;
+		show_stuck_pool(pool);
+	}
+}
+
+/* reports after which to panic, 0: never */
+static unsigned int wq_panic_on_stall = CONFIG_BOOTPARAM_WQ_STALL_PANIC;
+module_param_named(panic_on_stall, wq_panic_on_stall, uint, 0644);
+
+/* seconds of one stall after which to panic, 0: never */
+static unsigned int wq_panic_on_stall_time;
+module_param_named(panic_on_stall_time, wq_panic_on_stall_time, uint, 0644);
+MODULE_PARM_DESC(panic_on_stall_time, "seconds a stall may last before panic (0=any)");
+
+/* after a report: has it been too many, or too long? */
+static void panic_if_asked_for(unsigned int secs)
+{
+	static unsigned int nr_reports;
+
+	if (wq_panic_on_stall && ++nr_reports >= wq_panic_on_stall)
+		panic("workqueue: %u stall(s) exceeded threshold %u\n",
+		      nr_reports, wq_panic_on_stall);
+
+	if (wq_panic_on_stall_time && secs >= wq_panic_on_stall_time)
+		panic("workqueue: stall lasted %us, exceeding threshold %us\n",
+		      secs, wq_panic_on_stall_time);
+}
+
+/* all pools are well as of now: a stall is reported once a period */
+static void touch_all(void)
+{
+	unsigned long now = jiffies;
+	int cpu;
+
+	WRITE_ONCE(wq_watchdog_touched, now);
+	for_each_possible_cpu(cpu)
+		WRITE_ONCE(per_cpu(wq_watchdog_touched_cpu, cpu), now);
+}
+
+static struct timer_list wq_watchdog_timer;
+static bool wq_watchdog_started;		/* boot has come to arming it */
+
+static void wq_watchdog_timer_fn(struct timer_list *timer)
+{
+	unsigned long thresh = READ_ONCE(wq_watchdog_thresh) * HZ;
+	int secs;
+
+	if (!thresh)
+		return;
+
+	secs = find_stuck_pools(thresh);
+	if (secs >= 0) {
+		show_all_workqueues();
+		show_stuck_bound_pools();
+		panic_if_asked_for(secs);
+	}
+
+	touch_all();
+	mod_timer(timer, jiffies + thresh);
+}
+
+/**
+ * wq_watchdog_touch - let the pools of a CPU be for another period
+ * @cpu: the CPU
+ *
+ * Called by those who touch the softlockup watchdog, so unbound pools are spared,
+ * too: they may wait for a worker that this CPU keeps from running.
+ *
+ * Context: any, NMIs included.
+ */
+notrace void wq_watchdog_touch(int cpu)
+{
+	unsigned long patience = READ_ONCE(wq_watchdog_thresh) * HZ / 4;
+	unsigned long now = jiffies;
+
+	if (!WARN_ONCE(cpu < 0, "%s should be called with valid CPU", __func__))
+		WRITE_ONCE(per_cpu(wq_watchdog_touched_cpu, cpu), now);
+
+	/* all CPUs share this one, and a coarse value is good enough */
+	if (time_after(now, READ_ONCE(wq_watchdog_touched) + patience))
+		WRITE_ONCE(wq_watchdog_touched, now);
+}
+
+/* with the threshold at 0, a running callback does not arm the timer again */
+static void wq_watchdog_restart(unsigned long secs)
+{
+	WRITE_ONCE(wq_watchdog_thresh, 0);
+	timer_delete_sync(&wq_watchdog_timer);
+	if (!secs)
+		return;
+
+	touch_all();
+	WRITE_ONCE(wq_watchdog_thresh, secs);
+	mod_timer(&wq_watchdog_timer, jiffies + secs * HZ);
+}
+
+static int wq_watchdog_set_thresh(const char *val, const struct kernel_param *kp)
+{
+	unsigned long secs;
+	int ret;
+
+	ret = kstrtoul(val, 0, &secs);
+	if (ret)
+		return ret;
+	if (secs > MAX_JIFFY_OFFSET / HZ)
+		return -ERANGE;
+
+	if (wq_watchdog_started)
+		wq_watchdog_restart(secs);
+	else
+		wq_watchdog_thresh = secs;
+	return 0;
+}
+
+static const struct kernel_param_ops wq_watchdog_thresh_ops = {
+	.set = wq_watchdog_set_thresh,
+	.get = param_get_ulong,
+};
+
+module_param_cb(watchdog_thresh, &wq_watchdog_thresh_ops, &wq_watchdog_thresh, 0644);
+
+/**
+ * wq_watchdog_init - start to watch
+ *
+ * Context: boot, once the pools have workers.
+ */
+void __init wq_watchdog_init(void)
+{
+	/* a sleeping CPU need not wake up to find that nothing is to be done */
+	timer_setup(&wq_watchdog_timer, wq_watchdog_timer_fn, TIMER_DEFERRABLE);
+	wq_watchdog_started = true;
+	wq_watchdog_restart(wq_watchdog_thresh);
+}

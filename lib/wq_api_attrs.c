@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What needs functions that modules do not get: attributes, the freezer's side,
+ * schedule_on_each_cpu(). So this suite exists only where the tests are built in.
+ */
+#ifndef MODULE
+
+#include <linux/cpumask.h>
+#include <linux/freezer.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <linux/topology.h>
+
+#include "wq_api.h"
+
+#define ATTR_CHANGES	60
+
+static const enum wq_affn_scope scopes[] = {
+	WQ_AFFN_CPU, WQ_AFFN_SMT, WQ_AFFN_CACHE, WQ_AFFN_CACHE_SHARD, WQ_AFFN_NUMA,
+	WQ_AFFN_SYSTEM, WQ_AFFN_DFL,
+};
+
+static void free_attrs(void *attrs)
+{
+	free_workqueue_attrs(attrs);
+}
+
+static struct workqueue_attrs *new_attrs(struct kunit *test)
+{
+	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
+
+	KUNIT_ASSERT_NOT_NULL(test, attrs);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, free_attrs, attrs), 0);
+	return attrs;
+}
+
+struct shaker {
+	struct workqueue_struct *wq;
+	struct workqueue_attrs *attrs;
+	bool ordered;
+};
+
+/* Other CPUs, other nice level, other scope, in turn. */
+static int shake_attrs(void *arg)
+{
+	struct shaker *shaker = arg;
+	struct workqueue_attrs *attrs = shaker->attrs;
+	int i, ret;
+
+	for (i = 0; i < ATTR_CHANGES; i++) {
+		if (i % 3)
+			cpumask_copy(attrs->cpumask, cpu_possible_mask);
+		else
+			cpumask_copy(attrs->cpumask, cpumask_of(wq_api_cpu(i)));
+		attrs->nice = i % 5 ? 0 : 5;
+		attrs->affn_scope = scopes[i % ARRAY_SIZE(scopes)];
+		attrs->affn_strict = i % 2;
+		attrs->ordered = shaker->ordered;
+		ret = apply_workqueue_attrs(shaker->wq, attrs);
+		if (ret)
+			return ret;
+		usleep_range(100, 300);
+	}
+	return 0;
+}
+
+/*
+ * "In queueing order, also across attribute and CPU-mask changes": fails on an
+ * overlap, a swap or a loss while the attributes change.
+ */
+static void ordered_across_attr_changes(struct kunit *test)
+{
+	struct shaker shaker = { .attrs = new_attrs(test), .ordered = true };
+
+	shaker.wq = alloc_ordered_workqueue("wq_api_ordered", 0);
+	KUNIT_ASSERT_NOT_NULL(test, shaker.wq);
+	wq_api_ordered_stress(test, shaker.wq, shake_attrs, &shaker);
+	wq_api_destroy(test, shaker.wq);
+}
+
+/*
+ * Non-reentrance and "no work lost" while an unbound workqueue moves between
+ * pools under its items.
+ */
+static void nothing_lost_across_attr_changes(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 32);
+	struct shaker shaker = { .attrs = new_attrs(test) };
+	struct wq_api_call *call;
+	int queued[32] = {}, i = 0;
+
+	shaker.wq = wq_api_wq(test, WQ_UNBOUND, 4);
+	call = wq_api_call(test, -1, shake_attrs, &shaker);
+	while (!completion_done(&call->done)) {
+		queued[i % 32] += queue_work_on(wq_api_cpu(i), shaker.wq,
+						wq_api_work(&items[i % 32]));
+		if (!(++i % 16))
+			usleep_range(5, 20);
+	}
+	KUNIT_EXPECT_EQ(test, wq_api_call_result(test, call), 0);
+	wq_api_call_result(test, wq_api_call(test, -1, wq_api_flush_fn, shaker.wq));
+	for (i = 0; i < 32; i++) {
+		KUNIT_EXPECT_EQ(test, atomic_read(&items[i].runs), queued[i]);
+		KUNIT_EXPECT_FALSE(test, items[i].reentered);
+	}
+}
+
+/*
+ * "On an unbound one the CPU picks the pod": with one pod for each CPU, strictly,
+ * the item runs on the CPU that was named; and a mask keeps it off the others.
+ */
+static void cpu_picks_the_pod(struct kunit *test)
+{
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND, 0);
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_attrs *attrs = new_attrs(test);
+	int cpu, i;
+
+	attrs->affn_scope = WQ_AFFN_CPU;
+	attrs->affn_strict = true;
+	KUNIT_ASSERT_EQ(test, apply_workqueue_attrs(wq, attrs), 0);
+	for_each_online_cpu(cpu) {
+		for (i = 0; i < 10; i++) {
+			queue_work_on(cpu, wq, wq_api_work(item));
+			flush_work(wq_api_work(item));
+			KUNIT_EXPECT_EQ(test, item->cpu, cpu);
+		}
+	}
+
+	attrs->nice = -5;
+	cpumask_copy(attrs->cpumask, cpumask_of(wq_api_cpu(1)));
+	KUNIT_ASSERT_EQ(test, apply_workqueue_attrs(wq, attrs), 0);
+	for_each_online_cpu(cpu) {
+		queue_work_on(cpu, wq, wq_api_work(item));
+		flush_work(wq_api_work(item));
+		KUNIT_EXPECT_EQ(test, item->cpu, wq_api_cpu(1));
+		KUNIT_EXPECT_EQ(test, item->nice, -5);
+	}
+}
+
+static atomic_t each_cpu_runs;
+static cpumask_t each_cpu_seen;
+
+static void each_cpu_fn(struct work_struct *work)
+{
+	cpumask_set_cpu(raw_smp_processor_id(), &each_cpu_seen);
+	atomic_inc(&each_cpu_runs);
+}
+
+/* schedule_on_each_cpu() has run the function once on each when it returns. */
+static void on_each_cpu_once(struct kunit *test)
+{
+	atomic_set(&each_cpu_runs, 0);
+	cpumask_clear(&each_cpu_seen);
+	KUNIT_EXPECT_EQ(test, schedule_on_each_cpu(each_cpu_fn), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&each_cpu_runs), num_online_cpus());
+	KUNIT_EXPECT_TRUE(test, cpumask_equal(&each_cpu_seen, cpu_online_mask));
+}
+
+struct described {
+	struct work_struct work;
+	char comm[64];
+};
+
+static void described_fn(struct work_struct *work)
+{
+	struct described *described = container_of(work, struct described, work);
+
+	set_worker_desc("wq_api_says_%d", 42);
+	wq_worker_comm(described->comm, sizeof(described->comm), current);
+}
+
+/* The description shows in the worker's name, and goes with the item. */
+static void description_shows(struct kunit *test)
+{
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_PERCPU, 0);
+	struct described *described = wq_api_zalloc(test, sizeof(*described));
+
+	INIT_WORK(&described->work, described_fn);
+	queue_work(wq, &described->work);
+	flush_work(&described->work);
+	KUNIT_EXPECT_STREQ(test, strchrnul(described->comm, '+'), "+wq_api_says_42");
+	KUNIT_EXPECT_EQ(test, strncmp(described->comm, "kworker/", 8), 0);
+}
+
+/* min_active is for unbound workqueues only, and never above max_active. */
+static void min_active_is_for_unbound(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 6);
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND, 3);
+	int cpu = wq_api_cpu(0), i;
+
+	kunit_warning_suppress(test) {
+		workqueue_set_min_active(wq_api_wq(test, WQ_PERCPU, 0), 4);
+		KUNIT_EXPECT_SUPPRESSED_WARNING_COUNT(test, 1);
+	}
+	workqueue_set_min_active(wq, 100);
+	for (i = 0; i < 6; i++)
+		items[i].gated = true;
+	wq_api_queue_batch(cpu, wq, items, 6);
+	for (i = 0; i < 3; i++)
+		wq_api_wait(test, &items[i].started, "max_active items start");
+	wq_api_fence(test, cpu);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[0].ctx->inside), 3);
+}
+
+#ifdef CONFIG_FREEZER
+/*
+ * "Freezing sets them to zero": a freezable workqueue starts nothing, what runs
+ * is reported busy, and thawing starts what was held back; others go on.
+ */
+static void freezing_holds_back(struct kunit *test)
+{
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_PERCPU | WQ_FREEZABLE, 0);
+	struct workqueue_struct *other = wq_api_wq(test, WQ_PERCPU, 0);
+	struct wq_api_item *items = wq_api_items(test, 3);
+	bool busy, still_busy, other_ran;
+	int cpu = wq_api_cpu(0), held;
+
+	items[0].gated = true;
+	queue_work_on(cpu, wq, wq_api_work(&items[0]));
+	wq_api_wait(test, &items[0].started, "the item starts");
+
+	/* nothing may fail between begin and thaw */
+	freeze_workqueues_begin();
+	queue_work_on(cpu, wq, wq_api_work(&items[1]));
+	queue_work_on(cpu, other, wq_api_work(&items[2]));
+	other_ran = wait_for_completion_timeout(&items[2].finished, WQ_API_TIMEOUT);
+	busy = freeze_workqueues_busy();
+	complete_all(&items[0].gate);
+	wait_for_completion_timeout(&items[0].finished, WQ_API_TIMEOUT);
+	flush_work(wq_api_work(&items[0]));
+	still_busy = freeze_workqueues_busy();
+	held = !atomic_read(&items[1].runs);
+	thaw_workqueues();
+
+	KUNIT_EXPECT_TRUE(test, other_ran);
+	KUNIT_EXPECT_TRUE(test, busy);
+	KUNIT_EXPECT_FALSE(test, still_busy);
+	KUNIT_EXPECT_TRUE(test, held);
+	wq_api_wait(test, &items[1].finished, "thawing starts what was held back");
+}
+#endif
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(ordered_across_attr_changes),
+	KUNIT_CASE(nothing_lost_across_attr_changes),
+	KUNIT_CASE(cpu_picks_the_pod),
+	KUNIT_CASE(on_each_cpu_once),
+	KUNIT_CASE(description_shows),
+	KUNIT_CASE(min_active_is_for_unbound),
+#ifdef CONFIG_FREEZER
+	KUNIT_CASE(freezing_holds_back),
+#endif
+	{}
+};
+
+static struct kunit_suite wq_api_attrs_suite = {
+	.name = "wq_api_attrs",
+	.init = wq_api_init,
+	.exit = wq_api_exit,
+	.test_cases = cases,
+};
+
+kunit_test_suite(wq_api_attrs_suite);
+
+#endif /* !MODULE */

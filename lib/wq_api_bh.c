@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * BH workqueues: "all of this from contexts that may not sleep, where the API
+ * says so", contract section 5. What they share with the others is in the other
+ * suites, whose parameters include "bh" and "bh_highpri".
+ *
+ * A thread with bottom halves disabled is a blocker that cannot fail: nothing
+ * that it queues on its own CPU runs before it enables them again.
+ */
+#include <linux/bottom_half.h>
+#include <linux/cpumask.h>
+#include <linux/interrupt.h>
+#include <linux/preempt.h>
+#include <linux/smp.h>
+#include <linux/timer.h>
+
+#include "wq_api.h"
+
+#define BH_ITEMS	16
+#define BH_ROUNDS	40
+
+static const void *bh_kinds(struct kunit *test, const void *prev, char *desc)
+{
+	const struct wq_api_kind *kind = prev;
+
+	do {
+		kind = wq_api_all_kinds(test, kind, desc);
+	} while (kind && !(kind->flags & WQ_BH));
+	return kind;
+}
+
+static void softirq_body(struct wq_api_item *item)
+{
+	if (!in_serving_softirq() || in_hardirq())
+		item->gave_up = true;
+}
+
+/* Items run in the softirq of the CPU that queued them, in order, once each. */
+static void bh_runs_in_softirq(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, BH_ITEMS);
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	int i, ran, cpu;
+
+	for (i = 0; i < BH_ITEMS; i++)
+		items[i].body = softirq_body;
+	local_bh_disable();
+	cpu = smp_processor_id();
+	for (i = 0; i < BH_ITEMS; i++)
+		queue_work(wq, wq_api_work(&items[i]));
+	for (i = 0, ran = 0; i < BH_ITEMS; i++)
+		ran += atomic_read(&items[i].runs);
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, ran, 0);
+
+	for (i = 0; i < BH_ITEMS; i++) {
+		wq_api_wait(test, &items[i].finished, "a BH item runs");
+		KUNIT_EXPECT_EQ(test, items[i].cpu, cpu);
+		KUNIT_EXPECT_FALSE(test, items[i].gave_up);
+		if (i)
+			KUNIT_EXPECT_GT(test, items[i].start, items[i - 1].end);
+	}
+}
+
+static void sync_without_sleep(struct kunit *test, bool disable)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct work_struct *work = wq_api_work(item);
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	bool pending, again, refused;
+
+	local_bh_disable();
+	queue_work(wq, work);
+	pending = disable ? disable_work_sync(work) : cancel_work_sync(work);
+	again = disable ? disable_work_sync(work) : cancel_work_sync(work);
+	refused = disable && !queue_work(wq, work);
+	local_bh_enable();
+	KUNIT_EXPECT_TRUE(test, pending);
+	KUNIT_EXPECT_FALSE(test, again);
+	KUNIT_EXPECT_EQ(test, refused, disable);
+	if (disable) {
+		KUNIT_EXPECT_FALSE(test, enable_work(work));
+		KUNIT_EXPECT_TRUE(test, enable_work(work));
+	}
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 0);
+
+	local_bh_disable();
+	KUNIT_EXPECT_TRUE(test, queue_work(wq, work));
+	local_bh_enable();
+	wq_api_wait(test, &item->finished, "a BH item runs");
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
+}
+
+/* cancel_work_sync() and disable_work_sync() with bottom halves disabled. */
+static void bh_cancel_sync_in_atomic(struct kunit *test)
+{
+	sync_without_sleep(test, false);
+}
+
+static void bh_disable_sync_in_atomic(struct kunit *test)
+{
+	sync_without_sleep(test, true);
+}
+
+struct bh_spin {
+	struct work_struct work;
+	bool started;
+	bool ended;
+};
+
+static void bh_spin_fn(struct work_struct *work)
+{
+	struct bh_spin *spin = container_of(work, struct bh_spin, work);
+
+	WRITE_ONCE(spin->started, true);
+	wq_api_burn(500);
+	WRITE_ONCE(spin->ended, true);
+}
+
+/*
+ * A BH item that runs on another CPU is waited for by spinning: fails if the
+ * call returns while the function is in the middle, or sleeps (which the debug
+ * configuration reports).
+ */
+static void bh_sync_waits_for_other_cpu(struct kunit *test)
+{
+	struct bh_spin *spin = wq_api_zalloc(test, sizeof(*spin));
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	bool ended, inactive;
+	int i, in_time = 0;
+	u64 end;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "an item that runs on another CPU needs two");
+
+	INIT_WORK(&spin->work, bh_spin_fn);
+	for (i = 0; i < BH_ROUNDS; i++) {
+		spin->started = false;
+		spin->ended = false;
+		preempt_disable();
+		queue_work_on(wq_api_cpu(smp_processor_id() == wq_api_cpu(0)), wq,
+			      &spin->work);
+		end = ktime_get_ns() + 100 * NSEC_PER_MSEC;
+		while (!READ_ONCE(spin->started) && ktime_get_ns() < end)
+			cpu_relax();
+		in_time += READ_ONCE(spin->started) && !READ_ONCE(spin->ended);
+		if (i % 2)
+			disable_work_sync(&spin->work);
+		else
+			cancel_work_sync(&spin->work);
+		ended = READ_ONCE(spin->ended) || !READ_ONCE(spin->started);
+		inactive = !work_busy(&spin->work);
+		preempt_enable();
+		KUNIT_EXPECT_TRUE(test, ended);
+		KUNIT_EXPECT_TRUE(test, inactive);
+		if (i % 2)
+			KUNIT_EXPECT_TRUE(test, enable_work(&spin->work));
+	}
+	KUNIT_EXPECT_GT_MSG(test, in_time, 0, "no round met the item while it ran");
+}
+
+/* flush_work() of a BH item, from a thread: pending and idle. */
+static void bh_flush_work(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	struct wq_api_call *flusher;
+	int i;
+
+	KUNIT_EXPECT_FALSE(test, flush_work(wq_api_work(item)));
+	for (i = 1; i <= BH_ROUNDS; i++) {
+		queue_work_on(wq_api_cpu(i), wq, wq_api_work(item));
+		flusher = wq_api_call(test, -1, wq_api_flush_work_fn, wq_api_work(item));
+		wq_api_call_result(test, flusher);
+		KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), i);
+	}
+	KUNIT_EXPECT_FALSE(test, flush_work(wq_api_work(item)));
+}
+
+struct bh_caller {
+	struct work_struct work;	/* what it manages, on @wq */
+	struct work_struct self;	/* the BH item that manages it */
+	struct timer_list timer;
+	struct workqueue_struct *wq;
+	struct completion done;
+	atomic_t runs;
+	bool queued, pending, again, disabled, refused, enabled;
+};
+
+static void bh_count_fn(struct work_struct *work)
+{
+	atomic_inc(&container_of(work, struct bh_caller, work)->runs);
+}
+
+static void bh_manage(struct bh_caller *caller)
+{
+	caller->queued = queue_work(caller->wq, &caller->work);
+	caller->pending = cancel_work_sync(&caller->work);
+	caller->again = cancel_work_sync(&caller->work);
+	queue_work(caller->wq, &caller->work);
+	caller->disabled = disable_work_sync(&caller->work);
+	caller->refused = !queue_work(caller->wq, &caller->work);
+	caller->enabled = enable_and_queue_work(caller->wq, &caller->work);
+	complete(&caller->done);
+}
+
+static void bh_manage_fn(struct work_struct *self)
+{
+	bh_manage(container_of(self, struct bh_caller, self));
+}
+
+static void bh_timer_fn(struct timer_list *timer)
+{
+	struct bh_caller *caller = timer_container_of(caller, timer, timer);
+
+	bh_manage(caller);
+}
+
+static void expect_managed(struct kunit *test, struct bh_caller *caller, int runs)
+{
+	wq_api_wait(test, &caller->done, "the softirq runs");
+	KUNIT_EXPECT_TRUE(test, caller->queued);
+	KUNIT_EXPECT_TRUE(test, caller->pending);
+	KUNIT_EXPECT_FALSE(test, caller->again);
+	KUNIT_EXPECT_TRUE(test, caller->disabled);
+	KUNIT_EXPECT_TRUE(test, caller->refused);
+	KUNIT_EXPECT_TRUE(test, caller->enabled);
+	wq_api_until(test, atomic_read(&caller->runs) == runs);
+	KUNIT_EXPECT_EQ(test, atomic_read(&caller->runs), runs);
+}
+
+/* A BH item, and a softirq timer, queue, cancel and disable another BH item. */
+static void bh_managed_from_softirq(struct kunit *test)
+{
+	struct bh_caller *caller = wq_api_zalloc(test, sizeof(*caller));
+
+	caller->wq = wq_api_wq_kind(test);
+	INIT_WORK(&caller->work, bh_count_fn);
+	INIT_WORK(&caller->self, bh_manage_fn);
+	init_completion(&caller->done);
+	timer_setup(&caller->timer, bh_timer_fn, 0);
+
+	queue_work(caller->wq, &caller->self);
+	expect_managed(test, caller, 1);
+	cancel_work_sync(&caller->self);
+
+	mod_timer(&caller->timer, jiffies);
+	wq_api_until(test, completion_done(&caller->done));
+	timer_delete_sync(&caller->timer);
+	expect_managed(test, caller, 2);
+}
+
+/* A thread's item may wait for a BH item, and a BH item queue a thread's. */
+static void bh_and_threads_mix(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_struct *bh = wq_api_wq_kind(test);
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_PERCPU, 0);
+
+	/* one item on both in turn: it may move while it is idle */
+	KUNIT_EXPECT_TRUE(test, queue_work(bh, wq_api_work(item)));
+	flush_work(wq_api_work(item));
+	KUNIT_EXPECT_TRUE(test, queue_work(wq, wq_api_work(item)));
+	flush_work(wq_api_work(item));
+	KUNIT_EXPECT_TRUE(test, queue_work(bh, wq_api_work(item)));
+	KUNIT_EXPECT_FALSE(test, cancel_work_sync(wq_api_work(item)) &&
+			   atomic_read(&item->runs) == 3);
+	cancel_work_sync(wq_api_work(item));
+	KUNIT_EXPECT_EQ(test, work_busy(wq_api_work(item)), 0);
+}
+
+/* The system's own BH workqueues serve everybody. */
+static void bh_system_workqueues(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	int cpu;
+
+	item->body = softirq_body;
+	for_each_online_cpu(cpu) {
+		KUNIT_EXPECT_TRUE(test, queue_work_on(cpu, system_bh_wq, wq_api_work(item)));
+		wq_api_wait(test, &item->finished, "a BH item runs");
+		flush_work(wq_api_work(item));
+		KUNIT_EXPECT_EQ(test, item->cpu, cpu);
+		KUNIT_EXPECT_TRUE(test, queue_work_on(cpu, system_bh_highpri_wq,
+						      wq_api_work(item)));
+		wq_api_wait(test, &item->finished, "a BH item runs");
+		flush_work(wq_api_work(item));
+		KUNIT_EXPECT_EQ(test, item->cpu, cpu);
+	}
+	KUNIT_EXPECT_FALSE(test, item->gave_up);
+}
+
+/* What a BH workqueue cannot have is refused with a warning. */
+static void bh_bad_flags(struct kunit *test)
+{
+	struct workqueue_struct *wq, *unbound, *reclaim, *limited;
+	int warnings = 0;
+
+	kunit_warning_suppress(test) {
+		unbound = alloc_workqueue("wq_api", WQ_BH | WQ_UNBOUND, 0);
+		reclaim = alloc_workqueue("wq_api", WQ_BH | WQ_PERCPU | WQ_MEM_RECLAIM, 0);
+		limited = alloc_workqueue("wq_api", WQ_BH | WQ_PERCPU, 1);
+		warnings = KUNIT_SUPPRESSED_WARNING_COUNT();
+	}
+	if (IS_ENABLED(CONFIG_GENERIC_BUG))
+		KUNIT_EXPECT_EQ(test, warnings, 3);
+	KUNIT_EXPECT_NULL(test, unbound);
+	KUNIT_EXPECT_NULL(test, reclaim);
+	KUNIT_EXPECT_NULL(test, limited);
+
+	wq = wq_api_wq(test, WQ_BH | WQ_PERCPU, 0);
+	kunit_warning_suppress(test) {
+		workqueue_set_max_active(wq, 3);
+		KUNIT_EXPECT_SUPPRESSED_WARNING_COUNT(test, 1);
+	}
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_PARAM(bh_runs_in_softirq, bh_kinds),
+	KUNIT_CASE_PARAM(bh_cancel_sync_in_atomic, bh_kinds),
+	KUNIT_CASE_PARAM(bh_disable_sync_in_atomic, bh_kinds),
+	KUNIT_CASE_PARAM(bh_sync_waits_for_other_cpu, bh_kinds),
+	KUNIT_CASE_PARAM(bh_flush_work, bh_kinds),
+	KUNIT_CASE_PARAM(bh_managed_from_softirq, bh_kinds),
+	KUNIT_CASE_PARAM(bh_and_threads_mix, bh_kinds),
+	KUNIT_CASE(bh_system_workqueues),
+	KUNIT_CASE(bh_bad_flags),
+	{}
+};
+
+struct kunit_suite wq_api_bh_suite = {
+	.name = "wq_api_bh",
+	.init = wq_api_init,
+	.exit = wq_api_exit,
+	.test_cases = cases,
+};

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Taking work back, and keeping it from being queued: cancel_*() and
+ * disable_*()/enable_*(), contract section 5.
+ */
+#include <linux/cpumask.h>
+#include <linux/irq_work.h>
+
+#include "wq_api.h"
+
+#define CANCEL_ROUNDS	60
+#define QUEUERS		3
+#define DEPTH		20
+
+static int cancel_sync_fn(void *work)
+{
+	return cancel_work_sync(work);
+}
+
+static int disable_sync_fn(void *work)
+{
+	return disable_work_sync(work);
+}
+
+static int disable_delayed_sync_fn(void *dwork)
+{
+	return disable_delayed_work_sync(dwork);
+}
+
+/* A workqueue that does nothing until items[0] is let go. */
+static struct workqueue_struct *blocked_wq(struct kunit *test,
+					   struct wq_api_item *blocker,
+					   unsigned int flags)
+{
+	struct workqueue_struct *wq = wq_api_wq(test, flags, 1);
+
+	blocker->gated = true;
+	queue_work_on(wq_api_cpu(0), wq, wq_api_work(blocker));
+	wq_api_wait(test, &blocker->started, "the blocker starts");
+	return wq;
+}
+
+/*
+ * "cancel_work[_sync](): true if it was pending": idle, pending, running. Fails
+ * on a wrong value, or if what was cancelled runs.
+ */
+static void cancel_returns(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 2);
+	struct workqueue_struct *wq = blocked_wq(test, &items[0], WQ_PERCPU);
+	struct work_struct *work = wq_api_work(&items[1]);
+	int cpu = wq_api_cpu(0);
+
+	KUNIT_EXPECT_FALSE(test, cancel_work(work));
+	KUNIT_EXPECT_FALSE(test, cancel_work_sync(work));
+	queue_work_on(cpu, wq, work);
+	KUNIT_EXPECT_TRUE(test, cancel_work(work));
+	KUNIT_EXPECT_FALSE(test, work_pending(work));
+	KUNIT_EXPECT_FALSE(test, cancel_work(work));
+	KUNIT_EXPECT_TRUE(test, queue_work_on(cpu, wq, work));
+	KUNIT_EXPECT_TRUE(test, cancel_work_sync(work));
+
+	/* running: not pending, until it is queued again */
+	KUNIT_EXPECT_FALSE(test, cancel_work(wq_api_work(&items[0])));
+	queue_work_on(cpu, wq, wq_api_work(&items[0]));
+	KUNIT_EXPECT_TRUE(test, cancel_work(wq_api_work(&items[0])));
+	complete_all(&items[0].gate);
+	KUNIT_EXPECT_FALSE(test, cancel_work_sync(wq_api_work(&items[0])));
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[0].runs), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[1].runs), 0);
+}
+
+/* An item that max_active holds back can be cancelled without upsetting it. */
+static void cancel_held_back(struct kunit *test)
+{
+	static const unsigned int flags[] = { WQ_PERCPU, WQ_UNBOUND };
+	struct workqueue_struct *wq;
+	struct wq_api_item *items;
+	int i, n;
+
+	for (n = 0; n < ARRAY_SIZE(flags); n++) {
+		items = wq_api_items(test, 8);
+		wq = blocked_wq(test, &items[0], flags[n]);
+		for (i = 1; i < 8; i++)
+			queue_work_on(wq_api_cpu(0), wq, wq_api_work(&items[i]));
+		for (i = 1; i < 8; i += 2)
+			KUNIT_EXPECT_TRUE(test, cancel_work_sync(wq_api_work(&items[i])));
+		complete_all(&items[0].gate);
+		wq_api_call_result(test, wq_api_call(test, -1, wq_api_flush_fn, wq));
+		for (i = 1; i < 8; i++)
+			KUNIT_EXPECT_EQ(test, atomic_read(&items[i].runs), !(i & 1));
+	}
+}
+
+/* A flusher of an item that is cancelled under it does not wait for ever. */
+static void cancel_lets_flusher_go(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 2);
+	struct workqueue_struct *wq = blocked_wq(test, &items[0], WQ_PERCPU);
+	struct work_struct *work = wq_api_work(&items[1]);
+	struct wq_api_call *flusher;
+
+	queue_work_on(wq_api_cpu(0), wq, work);
+	flusher = wq_api_call(test, -1, wq_api_flush_work_fn, work);
+	wq_api_call_blocks(test, flusher);
+	KUNIT_EXPECT_TRUE(test, cancel_work(work));
+	complete_all(&items[0].gate);
+	wq_api_call_result(test, flusher);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[1].runs), 0);
+}
+
+/* "After _sync it is not running": it waits for the function, on every kind. */
+static void cancel_sync_waits(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	struct wq_api_call *canceller;
+
+	item->gated = true;
+	queue_work(wq, wq_api_work(item));
+	wq_api_wait(test, &item->started, "the item starts");
+	KUNIT_EXPECT_TRUE(test, queue_work(wq, wq_api_work(item)));
+	canceller = wq_api_call(test, -1, cancel_sync_fn, wq_api_work(item));
+	wq_api_call_blocks(test, canceller);
+	/* what comes while it waits is refused: that is how it can end */
+	KUNIT_EXPECT_FALSE(test, queue_work(wq, wq_api_work(item)));
+	complete_all(&item->gate);
+	KUNIT_EXPECT_TRUE(test, wq_api_call_result(test, canceller));
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->inside), 0);
+	KUNIT_EXPECT_TRUE(test, queue_work(wq, wq_api_work(item)));
+	flush_work(wq_api_work(item));
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 2);
+}
+
+struct siege {
+	struct work_struct work;
+	struct delayed_work dwork;
+	struct workqueue_struct *wq;
+	atomic_t inside;
+	atomic_t runs;
+	bool delayed;
+	bool quiet;		/* queuers hold still while it is set */
+	bool stop;
+	int bad;
+};
+
+static void siege_run(struct siege *siege)
+{
+	atomic_inc(&siege->inside);
+	atomic_inc(&siege->runs);
+	wq_api_burn(2);
+	atomic_dec(&siege->inside);
+}
+
+/* It queues itself, too: that has to be beaten as well. */
+static void siege_fn(struct work_struct *work)
+{
+	struct siege *siege = container_of(work, struct siege, work);
+
+	siege_run(siege);
+	if (!READ_ONCE(siege->quiet))
+		queue_work(siege->wq, work);
+}
+
+static void siege_delayed_fn(struct work_struct *work)
+{
+	struct siege *siege = container_of(to_delayed_work(work), struct siege, dwork);
+
+	siege_run(siege);
+	if (!READ_ONCE(siege->quiet))
+		queue_delayed_work(siege->wq, &siege->dwork, 0);
+}
+
+static int queuer_fn(void *arg)
+{
+	struct siege *siege = arg;
+	unsigned int i;
+
+	for (i = 0; !READ_ONCE(siege->stop); i++) {
+		if (!siege->delayed)
+			queue_work_on(wq_api_cpu(i), siege->wq, &siege->work);
+		else if (i % 2)
+			queue_delayed_work(siege->wq, &siege->dwork, i % 3);
+		else
+			mod_delayed_work(siege->wq, &siege->dwork, i % 3);
+		if (i % 8 == 0)
+			usleep_range(1, 20);
+		cond_resched();
+	}
+	return 0;
+}
+
+static int besieged_disable(struct siege *siege)
+{
+	int runs;
+
+	if (siege->delayed)
+		disable_delayed_work_sync(&siege->dwork);
+	else
+		disable_work_sync(&siege->work);
+	/*
+	 * Disabled, it does not run though the queuers go on. (It may look
+	 * pending, while one of them is about to find out.)
+	 */
+	runs = atomic_read(&siege->runs);
+	if (atomic_read(&siege->inside))
+		siege->bad++;
+	usleep_range(20, 50);
+	if (atomic_read(&siege->inside) || atomic_read(&siege->runs) != runs)
+		siege->bad++;
+	if (siege->delayed)
+		return enable_delayed_work(&siege->dwork);
+	return enable_work(&siege->work);
+}
+
+static int besieged_fn(void *arg)
+{
+	struct siege *siege = arg;
+	int i;
+
+	for (i = 0; i < CANCEL_ROUNDS; i++) {
+		if (i % 2) {
+			if (!besieged_disable(siege))
+				siege->bad++;
+		} else if (siege->delayed) {
+			cancel_delayed_work_sync(&siege->dwork);
+		} else {
+			cancel_work_sync(&siege->work);
+		}
+	}
+	return 0;
+}
+
+/*
+ * "However hard others queue it": cancelling and disabling come to an end, and
+ * a disabled item neither is pending nor runs, while threads and the item itself
+ * queue it. Then the queuers stop, and after one more cancel all is still.
+ */
+static void siege(struct kunit *test, bool delayed)
+{
+	struct siege *siege = wq_api_zalloc(test, sizeof(*siege));
+	struct wq_api_call *queuers[QUEUERS], *besieged;
+	int i;
+
+	siege->wq = wq_api_wq_kind(test);
+	siege->delayed = delayed;
+	INIT_WORK(&siege->work, siege_fn);
+	INIT_DELAYED_WORK(&siege->dwork, siege_delayed_fn);
+	for (i = 0; i < QUEUERS; i++)
+		queuers[i] = wq_api_call(test, wq_api_cpu(i), queuer_fn, siege);
+	besieged = wq_api_call(test, -1, besieged_fn, siege);
+	wait_for_completion_timeout(&besieged->done, WQ_API_TIMEOUT);
+	WRITE_ONCE(siege->stop, true);
+	for (i = 0; i < QUEUERS; i++)
+		wq_api_call_result(test, queuers[i]);
+	WRITE_ONCE(siege->quiet, true);
+	KUNIT_EXPECT_TRUE_MSG(test, completion_done(&besieged->done),
+			      "queuers can starve a cancel");
+	wq_api_call_result(test, besieged);
+	KUNIT_EXPECT_EQ(test, siege->bad, 0);
+	cancel_work_sync(&siege->work);
+	cancel_delayed_work_sync(&siege->dwork);
+	KUNIT_EXPECT_EQ(test, atomic_read(&siege->inside), 0);
+	KUNIT_EXPECT_EQ(test, work_busy(&siege->work), 0);
+	KUNIT_EXPECT_EQ(test, work_busy(&siege->dwork.work), 0);
+}
+
+static void cancel_beats_queuers(struct kunit *test)
+{
+	siege(test, false);
+}
+
+static void cancel_delayed_beats_queuers(struct kunit *test)
+{
+	siege(test, true);
+}
+
+struct cancel_race {
+	struct work_struct *work;
+	atomic_t cancelled;
+};
+
+static int cancel_race_fn(void *arg)
+{
+	struct cancel_race *race = arg;
+
+	if (cancel_work_sync(race->work))
+		atomic_inc(&race->cancelled);
+	return 0;
+}
+
+/* Of several cancellers of one pending item one gets true; all return. */
+static void one_canceller_wins(struct kunit *test)
+{
+	struct cancel_race *race = wq_api_zalloc(test, sizeof(*race));
+	struct wq_api_item *items = wq_api_items(test, 2);
+	struct workqueue_struct *wq = blocked_wq(test, &items[0], WQ_UNBOUND);
+	struct wq_api_call *calls[4];
+	int i, round;
+
+	race->work = wq_api_work(&items[1]);
+	for (round = 1; round <= 10; round++) {
+		queue_work(wq, race->work);
+		for (i = 0; i < ARRAY_SIZE(calls); i++)
+			calls[i] = wq_api_call(test, wq_api_cpu(i), cancel_race_fn, race);
+		for (i = 0; i < ARRAY_SIZE(calls); i++)
+			wq_api_call_result(test, calls[i]);
+		KUNIT_EXPECT_EQ(test, atomic_read(&race->cancelled), round);
+	}
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[1].runs), 0);
+}
+
+/*
+ * "disable_*()/enable_*() nest; a disabled item refuses queueing": fails if one
+ * level too few or too many opens it, or if a refused one runs.
+ */
+static void disable_nests(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct work_struct *work = wq_api_work(item);
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	int i;
+
+	for (i = 0; i < DEPTH; i++) {
+		KUNIT_EXPECT_FALSE(test, i % 2 ? disable_work(work) :
+						 disable_work_sync(work));
+		KUNIT_EXPECT_FALSE(test, queue_work(wq, work));
+		KUNIT_EXPECT_FALSE(test, work_pending(work));
+	}
+	for (i = 1; i < DEPTH; i++) {
+		KUNIT_EXPECT_FALSE(test, enable_work(work));
+		KUNIT_EXPECT_FALSE(test, queue_work_on(wq_api_cpu(i), wq, work));
+	}
+	KUNIT_EXPECT_FALSE(test, cancel_work_sync(work));
+	KUNIT_EXPECT_FALSE(test, flush_work(work));
+	KUNIT_EXPECT_TRUE(test, enable_work(work));
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 0);
+	KUNIT_EXPECT_TRUE(test, queue_work(wq, work));
+	flush_work(work);
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
+}
+
+/* enable_and_queue_work() queues at depth 0 only. */
+static void enable_and_queue(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct work_struct *work = wq_api_work(item);
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+
+	disable_work(work);
+	disable_work(work);
+	KUNIT_EXPECT_FALSE(test, enable_and_queue_work(wq, work));
+	KUNIT_EXPECT_FALSE(test, work_pending(work));
+	KUNIT_EXPECT_TRUE(test, enable_and_queue_work(wq, work));
+	flush_work(work);
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
+}
+
+/* Disabling cancels what is pending, and says so; _sync waits for the running. */
+static void disable_cancels(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 2);
+	struct workqueue_struct *wq = blocked_wq(test, &items[0], WQ_PERCPU);
+	struct work_struct *work = wq_api_work(&items[1]);
+	struct wq_api_call *disabler;
+	int cpu = wq_api_cpu(0);
+
+	queue_work_on(cpu, wq, work);
+	KUNIT_EXPECT_TRUE(test, disable_work(work));
+	KUNIT_EXPECT_FALSE(test, work_pending(work));
+	KUNIT_EXPECT_TRUE(test, enable_work(work));
+	queue_work_on(cpu, wq, work);
+	KUNIT_EXPECT_TRUE(test, disable_work_sync(work));
+
+	/* the running one: disable_work() does not wait, the other does */
+	KUNIT_EXPECT_FALSE(test, disable_work(wq_api_work(&items[0])));
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[0].inside), 1);
+	disabler = wq_api_call(test, -1, disable_sync_fn, wq_api_work(&items[0]));
+	wq_api_call_blocks(test, disabler);
+	complete_all(&items[0].gate);
+	KUNIT_EXPECT_FALSE(test, wq_api_call_result(test, disabler));
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[0].inside), 0);
+	KUNIT_EXPECT_FALSE(test, enable_work(wq_api_work(&items[0])));
+	KUNIT_EXPECT_TRUE(test, enable_work(wq_api_work(&items[0])));
+	KUNIT_EXPECT_TRUE(test, enable_work(work));
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[1].runs), 0);
+}
+
+/* The depth counter does not go below zero; it warns and stays usable. */
+static void enable_underflow(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_PERCPU, 0);
+
+	kunit_warning_suppress(test) {
+		KUNIT_EXPECT_TRUE(test, enable_work(wq_api_work(item)));
+		wq_api_expect_warn_once(test, KUNIT_SUPPRESSED_WARNING_COUNT(), 1);
+	}
+	KUNIT_EXPECT_FALSE(test, disable_work(wq_api_work(item)));
+	KUNIT_EXPECT_FALSE(test, queue_work(wq, wq_api_work(item)));
+	KUNIT_EXPECT_TRUE(test, enable_and_queue_work(wq, wq_api_work(item)));
+	flush_work(wq_api_work(item));
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
+}
+
+/* Delayed items: the timer is cancelled, and none is started while disabled. */
+static void disable_delayed(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct delayed_work *dwork = &item->dwork;
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+
+	queue_delayed_work(wq, dwork, WQ_API_NEVER);
+	KUNIT_EXPECT_TRUE(test, disable_delayed_work(dwork));
+	KUNIT_EXPECT_FALSE(test, timer_pending(&dwork->timer));
+	KUNIT_EXPECT_FALSE(test, queue_delayed_work(wq, dwork, 0));
+	KUNIT_EXPECT_FALSE(test, queue_delayed_work(wq, dwork, 1));
+	KUNIT_EXPECT_FALSE(test, mod_delayed_work(wq, dwork, 1));
+	KUNIT_EXPECT_FALSE(test, mod_delayed_work(wq, dwork, 0));
+	KUNIT_EXPECT_FALSE(test, timer_pending(&dwork->timer));
+	KUNIT_EXPECT_FALSE(test, delayed_work_pending(dwork));
+	KUNIT_EXPECT_FALSE(test, flush_delayed_work(dwork));
+	KUNIT_EXPECT_FALSE(test, disable_delayed_work_sync(dwork));
+	KUNIT_EXPECT_FALSE(test, enable_delayed_work(dwork));
+	KUNIT_EXPECT_TRUE(test, enable_delayed_work(dwork));
+
+	queue_delayed_work(wq, dwork, WQ_API_NEVER);
+	KUNIT_EXPECT_TRUE(test, disable_delayed_work_sync(dwork));
+	KUNIT_EXPECT_TRUE(test, enable_delayed_work(dwork));
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 0);
+	KUNIT_EXPECT_TRUE(test, queue_delayed_work(wq, dwork, 1));
+	KUNIT_EXPECT_TRUE(test, flush_delayed_work(dwork) ||
+			  atomic_read(&item->runs));
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
+}
+
+/* The same from a running item: _sync waits, and what it queued is refused. */
+static void disable_delayed_running(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	struct wq_api_call *disabler;
+
+	item->gated = true;
+	queue_delayed_work(wq, &item->dwork, 0);
+	wq_api_wait(test, &item->started, "the item starts");
+	queue_delayed_work(wq, &item->dwork, WQ_API_NEVER);
+	disabler = wq_api_call(test, -1, disable_delayed_sync_fn, &item->dwork);
+	wq_api_call_blocks(test, disabler);
+	KUNIT_EXPECT_FALSE(test, timer_pending(&item->dwork.timer));
+	KUNIT_EXPECT_FALSE(test, queue_delayed_work(wq, &item->dwork, 0));
+	complete_all(&item->gate);
+	KUNIT_EXPECT_TRUE(test, wq_api_call_result(test, disabler));
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->inside), 0);
+	KUNIT_EXPECT_TRUE(test, enable_delayed_work(&item->dwork));
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
+}
+
+struct irq_probe {
+	struct irq_work irq_work;
+	struct work_struct *work;
+	struct workqueue_struct *wq;
+	struct completion done;
+	bool queued, again, cancelled, disabled, refused, enabled, last;
+};
+
+static void irq_probe_fn(struct irq_work *work)
+{
+	struct irq_probe *probe = container_of(work, struct irq_probe, irq_work);
+
+	probe->queued = queue_work_on(wq_api_cpu(0), probe->wq, probe->work);
+	probe->again = queue_work_on(wq_api_cpu(0), probe->wq, probe->work);
+	probe->cancelled = cancel_work(probe->work);
+	queue_work_on(wq_api_cpu(0), probe->wq, probe->work);
+	probe->disabled = disable_work(probe->work);
+	probe->refused = !queue_work_on(wq_api_cpu(0), probe->wq, probe->work);
+	probe->enabled = enable_work(probe->work);
+	probe->last = queue_work_on(wq_api_cpu(0), probe->wq, probe->work);
+	complete(&probe->done);
+}
+
+/* Queueing, cancelling, disabling and enabling, all from a hard interrupt. */
+static void everything_from_hardirq(struct kunit *test)
+{
+	struct irq_probe *probe = wq_api_zalloc(test, sizeof(*probe));
+	struct wq_api_item *items = wq_api_items(test, 2);
+
+	probe->wq = blocked_wq(test, &items[0], WQ_PERCPU);
+	probe->work = wq_api_work(&items[1]);
+	init_completion(&probe->done);
+	probe->irq_work = IRQ_WORK_INIT_HARD(irq_probe_fn);
+	irq_work_queue(&probe->irq_work);
+	wq_api_wait(test, &probe->done, "the irq_work runs");
+	irq_work_sync(&probe->irq_work);
+	KUNIT_EXPECT_TRUE(test, probe->queued);
+	KUNIT_EXPECT_FALSE(test, probe->again);
+	KUNIT_EXPECT_TRUE(test, probe->cancelled);
+	KUNIT_EXPECT_TRUE(test, probe->disabled);
+	KUNIT_EXPECT_TRUE(test, probe->refused);
+	KUNIT_EXPECT_TRUE(test, probe->enabled);
+	KUNIT_EXPECT_TRUE(test, probe->last);
+	complete_all(&items[0].gate);
+	wq_api_wait(test, &items[1].finished, "the last queueing runs");
+	flush_work(wq_api_work(&items[1]));
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[1].runs), 1);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cancel_returns),
+	KUNIT_CASE(cancel_held_back),
+	KUNIT_CASE(cancel_lets_flusher_go),
+	KUNIT_CASE_PARAM(cancel_sync_waits, wq_api_thread_kinds),
+	KUNIT_CASE_PARAM(cancel_beats_queuers, wq_api_all_kinds),
+	KUNIT_CASE_PARAM(cancel_delayed_beats_queuers, wq_api_all_kinds),
+	KUNIT_CASE(one_canceller_wins),
+	KUNIT_CASE_PARAM(disable_nests, wq_api_all_kinds),
+	KUNIT_CASE_PARAM(enable_and_queue, wq_api_all_kinds),
+	KUNIT_CASE(disable_cancels),
+	KUNIT_CASE(enable_underflow),
+	KUNIT_CASE_PARAM(disable_delayed, wq_api_all_kinds),
+	KUNIT_CASE_PARAM(disable_delayed_running, wq_api_thread_kinds),
+	KUNIT_CASE(everything_from_hardirq),
+	{}
+};
+
+struct kunit_suite wq_api_cancel_suite = {
+	.name = "wq_api_cancel",
+	.init = wq_api_init,
+	.exit = wq_api_exit,
+	.test_cases = cases,
+};

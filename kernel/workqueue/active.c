@@ -137,57 +137,6 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 	return true;
 }
 
-/**
- * pwq_slot_done - an item that has run, or was taken back, is no longer active
- * @pwq: the pwq it was queued on, its pool locked
- * @data: work->data from when it was queued
- *
- * A per-CPU pwq uses the slot for its next item itself.
- *
- * Return: a node to pass to node_activate_pending() with the lock dropped and
- * interrupts still off, since others may wait for the slot; or %NULL.
- */
-struct wq_node_nr_active *pwq_slot_done(struct pool_workqueue *pwq, unsigned long data)
-{
-	struct wq_node_nr_active *nna = pwq_nna(pwq);
-
-	lockdep_assert_held(&pwq->pool->lock);
-
-	/* flush barriers and items that were held back have no slot */
-	if (data & WORK_STRUCT_INACTIVE)
-		return NULL;
-
-	pwq->nr_active--;
-	if (!nna) {
-		pwq_activate_first(pwq);
-		return NULL;
-	}
-
-	atomic_dec(&nna->nr);		/* (1) */
-	smp_mb__after_atomic();		/* (2) in the head comment */
-	return list_empty(&nna->pending_pwqs) ? NULL : nna;	/* (3) */
-}
-
-/**
- * pwq_item_done - an item is no longer in flight
- * @pwq: the pwq it was queued on, its pool locked
- * @data: work->data from when it was queued
- *
- * The last that is done for an item: it tells flushers and drops the item's
- * reference.  A worker that drops the lock before it is idle again needs that
- * reference, which keeps the pool.
- */
-void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
-{
-	int color = data_color(data);
-
-	lockdep_assert_held(&pwq->pool->lock);
-
-	pwq->nr_in_flight[color]--;
-	pwq_flush_progress(pwq, color);
-	pwq_put(pwq);
-}
-
 /* take a free slot for the pwq parked longest and send it to the back */
 static struct pool_workqueue *nna_next_pending(struct wq_node_nr_active *nna)
 {
@@ -202,43 +151,124 @@ static struct pool_workqueue *nna_next_pending(struct wq_node_nr_active *nna)
 	return pwq;
 }
 
-/**
- * node_activate_pending - hand free slots to parked pwqs
- * @nna: slots of a node
- *
- * One item of each pwq in turn, until there is no slot or no parked pwq left.
- *
- * Context: interrupts off, which also keeps pwqs and @nna in memory; no
- * pool->lock held.
+/*
+ * Use the slot that nna_next_pending() took for @pwq, whose pool is locked.  False if
+ * its items were cancelled meanwhile; then the slot is free again, and the caller has
+ * to look for others who may have been refused it.
  */
-void node_activate_pending(struct wq_node_nr_active *nna)
+static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *nna)
 {
-	struct pool_workqueue *pwq;
+	struct work_struct *work = list_first_entry_or_null(&pwq->inactive_works,
+							    struct work_struct, entry);
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	if (work) {
+		pwq->nr_active++;
+		pwq_activate(pwq, work);
+	} else {
+		atomic_dec(&nna->nr);
+	}
+
+	if (list_empty(&pwq->inactive_works)) {
+		guard(raw_spinlock)(&nna->lock);
+		list_del_init(&pwq->pending_node);
+	}
+	return work;
+}
+
+/* as pwq_use_slot(), from outside the pool; interrupts off keep the pwq in memory */
+static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
+				  struct wq_node_nr_active *nna)
+{
+	struct worker_pool *pool = pwq->pool;
+	bool used;
 
 	lockdep_assert_irqs_disabled();
 
-	while ((pwq = nna_next_pending(nna))) {
-		struct worker_pool *pool = pwq->pool;
-		struct task_struct *wake = NULL;
-		struct work_struct *work;
+	raw_spin_lock(&pool->lock);
+	used = pwq_use_slot(pwq, nna);
+	pool_unlock_wake(pool, pool_kick(pool));
+	return used;
+}
 
-		raw_spin_lock(&pool->lock);
-		work = list_first_entry_or_null(&pwq->inactive_works,
-						struct work_struct, entry);
-		if (work) {
-			pwq->nr_active++;
-			pwq_activate(pwq, work);
-			wake = pool_kick(pool);
+/*
+ * A slot was freed: activate one item of the pwq parked longest.  In the caller's own
+ * pool nobody needs to be woken for it: a worker goes on, others kick the pool.
+ */
+static void nna_hand_over(struct wq_node_nr_active *nna, struct worker_pool *own)
+{
+	struct pool_workqueue *pwq;
+	bool used = false;
+
+	lockdep_assert_held(&own->lock);
+
+	while (!used && (pwq = nna_next_pending(nna))) {
+		if (pwq->pool == own) {
+			used = pwq_use_slot(pwq, nna);
 		} else {
-			/* cancelled meanwhile; the next turn looks for others */
-			atomic_dec(&nna->nr);
+			raw_spin_unlock(&own->lock);
+			used = pwq_use_slot_unlocked(pwq, nna);
+			raw_spin_lock(&own->lock);
 		}
-		if (list_empty(&pwq->inactive_works)) {
-			guard(raw_spinlock)(&nna->lock);
-			list_del_init(&pwq->pending_node);
-		}
-		pool_unlock_wake(pool, wake);
 	}
+}
+
+/* one item fewer is active; may drop and retake pool->lock */
+static void pwq_free_slot(struct pool_workqueue *pwq)
+{
+	struct wq_node_nr_active *nna = pwq_nna(pwq);
+
+	pwq->nr_active--;
+	if (!nna) {
+		pwq_activate_first(pwq);
+		return;
+	}
+
+	atomic_dec(&nna->nr);				/* (1) */
+	smp_mb__after_atomic();				/* (2) in the head comment */
+	if (!list_empty(&nna->pending_pwqs))		/* (3) */
+		nna_hand_over(nna, pwq->pool);
+}
+
+/**
+ * pwq_item_done - an item has run, or was taken back
+ * @pwq: the pwq it was queued on
+ * @data: work->data from when it was queued
+ *
+ * The item's slot goes to the next one.  The item's reference, which keeps the
+ * workqueue and the pool, is dropped last.
+ *
+ * Context: lock of the pool held; it may be dropped and retaken, with interrupts off
+ * all the time.
+ */
+void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
+{
+	int color = data_color(data);
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	/* flush barriers and items that were held back have no slot */
+	if (!(data & WORK_STRUCT_INACTIVE))
+		pwq_free_slot(pwq);
+
+	pwq->nr_in_flight[color]--;
+	pwq_flush_progress(pwq, color);
+	pwq_put(pwq);
+}
+
+/* give parked pwqs all slots there are, one item of each in turn */
+static void nna_fill(struct wq_node_nr_active *nna)
+{
+	struct pool_workqueue *pwq;
+
+	do {
+		/* anew for each item: there may be thousands */
+		guard(irqsave)();
+		pwq = nna_next_pending(nna);
+		if (pwq)
+			pwq_use_slot_unlocked(pwq, nna);
+	} while (pwq);
 }
 
 static void wq_divide_max(struct workqueue_struct *wq, int off_cpu)
@@ -282,11 +312,9 @@ void wq_update_node_max(struct workqueue_struct *wq, int off_cpu)
 		wq_divide_max(wq, off_cpu);
 	WRITE_ONCE(wq_nna(wq, NUMA_NO_NODE)->max, READ_ONCE(wq->max_active));
 
-	/* boot comes here with interrupts off already */
-	guard(irqsave)();
 	for_each_node(node)
-		node_activate_pending(wq_nna(wq, node));
-	node_activate_pending(wq_nna(wq, NUMA_NO_NODE));
+		nna_fill(wq_nna(wq, node));
+	nna_fill(wq_nna(wq, NUMA_NO_NODE));
 }
 
 static void wq_fill_percpu(struct workqueue_struct *wq)
@@ -314,12 +342,12 @@ static void wq_fill_percpu(struct workqueue_struct *wq)
  * Items that fit under a raised limit become active, oldest first.  Items over a
  * lowered one finish.
  *
- * Context: wq_pool_mutex or an unpublished @wq keeps workqueue_freezing stable;
- * wq->mutex held.
+ * Context: wq->mutex held.  Whoever changes workqueue_freezing calls this afterwards,
+ * so a value that is changing now is made up for.
  */
 void wq_apply_max_active(struct workqueue_struct *wq)
 {
-	bool frozen = (wq->flags & WQ_FREEZABLE) && workqueue_freezing;
+	bool frozen = (wq->flags & WQ_FREEZABLE) && READ_ONCE(workqueue_freezing);
 	int max = frozen ? 0 : wq->saved_max_active;
 	int min = frozen ? 0 : wq->saved_min_active;
 

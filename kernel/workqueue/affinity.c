@@ -2,10 +2,10 @@
 /*
  * Affinity scopes: which CPUs form a pod, and which CPU unbound work starts from.
  *
- * What a CPU shares with others is learned when it is online for the first time:
- * only then do the architecture and the scheduler know its core and cache.  A CPU
- * that was never online is a pod of its own in the scopes below numa.  Learning
- * about a CPU rebuilds the pods, and the workqueues follow.
+ * With whom a CPU shares its core and cache is learned while they are online together:
+ * only then do the architecture and the scheduler know.  It is kept when one of them
+ * goes offline.  A CPU that was never online is a pod of its own in the scopes below
+ * numa.  News rebuild the pods, and the workqueues follow.
  */
 #include <linux/cpu.h>
 #include <linux/moduleparam.h>
@@ -38,8 +38,8 @@ bool wq_topo_ready __read_mostly;
 static unsigned int wq_cache_shard_size = 8;		/* P: cores */
 
 /*
- * P: by CPU, the number of one CPU with which it shares the core or the cache; -1
- * when it was never online.  Equal numbers: same core, same cache.
+ * P: by CPU, the lowest CPU known to share its core or cache; -1 when it was never
+ * online.  Equal numbers: same core, same cache.
  */
 static int *core_of, *llc_of;
 
@@ -263,56 +263,70 @@ static bool wq_has_shards(struct workqueue_struct *wq)
 		(scope == WQ_AFFN_DFL && wq_affn_dfl == WQ_AFFN_CACHE_SHARD));
 }
 
-/* note with whom an online CPU shares core and cache; false if that was known */
+/*
+ * Note with whom an online CPU shares core and cache: all of one core, or cache, get
+ * the lowest number among them.  Return true if that is news.
+ */
 static bool learn_cpu(int cpu)
 {
+	int core = core_of[cpu] < 0 ? cpu : core_of[cpu];
+	int llc = core_of[cpu] < 0 ? cpu : llc_of[cpu];
+	bool news;
 	int other;
 
-	if (core_of[cpu] >= 0)
-		return false;
-
-	core_of[cpu] = cpu;
-	llc_of[cpu] = cpu;
 	for_each_online_cpu(other) {
 		if (other == cpu || core_of[other] < 0)
 			continue;
 		if (cpumask_test_cpu(cpu, cpu_smt_mask(other)))
-			core_of[cpu] = core_of[other];
+			core = min(core, core_of[other]);
 		if (cpus_share_cache(cpu, other))
-			llc_of[cpu] = llc_of[other];
+			llc = min(llc, llc_of[other]);
 	}
-	return true;
+
+	news = core_of[cpu] != core || llc_of[cpu] != llc;
+	core_of[cpu] = core;
+	llc_of[cpu] = llc;
+	return news;
 }
 
-/* undo learn_cpu(), so that the next occasion tries again */
-static void forget_cpus(const struct cpumask *cpus)
+/* one CPU's news may be news for those that were learned before it */
+static bool learn_cpus(void)
 {
+	bool news = false, again;
 	int cpu;
 
-	for_each_cpu(cpu, cpus)
-		core_of[cpu] = -1;
+	do {
+		again = false;
+		for_each_online_cpu(cpu)
+			again |= learn_cpu(cpu);
+		news |= again;
+	} while (again);
+	return news;
 }
 
-/* learn about CPUs that are new; return 0 or -ENOMEM, and then nothing is learned */
-static int learn_new_cpus(void)
+/* let pods and workqueues follow what there is to learn; all or nothing */
+static int follow_topology(void)
 {
 	struct wq_pod_type types[WQ_AFFN_NR_TYPES] = { };
-	cpumask_var_t new;
-	int cpu, ret;
+	size_t size = nr_cpu_ids * sizeof(int);
+	int *old_core = kmemdup(core_of, size, GFP_KERNEL);
+	int *old_llc = kmemdup(llc_of, size, GFP_KERNEL);
+	int ret = -ENOMEM;
 
-	if (!zalloc_cpumask_var(&new, GFP_KERNEL))
-		return -ENOMEM;
-
-	for_each_online_cpu(cpu)
-		if (learn_cpu(cpu))
-			cpumask_set_cpu(cpu, new);
-
-	ret = cpumask_empty(new) ? 0 : pods_build_all(types);
-	if (!ret && !cpumask_empty(new))
-		ret = pods_install(types, wq_depends_on_pods);
-	if (ret)
-		forget_cpus(new);
-	free_cpumask_var(new);
+	if (old_core && old_llc) {
+		ret = 0;
+		if (learn_cpus()) {
+			ret = pods_build_all(types) ?:
+			      pods_install(types, wq_depends_on_pods);
+			if (ret) {
+				/* the next occasion tries again */
+				memcpy(core_of, old_core, size);
+				memcpy(llc_of, old_llc, size);
+			}
+		}
+	}
+	kfree(old_core);
+	kfree(old_llc);
 	return ret;
 }
 
@@ -321,21 +335,20 @@ static void learn_fn(struct work_struct *unused)
 	/* the scheduler knows a new CPU's cache once hotplug is through with it */
 	guard(cpus_read_lock)();
 	guard(mutex)(&wq_pool_mutex);
-	if (learn_new_cpus())
+	if (follow_topology())
 		pr_warn("workqueue: no memory to place new CPUs in their pods\n");
 }
 
 static DECLARE_WORK(learn_work, learn_fn);
 
 /**
- * affinity_cpu_online - a CPU came up
- * @cpu: the CPU
+ * affinity_cpu_online - a CPU came up: see whether that tells us anything new
  *
  * Context: hotplug; wq_pool_mutex held.
  */
-void affinity_cpu_online(int cpu)
+void affinity_cpu_online(void)
 {
-	if (wq_topo_ready && core_of[cpu] < 0)
+	if (wq_topo_ready)
 		queue_work(system_percpu_wq, &learn_work);
 }
 
@@ -478,7 +491,7 @@ void __init workqueue_init_topology(void)
 	guard(mutex)(&wq_pool_mutex);
 
 	wq_topo_ready = true;
-	wq_boot_needs(!learn_new_cpus());
+	wq_boot_needs(!follow_topology());
 
 	/* ordered ones were passed over, but have their share of each node now */
 	list_for_each_entry(wq, &workqueues, list) {

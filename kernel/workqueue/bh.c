@@ -56,7 +56,8 @@ void bh_pool_kick(struct worker_pool *pool)
 {
 	bool highpri = bh_is_highpri(pool);
 
-	if (pool->cpu != smp_processor_id() && !(pool->flags & POOL_BH_DRAINING))
+	if (IS_ENABLED(CONFIG_SMP) && pool->cpu != smp_processor_id() &&
+	    !(pool->flags & POOL_BH_DRAINING))
 		irq_work_queue_on(&per_cpu(bh_kick_work, pool->cpu)[highpri], pool->cpu);
 	else
 		raise_softirq_irqoff(highpri ? HI_SOFTIRQ : TASKLET_SOFTIRQ);
@@ -136,8 +137,11 @@ void workqueue_softirq_action(bool highpri)
 {
 	struct worker_pool *pool = this_cpu_ptr(bh_worker_pools) + highpri;
 
-	/* whoever queues raises the softirq after it has put the item there */
-	if (data_race(pool_needs_worker(pool)))
+	/*
+	 * Whoever queues raises the softirq after it has put the item there.  The
+	 * worker is this softirq, so it is idle, but in early boot there is none.
+	 */
+	if (data_race(pool_needs_worker(pool) && pool->nr_idle))
 		bh_serve(pool);
 }
 

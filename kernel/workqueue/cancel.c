@@ -6,15 +6,39 @@
 
 #include "internal.h"
 
-/* take @work off the pool it is queued on, which is locked, and unlock that */
+/*
+ * An ordered item that was queued while it runs may be on a plugged pwq, and so on
+ * another pool than the worker that has it.  Make its word name that one again: those
+ * who wait for the item go by it.
+ */
+static void work_name_runner(struct work_struct *work, struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+	struct worker *worker;
+
+	for_each_pwq(pwq, wq) {
+		struct worker_pool *pool = pwq->pool;
+
+		guard(raw_spinlock)(&pool->lock);
+		worker = pool_find_busy(pool, work);
+		if (worker && worker->current_pwq->wq == wq) {
+			work_set_offq_pending(work, pool);
+			return;
+		}
+	}
+}
+
+/*
+ * Take @work off the pool it is queued on, which is locked, and unlock that.  RCU
+ * keeps the workqueue.
+ */
 static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq)
 	__releases(&pwq->pool->lock)
 {
+	struct workqueue_struct *wq = pwq->wq;
 	struct worker_pool *pool = pwq->pool;
 	unsigned long data = work_data(work);
-	struct wq_node_nr_active *nna;
-	struct task_struct *wake = NULL;
-	bool held_back = data & WORK_STRUCT_INACTIVE;
+	bool plugged = pwq->plugged;
 
 	debug_work_deactivate(work);
 
@@ -23,7 +47,7 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq)
 	 * no slot, so they may go ahead.  An item ready to run leaves its barriers
 	 * where they should be.
 	 */
-	if (held_back) {
+	if (data & WORK_STRUCT_INACTIVE) {
 		if (list_empty(&pool->worklist))
 			pool->last_progress_ts = jiffies;
 		move_item_and_barriers(work, &pool->worklist);
@@ -31,13 +55,12 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq)
 	list_del_init(&work->entry);
 	work_set_offq_pending(work, pool);
 
-	nna = pwq_slot_done(pwq, data);
+	/* barriers, or an item that gets the slot, may find all workers asleep */
 	pwq_item_done(pwq, data);
-	if (held_back)
-		wake = pool_kick(pool);
-	pool_unlock_wake(pool, wake);
-	if (nna)
-		node_activate_pending(nna);
+	pool_unlock_wake(pool, pool_kick(pool));
+
+	if (plugged)
+		work_name_runner(work, wq);
 }
 
 /* off a queue: true.  It may have moved since @pool was looked up: false. */

@@ -313,14 +313,9 @@ static int pwq_nr_slots(struct workqueue_struct *wq, struct pool_workqueue *pwq)
 /* has a drained pwq anything left? */
 static bool pwq_is_busy(struct pool_workqueue *pwq, int nr_slots)
 {
-	int color;
-
 	lockdep_assert_held(&pwq->pool->lock);
 
-	for (color = 0; color < WORK_NR_COLORS; color++)
-		if (pwq->nr_in_flight[color])
-			return true;
-	return pwq->refcnt > nr_slots || !pwq_is_empty(pwq);
+	return pwq->refcnt > nr_slots || pwq->nr_active || !pwq_is_empty(pwq);
 }
 
 /* say so and return true if a drained workqueue is in use still */
@@ -401,8 +396,7 @@ void workqueue_set_max_active(struct workqueue_struct *wq, int max_active)
 
 	max_active = wq_clamp_max_active(max_active, wq->name);
 
-	/* P: wq_apply_max_active() looks whether workqueues are frozen */
-	guard(mutex)(&wq_pool_mutex);
+	/* not wq_pool_mutex: items that memory depends on may call this */
 	guard(mutex)(&wq->mutex);
 	WRITE_ONCE(wq->saved_max_active, max_active);
 	if (wq->flags & WQ_UNBOUND)
@@ -426,7 +420,6 @@ void workqueue_set_min_active(struct workqueue_struct *wq, int min_active)
 	if (WARN_ON((wq->flags & (WQ_UNBOUND | WQ_BH | __WQ_ORDERED)) != WQ_UNBOUND))
 		return;
 
-	guard(mutex)(&wq_pool_mutex);
 	guard(mutex)(&wq->mutex);
 	wq->saved_min_active = clamp(min_active, 0, wq->saved_max_active);
 	wq_apply_max_active(wq);

@@ -154,14 +154,12 @@ static bool work_insert_barrier(struct work_struct *work, struct wq_barrier *bar
 
 	scoped_guard(raw_spinlock_irq, &pool->lock) {
 		pwq = work_pwq(work);
-		if (!pwq) {
+		/* an ordered item may run here and be queued elsewhere since */
+		if (!pwq || pwq->pool != pool) {
 			worker = pool_find_busy(pool, work);
 			if (!worker)
 				return false;
 			pwq = worker->current_pwq;
-		} else if (pwq->pool != pool) {
-			/* what it was when the pool was looked up is over */
-			return false;
 		}
 
 		wq = pwq->wq;

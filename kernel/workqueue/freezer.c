@@ -8,7 +8,7 @@
 
 #ifdef CONFIG_FREEZER
 
-bool workqueue_freezing;			/* P */
+bool workqueue_freezing;			/* PO */
 
 static void wqs_apply_max_active(void)
 {
@@ -30,7 +30,7 @@ void freeze_workqueues_begin(void)
 	guard(mutex)(&wq_pool_mutex);
 
 	WARN_ON_ONCE(workqueue_freezing);
-	workqueue_freezing = true;
+	WRITE_ONCE(workqueue_freezing, true);
 	wqs_apply_max_active();
 }
 
@@ -80,7 +80,7 @@ void thaw_workqueues(void)
 
 	if (!workqueue_freezing)
 		return;
-	workqueue_freezing = false;
+	WRITE_ONCE(workqueue_freezing, false);
 	wqs_apply_max_active();
 }
 

@@ -144,7 +144,7 @@ int workqueue_online_cpu(unsigned int cpu)
 	}
 
 	wqs_follow_cpu(cpu, -1);
-	affinity_cpu_online(cpu);
+	affinity_cpu_online();
 	return 0;
 }
 

@@ -184,7 +184,9 @@ struct pool_workqueue {
 
 	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose */
 
-	struct llist_node release_node;		/* dead pwqs, see pwq.c */
+	/* when it is dead, see pwq.c */
+	struct llist_node release_node;
+	bool was_last;				/* no other pwq was linked */
 	struct rcu_head rcu;
 } __aligned(1 << WORK_STRUCT_PWQ_SHIFT);
 
@@ -447,10 +449,7 @@ void wq_cpu_intensive_init(void);
 /* active.c */
 bool pwq_reserve_active(struct pool_workqueue *pwq);
 bool pwq_activate_first(struct pool_workqueue *pwq);
-struct wq_node_nr_active *pwq_slot_done(struct pool_workqueue *pwq,
-					unsigned long data);
 void pwq_item_done(struct pool_workqueue *pwq, unsigned long data);
-void node_activate_pending(struct wq_node_nr_active *nna);
 void wq_apply_max_active(struct workqueue_struct *wq);
 void wq_update_node_max(struct workqueue_struct *wq, int off_cpu);
 int nna_alloc_all(struct workqueue_struct *wq);
@@ -471,10 +470,14 @@ void pwq_reaper_flush(void);
 struct pool_workqueue __rcu **wq_pwq_slot(struct workqueue_struct *wq, int cpu);
 struct pool_workqueue *wq_slot_pwq(struct workqueue_struct *wq, int cpu);
 
-/* no item of any kind is left; L */
+/* no item or barrier is queued, held back or running; L */
 static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 {
-	return !pwq->nr_active && list_empty(&pwq->inactive_works);
+	int color, nr = 0;
+
+	for (color = 0; color < WORK_NR_COLORS; color++)
+		nr += pwq->nr_in_flight[color];
+	return !nr;
 }
 
 /* queue.c */
@@ -523,7 +526,7 @@ extern bool wq_topo_ready;			/* I after boot */
 const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
 int wq_parse_affn_scope(const char *name);
 void affinity_init_early(void);
-void affinity_cpu_online(int cpu);
+void affinity_cpu_online(void);
 int wq_select_unbound_cpu(int cpu);
 
 /* create.c */
@@ -534,9 +537,9 @@ extern bool wq_power_efficient;			/* I after boot */
 
 /* freezer.c */
 #ifdef CONFIG_FREEZER
-extern bool workqueue_freezing;			/* P */
+extern bool workqueue_freezing;			/* PO */
 #else
-#define workqueue_freezing false
+static const bool workqueue_freezing;
 #endif
 
 /* sysfs.c */

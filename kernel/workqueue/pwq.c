@@ -5,10 +5,11 @@
  * Each CPU of a workqueue has a slot that names the pwq to queue on; unbound
  * workqueues have one more for the default pwq.  CPUs of one pod share a pwq.
  * Changing the slots lets the old pwq finish what it has; with the last item its
- * reference count drops to zero under pool->lock, and the reaper does the rest,
- * which needs to sleep: the locks above pool->lock, and possibly the end of the
- * pool and, after destroy_workqueue(), of the workqueue.  The reaper is a kthread
- * of its own since it must not depend on any pool.
+ * reference count drops to zero under pool->lock.  The rest needs to sleep and is
+ * done by two kthreads, which depend on no pool.  The first unlinks the pwq from its
+ * workqueue and lets an ordered one go on: memory may depend on that, so it takes
+ * wq->mutex only, under which nobody allocates.  The second drops the pool, and
+ * after destroy_workqueue() the workqueue.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>
@@ -17,8 +18,10 @@
 
 static struct kmem_cache *pwq_cache __ro_after_init;
 
-/* dead pwqs and who buries them */
+/* dead pwqs by what is to be done next, and who does it */
 static LLIST_HEAD(dead_pwqs);
+static LLIST_HEAD(unlinked_pwqs);
+static struct kthread_worker *pwq_unlinker __ro_after_init;
 static struct kthread_worker *pwq_reaper __ro_after_init;
 
 /**
@@ -121,52 +124,68 @@ static void wq_unplug_oldest(struct workqueue_struct *wq)
 	pool_unlock_wake_irq(pwq->pool, wake);
 }
 
-static void pwq_bury(struct pool_workqueue *pwq)
+/* the first stage */
+static void pwq_unlink(struct pool_workqueue *pwq)
 {
 	struct workqueue_struct *wq = pwq->wq;
-	struct worker_pool *pool = pwq->pool;
-	bool was_last = false;
 
 	/* never linked: @wq may be gone already */
-	if (!list_empty(&pwq->pwqs_node)) {
-		mutex_lock(&wq->mutex);
-		list_del_rcu(&pwq->pwqs_node);
-		was_last = list_empty(&wq->pwqs);
-		if (wq->flags & __WQ_ORDERED)
-			wq_unplug_oldest(wq);
-		mutex_unlock(&wq->mutex);
-	}
+	if (list_empty(&pwq->pwqs_node))
+		return;
 
 	/* parked for items that were cancelled since */
 	if (!list_empty_careful(&pwq->pending_node)) {
-		struct wq_node_nr_active *nna = wq_nna(wq, pool->node);
+		struct wq_node_nr_active *nna = wq_nna(wq, pwq->pool->node);
 
 		guard(raw_spinlock_irq)(&nna->lock);
 		list_del_init(&pwq->pending_node);
 	}
 
-	if (!pool_is_percpu(pool)) {
-		guard(mutex)(&wq_pool_mutex);
-		unbound_pool_put(pool);
-	}
-
-	/* node_activate_pending() and slot readers may still look at it */
-	kfree_rcu(pwq, rcu);
-
-	/* @wq is destroyed, and nobody is left who could use it */
-	if (was_last)
-		wq_release(wq);
+	guard(mutex)(&wq->mutex);
+	list_del_rcu(&pwq->pwqs_node);
+	pwq->was_last = list_empty(&wq->pwqs);
+	if (wq->flags & __WQ_ORDERED)
+		wq_unplug_oldest(wq);
 }
 
-static void pwq_reap_fn(struct kthread_work *unused)
+/* the second stage */
+static void pwq_bury(struct pool_workqueue *pwq)
+{
+	if (!pool_is_percpu(pwq->pool)) {
+		guard(mutex)(&wq_pool_mutex);
+		unbound_pool_put(pwq->pool);
+	}
+
+	/* the workqueue is destroyed, and nobody is left who could use it */
+	if (pwq->was_last)
+		wq_release(pwq->wq);
+
+	/* pwq_use_slot_unlocked() and slot readers may still look at it */
+	kfree_rcu(pwq, rcu);
+}
+
+static void pwq_bury_fn(struct kthread_work *unused)
 {
 	struct pool_workqueue *pwq, *next;
 
-	llist_for_each_entry_safe(pwq, next, llist_del_all(&dead_pwqs), release_node)
+	llist_for_each_entry_safe(pwq, next, llist_del_all(&unlinked_pwqs), release_node)
 		pwq_bury(pwq);
 }
 
-static DEFINE_KTHREAD_WORK(pwq_reap_work, pwq_reap_fn);
+static DEFINE_KTHREAD_WORK(pwq_bury_work, pwq_bury_fn);
+
+static void pwq_unlink_fn(struct kthread_work *unused)
+{
+	struct pool_workqueue *pwq, *next;
+
+	llist_for_each_entry_safe(pwq, next, llist_del_all(&dead_pwqs), release_node) {
+		pwq_unlink(pwq);
+		llist_add(&pwq->release_node, &unlinked_pwqs);
+	}
+	kthread_queue_work(pwq_reaper, &pwq_bury_work);
+}
+
+static DEFINE_KTHREAD_WORK(pwq_unlink_work, pwq_unlink_fn);
 
 /**
  * pwq_put - drop a reference
@@ -179,9 +198,9 @@ void pwq_put(struct pool_workqueue *pwq)
 	if (--pwq->refcnt)
 		return;
 
-	/* before the reaper is there, its start takes care of the list */
-	if (llist_add(&pwq->release_node, &dead_pwqs) && pwq_reaper)
-		kthread_queue_work(pwq_reaper, &pwq_reap_work);
+	/* before there are kthreads, their start takes care of the list */
+	if (llist_add(&pwq->release_node, &dead_pwqs) && pwq_unlinker)
+		kthread_queue_work(pwq_unlinker, &pwq_unlink_work);
 }
 
 /**
@@ -241,24 +260,27 @@ void __init pwq_cache_init(void)
 }
 
 /**
- * pwq_reaper_start - start the reaper, as soon as there are kthreads
+ * pwq_reaper_start - start those who take care of dead pwqs, once there are kthreads
  */
 void __init pwq_reaper_start(void)
 {
 	pwq_reaper = kthread_run_worker(0, "pool_workqueue_release");
-	wq_boot_needs(!IS_ERR(pwq_reaper));
-	kthread_queue_work(pwq_reaper, &pwq_reap_work);
+	pwq_unlinker = kthread_run_worker(0, "pool_workqueue_unlink");
+	wq_boot_needs(!IS_ERR(pwq_reaper) && !IS_ERR(pwq_unlinker));
+	kthread_queue_work(pwq_unlinker, &pwq_unlink_work);
 }
 
 /**
  * pwq_reaper_flush - wait until all pwqs that are dead now are buried
  *
+ * Before there are kthreads, nothing is waited for.
+ *
  * Context: may sleep; none of wq_pool_mutex, wq->mutex held.
  */
 void pwq_reaper_flush(void)
 {
-	if (pwq_reaper)
-		kthread_flush_worker(pwq_reaper);
-	else
-		pwq_reap_fn(NULL);
+	if (!pwq_unlinker)
+		return;
+	kthread_flush_worker(pwq_unlinker);
+	kthread_flush_worker(pwq_reaper);
 }

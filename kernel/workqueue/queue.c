@@ -101,6 +101,10 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
 {
 	int cpu = req_cpu;
 
+	/* of one mind for all CPUs at any time, for the order's sake */
+	if (wq->flags & __WQ_ORDERED)
+		return rcu_dereference(wq->dfl_pwq);
+
 	if (cpu == WORK_CPU_UNBOUND) {
 		cpu = raw_smp_processor_id();
 		if (wq->flags & WQ_UNBOUND)

@@ -66,8 +66,6 @@ static bool pwq_wants_rescue(struct pool_workqueue *pwq)
 {
 	struct worker_pool *pool = pwq->pool;
 
-	if (!pwq->nr_active)
-		return false;
 	if (pool_lacks_worker(pool))
 		return true;
 
@@ -110,7 +108,7 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 	while (pwq_wants_rescue(pwq) && rescuer_take_item(rescuer, pwq)) {
 		worker_run_scheduled(rescuer);
 
-		if (++done >= RESCUER_BATCH && pwq->nr_active && pool_lacks_worker(pool) &&
+		if (++done >= RESCUER_BATCH && pool_lacks_worker(pool) &&
 		    !list_empty_careful(&pwq->wq->maydays)) {
 			guard(raw_spinlock)(&wq_mayday_lock);
 			pwq_call_rescuer(pwq);

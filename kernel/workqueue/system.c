@@ -133,8 +133,10 @@ static void __init start_percpu_pools(int cpu)
 		bh->node = cpu_to_node(cpu);
 		pool->node = cpu_to_node(cpu);
 
-		/* the softirq is there whether the CPU is or not */
+		/* the softirq is there whether the CPU is or not; work may wait for it */
 		wq_boot_needs(worker_create(bh));
+		scoped_guard(raw_spinlock_irq, &bh->lock)
+			pool_kick(bh);
 		if (!cpu_online(cpu))
 			continue;
 		pool->flags &= ~POOL_DISASSOCIATED;

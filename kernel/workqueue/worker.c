@@ -317,8 +317,6 @@ static void worker_call(struct worker *worker, struct work_struct *work,
 static void worker_end_item(struct worker *worker, unsigned long data)
 {
 	struct pool_workqueue *pwq = worker->current_pwq;
-	struct worker_pool *pool = worker->pool;
-	struct wq_node_nr_active *nna;
 
 	pwq->stats[PWQ_STAT_COMPLETED]++;
 
@@ -332,13 +330,6 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 	worker->current_pwq = NULL;
 	worker->current_color = WORK_NR_COLORS;
 
-	nna = pwq_slot_done(pwq, data);
-	if (nna) {
-		/* the item's reference keeps the pool, and this worker with it */
-		raw_spin_unlock(&pool->lock);
-		node_activate_pending(nna);
-		raw_spin_lock(&pool->lock);
-	}
 	pwq_item_done(pwq, data);
 }
 

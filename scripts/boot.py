@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import guest
@@ -39,14 +40,37 @@ def virtme_command(args):
 
     command = [str(program), '--kdir', str(folder), '--mods', 'auto', '--pwd', '--disable-microvm',
                '--vmcoreinfo', '--force-9p', '--name', 'guest']
+    if not Path('/lib/modules').exists():
+        # virtme-ng mounts the modules there, and the host's files are read-only.
+        command += ['--overlay-rwdir', '/usr/lib']
     if accel == 'tcg':
         command.append('--disable-kvm')
-    for word in shlex.split(args.append):
+    for word in [*guest.quick_boot(accel), *shlex.split(args.append)]:
         command += ['--kopt', word]
     if args.command is not None:
         command += ['--script-sh', f'export PATH={VENV}:$PATH; {args.command}']
     command += ['--qemu-opts'] + guest.accel_args(accel, False)
     return command + guest.qemu_topology_args(topo, guest.megabytes(args.mem))
+
+
+def pass_on(source, target):
+    for data in iter(lambda: source.read1(1 << 16), b''):
+        target.write(data)
+        target.flush()
+
+
+def run_command(command):
+    """QEMU wants a terminal to read from, and pipes to write to: it opens what it
+    is given once more, which would cut a file short."""
+    keyboard, terminal = pty.openpty()
+    with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        copier = threading.Thread(target=pass_on, args=(child.stderr, sys.stderr.buffer))
+        copier.start()
+        pass_on(child.stdout, sys.stdout.buffer)
+        copier.join()
+    os.close(keyboard)
+    os.close(terminal)
+    return child.returncode
 
 
 def main():
@@ -65,18 +89,12 @@ def main():
         print(f'boot: {error}', file=sys.stderr)
         return 2
     os.environ['PATH'] = f'{VENV}:/usr/sbin:/sbin:{os.environ["PATH"]}'
-    if os.isatty(0):
-        return subprocess.run(command, check=False).returncode
-    if args.command is None:
+    if args.command is not None:
+        return run_command(command)
+    if not os.isatty(0):
         print("boot: standard input is not a terminal: give CMD='...' for one command", file=sys.stderr)
         return 2
-    # QEMU wants a terminal on its standard input, also to run one command.
-    keyboard, terminal = pty.openpty()
-    try:
-        return subprocess.run(command, stdin=terminal, check=False).returncode
-    finally:
-        os.close(keyboard)
-        os.close(terminal)
+    return subprocess.run(command, check=False).returncode
 
 
 if __name__ == '__main__':

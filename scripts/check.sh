@@ -35,17 +35,28 @@ out=$("$ROOT/scripts/kernel.sh" --print-dir)
 arch=x86_64
 [ "$ENGINE" = qemu ] || arch=um
 log=$BUILD/log/check.log
-kmake() { nice make -C "$TREE" O="$out" ARCH="$arch" CC=gcc W=1 C=2 CF=-D__CHECK_ENDIAN__ -j"$NPROC" "$@"; }
+# Debian 12's sparse 0.6.4 is older than some of what the kernel's headers use.
+sparse="sparse -D__typeof_unqual__=__typeof__ '-D__builtin_strlen(s)=(sizeof(s)-1)' '-D__builtin_ia32_rdtsc()=0ull'"
+CC=gcc
+! command -v ccache >/dev/null || CC="ccache gcc"
+kmake()
+{
+	nice make -C "$TREE" O="$out" ARCH="$arch" CC="$CC" CHECK="$sparse" \
+		W=1 C=2 CF=-D__CHECK_ENDIAN__ -j"$NPROC" "$@"
+}
 for dir in kernel/workqueue lib/cmwq; do
 	find "$out/$dir" -name '*.o' -delete
 	logged "$log" "W=1 and sparse in $dir" kmake "$dir/" || {
 		tail -n 5 "$log" >&2
 		die "$dir does not compile: see build/log/check.log"
 	}
+	[ "$(grep -c '^  CHECK ' "$log")" -gt 0 ] || die "sparse did not run in $dir: see build/log/check.log"
 	report "W=1 and sparse, $dir" "$(grep -E '(kernel/workqueue|lib/cmwq|linux/cmwq)/[^ ]*: (warning|error)' "$log" || true)"
 done
 
-if [ -x "$ROOT/../shared/bin/originality" ]; then
-	report originality "$("$ROOT/../shared/bin/originality" "$BASE_TREE" "$ROOT" 2>&1 || true)"
+originality=$ROOT/../shared/bin/originality
+if [ -x "$originality" ]; then
+	found=$("$originality" "$BASE_TREE" "$ROOT" 2>&1) && found=
+	report originality "$found"
 fi
 exit $failed

@@ -10,10 +10,11 @@
 
 # TOOL OR FILE: PACKAGE
 NEEDS="
-gcc:gcc make:make flex:flex bison:bison bc:bc ccache:ccache sparse:sparse
+gcc:gcc /usr/include/stdio.h:libc6-dev make:make flex:flex bison:bison bc:bc ccache:ccache sparse:sparse
 patch:patch xz:xz-utils cpio:cpio kmod:kmod git:git perl:perl ldd:libc-bin
 strip:binutils flock:util-linux script:bsdutils dpkg-deb:dpkg
 busybox:busybox-static qemu-system-x86_64:qemu-system-x86
+/lib/systemd/systemd-udevd:udev
 fio:fio cryptsetup:cryptsetup-bin
 /usr/include/gelf.h:libelf-dev /usr/include/openssl/ssl.h:libssl-dev
 /usr/lib/python3:python3 @venv:python3-venv

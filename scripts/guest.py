@@ -22,7 +22,6 @@ import json
 import os
 import re
 import secrets
-import selectors
 import shutil
 import signal
 import socket
@@ -37,6 +36,8 @@ BUILD = Path(__file__).resolve().parent.parent / 'build'
 CACHE = BUILD / '.guest'
 TIMED_OUT, DIED = 124, 125
 KVM_PROBE_S = 20
+POWEROFF_S = 10
+CACHE_S = 24 * 3600
 TOPOLOGY_KEYS = ('sockets', 'cores', 'threads', 'llcs', 'nodes')
 
 INIT = r'''#!/bin/sh
@@ -152,6 +153,10 @@ def cached(name, key, make):
         with os.fdopen(handle, 'wb') as out:
             out.write(make())
         os.replace(temp, path)
+        for old in CACHE.glob(f'{name}-*.cpio'):
+            if old.stat().st_mtime < time.time() - CACHE_S:
+                old.unlink(missing_ok=True)
+    os.utime(path)
     return path
 
 
@@ -297,21 +302,29 @@ def qemu_topology_args(topo, mem):
 
 def accel_args(accel, icount):
     if icount:
-        return ['-accel', 'tcg,thread=single', '-icount', 'shift=0,sleep=off', '-cpu', 'max,l3-cache=on']
+        return ['-accel', 'tcg,thread=single', '-icount', 'shift=0,sleep=off', '-cpu', 'max,l3-cache=on,vendor=GenuineIntel']
     if accel == 'kvm':
         return ['-accel', 'kvm', '-cpu', 'host,l3-cache=on,host-cache-info=off']
-    return ['-accel', 'tcg,thread=multi', '-cpu', 'max,l3-cache=on']
+    return ['-accel', 'tcg,thread=multi', '-cpu', 'max,l3-cache=on,vendor=GenuineIntel']
 
 
-def qemu_command(image, initrd, topo, mem, append, accel, icount, log_fd, out_fd, qmp):
+def quick_boot(accel):
+    """Emulated CPUs read the host's TSC, so there is nothing to calibrate or to compare.
+
+    Both are loops against time on each CPU, for ever where a few host cores emulate many.
+    """
+    return [] if accel == 'kvm' else ['lpj=4000000', 'tsc=reliable', 'no_timer_check']
+
+
+def qemu_command(image, initrd, topo, mem, append, accel, icount, temp, qmp):
     if not shutil.which('qemu-system-x86_64'):
         raise GuestError('qemu-system-x86_64 is not installed here: run scripts/deps.sh as root')
     args = ['qemu-system-x86_64', '-M', 'q35', '-nodefaults', '-no-user-config', '-display', 'none',
             '-no-reboot', '-device', 'vmcoreinfo',
-            '-chardev', f'socket,id=log,fd={log_fd}', '-serial', 'chardev:log',
-            '-chardev', f'socket,id=out,fd={out_fd}', '-serial', 'chardev:out',
+            '-chardev', f'file,id=log,path={temp}/log', '-serial', 'chardev:log',
+            '-chardev', f'file,id=out,path={temp}/out', '-serial', 'chardev:out',
             '-kernel', str(image), '-initrd', str(initrd),
-            '-append', f'console=ttyS0 panic=-1 {append}'.strip()]
+            '-append', ' '.join(['console=ttyS0 panic=-1', *quick_boot(accel), append])]
     if qmp:
         args += ['-qmp', f'unix:{qmp},server=on,wait=off']
     return args + accel_args(accel, icount) + qemu_topology_args(topo, mem)
@@ -399,30 +412,57 @@ def kill_group(child):
     child.wait()
 
 
+class Channel:
+    """Bytes from the guest as they come: over a socket, or in a file that grows.
+
+    QEMU gets files: its serial port drops what a full socket does not take. UML
+    gets sockets: its consoles want something that they can poll.
+    """
+
+    def __init__(self, path=None):
+        self.path = path
+        if path:
+            self.source, self.far = open(path, 'w+b', buffering=0), None
+        else:
+            self.source, self.far = socket.socketpair()
+            self.source.setblocking(False)
+
+    def read(self):
+        if self.path:
+            return self.source.read(1 << 16)
+        try:
+            return self.source.recv(1 << 16)
+        except (BlockingIOError, ConnectionResetError):
+            return b''
+
+    def close_far(self):
+        if self.far:
+            self.far.close()
+
+    def close(self):
+        self.source.close()
+        self.close_far()
+
+
 def pump(child, channels, reader, deadline):
     """Read until the guest is gone; returns False when its time was over."""
-    selector = selectors.DefaultSelector()
-    for name, sock in channels.items():
-        selector.register(sock, selectors.EVENT_READ, name)
-    grace = None
-    while selector.get_map():
-        now = time.monotonic()
-        if reader.rc is not None and grace is None:
-            grace = now + 10
-        if grace and now > grace:
-            break
-        if not grace and now > deadline:
-            return False
-        events = selector.select(min(0.5, max(0, (grace or deadline) - now)))
-        for key, _ in events:
-            data = key.fileobj.recv(65536)
+    while True:
+        gone = child.poll() is not None
+        idle = True
+        for name, channel in channels.items():
+            data = channel.read()
             if data:
-                reader.feed(key.data, data)
-            else:
-                selector.unregister(key.fileobj)
-        if not events and child.poll() is not None:
-            break
-    return True
+                idle = False
+                reader.feed(name, data)
+        now = time.monotonic()
+        if reader.rc is not None:
+            deadline = min(deadline, now + POWEROFF_S)
+        if idle and gone:
+            return True
+        if now > deadline:
+            return reader.rc is not None
+        if idle:
+            time.sleep(0.01)
 
 
 def run(kernel, command, *, engine=None, cpus=None, topology=None, mem='1G', append='',
@@ -450,27 +490,32 @@ def run(kernel, command, *, engine=None, cpus=None, topology=None, mem='1G', app
     with tempfile.TemporaryDirectory(dir=CACHE, prefix='run-') as temp:
         initrd = Path(temp, 'initrd')
         build_initrd(initrd, folder, command, mark, '/dev/tty1' if engine == 'uml' else '/dev/ttyS1', files, bins)
-        ours, theirs = {}, {}
-        for name in ('log', 'out'):
-            ours[name], theirs[name] = socket.socketpair()
-        fds = [sock.fileno() for sock in theirs.values()]
+        channels = {name: Channel(None if engine == 'uml' else Path(temp, name)) for name in ('log', 'out')}
         if engine == 'uml':
+            fds = [channel.far.fileno() for channel in channels.values()]
             args = uml_command(image, initrd, topo['cpus'], mem, append, *fds, temp)
+            own_output = channels['log'].far
         else:
-            args = qemu_command(image, initrd, topo, mem, append, accel, icount, *fds, qmp)
+            fds = []
+            args = qemu_command(image, initrd, topo, mem, append, accel, icount, temp, qmp)
+            own_output = open(Path(temp, 'qemu'), 'w+')
         reader = Reader(mark, stream, log)
-        child = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=theirs['log'], stderr=theirs['log'],
+        child = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=own_output, stderr=own_output,
                                  pass_fds=fds, start_new_session=True,
                                  env={**os.environ, 'TMPDIR': temp_for_memory()})
-        for sock in theirs.values():
-            sock.close()
+        for channel in channels.values():
+            channel.close_far()
         try:
-            in_time = pump(child, ours, reader, begin + timeout)
+            in_time = pump(child, channels, reader, begin + timeout)
         finally:
             kill_group(child)
+            if engine == 'qemu':
+                own_output.seek(0)
+                reader.feed('log', own_output.read().encode())
+                own_output.close()
             reader.close()
-            for sock in ours.values():
-                sock.close()
+            for channel in channels.values():
+                channel.close()
     rc = reader.rc
     if rc is None:
         rc = DIED if in_time else TIMED_OUT

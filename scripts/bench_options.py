@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command line of the benchmark: parsing, checking, and what follows from it."""
+
+import argparse
+import os
+import re
+
+SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
+VARIANTS = ('cmwq', 'base')
+TOPOLOGY_KEYS = ('sockets', 'cores', 'threads', 'llcs', 'nodes')
+# Emulation is slower by an order of magnitude, and the same figures come out.
+ITEMS = {'uml': 50000, 'qemu': 10000}
+REPEATS = {'uml': 2, 'qemu': 1}
+# A guest that is slower than this hangs: seconds to boot, and items per second.
+SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500)}
+
+EXAMPLES = """\
+examples:
+  scripts/run-bench.sh                                  UML, 2 CPUs, 5 pairs of boots
+  scripts/run-bench.sh --mode batch --scopes cpu,cache,system
+  scripts/run-bench.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --pairs 2
+  scripts/run-bench.sh --engine qemu --cpus 16 --shard-size 4,8,16 --pairs 2
+  scripts/run-bench.sh --icount                         instructions per item, free of noise
+  scripts/run-bench.sh --resume                         go on with the newest unfinished run
+
+Results: build/bench/<UTC time>/results.json, plot.png, plot.svg, logs/.
+Exit status: 0 clean, 1 a promise was broken, a kernel complained or something
+failed, 2 bad options, 130 interrupted.
+"""
+
+
+def number(low, high):
+    def parse(text):
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f'{value} is not between {low} and {high}')
+        return value
+    return parse
+
+
+def number_list(low, high):
+    parse_one = number(low, high)
+
+    def parse(text):
+        values = [parse_one(part) for part in text.split(',')]
+        if len(set(values)) != len(values):
+            raise argparse.ArgumentTypeError(f'"{text}" holds a value twice')
+        return values
+    return parse
+
+
+def scope_list(text):
+    names = text.split(',')
+    for name in names:
+        if name not in SCOPES:
+            raise argparse.ArgumentTypeError(
+                f'"{name}" is not an affinity scope: choose from {", ".join(SCOPES)}')
+    if len(set(names)) != len(names):
+        raise argparse.ArgumentTypeError(f'"{text}" holds a scope twice')
+    return names
+
+
+def memory(text):
+    if not re.fullmatch(r'[1-9][0-9]{0,6}[MG]', text):
+        raise argparse.ArgumentTypeError(f'"{text}" is not a size such as 512M or 2G')
+    return text
+
+
+def topology(text):
+    parts = {}
+    for part in text.split(','):
+        key, sign, value = part.partition('=')
+        if not sign or key not in TOPOLOGY_KEYS or key in parts:
+            raise argparse.ArgumentTypeError(
+                f'"{part}": expected each of {", ".join(TOPOLOGY_KEYS)} once at most, as key=N')
+        parts[key] = number(1, 1024)(value)
+    if parts.get('llcs', 1) % parts.get('sockets', 1):
+        raise argparse.ArgumentTypeError('llcs must be a multiple of sockets')
+    return parts
+
+
+def topology_cpus(parts):
+    """CPUs in a topology: cores count within a socket, threads within a core."""
+    return parts.get('sockets', 1) * parts.get('cores', 1) * parts.get('threads', 1)
+
+
+def build_parser():
+    parser = argparse.ArgumentParser(
+        prog='run-bench.sh', formatter_class=argparse.RawDescriptionHelpFormatter,
+        description='Boot our workqueue and the base kernel\'s in turn and compare them, '
+                    'scope by scope.', epilog=EXAMPLES)
+    where = parser.add_argument_group('where')
+    where.add_argument('--engine', choices=('uml', 'qemu'),
+                       help='uml: native speed, no cache topology; qemu: x86_64 with a '
+                            'topology (default uml)')
+    where.add_argument('--cpus', type=number(1, 512), metavar='N',
+                       help='CPUs of the guest (default 2, or those of --topology)')
+    where.add_argument('--topology', type=topology, metavar='KEY=N,...',
+                       help='sockets, cores (per socket), threads (per core), llcs and nodes '
+                            '(both in all); qemu only')
+    where.add_argument('--mem', type=memory, metavar='SIZE', default='512M',
+                       help='guest memory (default 512M)')
+    where.add_argument('--icount', action='store_true',
+                       help='qemu with one CPU that counts instructions as nanoseconds')
+    what = parser.add_argument_group('what')
+    what.add_argument('--variant', choices=VARIANTS,
+                      help='only this one: cmwq is ours, base the kernel\'s own (default both)')
+    what.add_argument('--mode', choices=('latency', 'batch'), default='latency',
+                      help='latency: one item in flight per thread; batch: --batch of them '
+                           '(default latency)')
+    what.add_argument('--batch', type=number(1, 65536), default=32, metavar='N',
+                      help='items in flight per thread in batch mode (default 32)')
+    what.add_argument('--scopes', type=scope_list, metavar='A,B,...',
+                      help='affinity scopes (default: all, or cache_shard with --shard-size)')
+    what.add_argument('--strict', action='store_true',
+                      help='strict scopes; where each item runs is checked')
+    what.add_argument('--shard-size', type=number_list(1, 65536), metavar='N,...',
+                      help='boot with each of these cache_shard sizes')
+    what.add_argument('--threads', type=number(0, 1024), default=0, metavar='N',
+                      help='submitting threads (default 0: one per CPU)')
+    how = parser.add_argument_group('how much')
+    how.add_argument('--pairs', type=number(1, 1000), default=5, metavar='N',
+                     help='boots of each variant and shard size (default 5)')
+    how.add_argument('--items', type=number(1, 10000000), metavar='N',
+                     help='items per thread and run (default uml 50000, qemu 10000)')
+    how.add_argument('--repeats', type=number(1, 1000), metavar='N',
+                     help='runs of each scope in one boot (default uml 2, qemu 1)')
+    how.add_argument('--boot-timeout', type=number(10, 86400), metavar='S',
+                     help='seconds for one boot with all its runs (default: from the items)')
+    rest = parser.add_argument_group('other')
+    rest.add_argument('--no-build', action='store_true', help='take the kernels as they are built')
+    rest.add_argument('--resume', nargs='?', const='', metavar='DIR',
+                      help='go on with an interrupted run, with its options (default: the newest)')
+    return parser
+
+
+def resolve(parser, args):
+    """Fill in what other options imply, and refuse what does not go together."""
+    if args.icount:
+        if args.engine == 'uml' or args.topology or args.cpus not in (None, 1):
+            parser.error('--icount is QEMU with one CPU: leave --engine, --cpus and --topology out')
+        args.engine, args.cpus = 'qemu', 1
+    args.engine = args.engine or 'uml'
+    if args.topology:
+        if args.engine == 'uml':
+            parser.error('--topology needs --engine qemu: UML has none')
+        cpus = topology_cpus(args.topology)
+        if args.cpus not in (None, cpus):
+            parser.error(f'--cpus {args.cpus} contradicts --topology, which makes {cpus} CPUs')
+        args.cpus = cpus
+    args.cpus = args.cpus or 2
+    args.scopes = args.scopes or (['cache_shard'] if args.shard_size else None)
+    args.items = args.items or ITEMS[args.engine]
+    args.repeats = args.repeats or REPEATS[args.engine]
+    args.boot_timeout = args.boot_timeout or default_timeout(args)
+
+
+def default_timeout(args):
+    boot, rate = SLOWEST[args.engine]
+    runs = args.repeats * len(args.scopes or SCOPES)
+    return boot + runs * args.items * (args.threads or args.cpus) // rate
+
+
+def warnings(params):
+    """What the user may not expect from these parameters."""
+    cores = os.cpu_count() or 1
+    if params['cpus'] > cores:
+        yield (f"{params['cpus']} guest CPUs on {cores} cores: figures say more about the "
+               f"host's scheduler than about the workqueue")
+    load = os.getloadavg()[0]
+    if load > 2 * cores and not params['icount']:
+        yield (f'this machine is busy (load {load:.0f}, {cores} cores): figures will vary; '
+               '--icount does not mind')
+    if params['engine'] == 'uml' and params['shard_size']:
+        yield 'UML has no cache topology: every CPU is a shard whatever the size (try --engine qemu)'
+
+
+def parse_args(argv):
+    """(parameters, resume, build): resume is None, '' for the newest, or a folder."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.resume is not None:
+        expected = parser.parse_args([])
+        expected.resume = args.resume
+        if args != expected:
+            parser.error('--resume goes on with the options of that run: give no others')
+    else:
+        resolve(parser, args)
+    params = vars(args)
+    params['accel'] = None      # found out once the kernels are built
+    resume, build = params.pop('resume'), not params.pop('no_build')
+    return params, resume, build

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a benchmark boot said: results of lib/test_workqueue.c, and trouble."""
+
+import re
+
+PREFIX = 'test_workqueue: '
+PERCENTILES = ('p50_ns', 'p90_ns', 'p95_ns', 'p99_ns')
+VIOLATIONS = ('lost', 'twice', 'outside', 'refused', 'bad_pods')
+NUMBERS = (('repeat', 'strict', 'threads', 'in_flight', 'items', 'elapsed_ns', 'items_per_s',
+            'mean_ns') + PERCENTILES + ('max_ns', 'kworkers') + VIOLATIONS + ('hotplug',))
+WORDS = ('scope', 'actual', 'mode', 'judged', 'clock')
+
+# Lines with which a kernel says that something is wrong with it.
+TROUBLE = re.compile(
+    r'\bWARNING: |\bBUG: |\bkernel BUG at |\bOops\b|\bKernel panic\b|\bgeneral protection fault\b'
+    r'|\bpossible (recursive|circular) locking\b|\binconsistent lock state\b|\bsuspicious RCU usage\b'
+    r'|\bINFO: (rcu|task .* blocked for more than|lockdep|trying to register)'
+    r'|\bself-detected stall\b|\bdetected stalls?\b|\bsoft lockup\b|\bhard LOCKUP\b'
+    r'|\bworkqueue lockup\b|\b(UBSAN|ODEBUG|KFENCE): |\bunable to handle\b|\brefcount_t: '
+    r'|\bsleeping function called\b|\bscheduling while atomic\b|\blist_(add|del) corruption\b'
+    r'|\bRedzone overwritten\b|\bbad unlock balance\b|\bheld lock freed\b')
+
+
+class BenchOutputError(Exception):
+    """The output does not hold a complete pass of the benchmark."""
+
+
+def parse_fields(text):
+    """'a=1 b=x' as a dict of strings; None when a word is no pair."""
+    fields = {}
+    for word in text.split():
+        key, sign, value = word.partition('=')
+        if not sign or not key or key in fields:
+            return None
+        fields[key] = value
+    return fields
+
+
+def parse_result(text):
+    """One result line as a dict with numbers, None when anything is missing.
+
+    A console shared with other writers tears lines apart, so a damaged line is
+    normal; the caller finds a second copy or counts one result too few.
+    """
+    fields = parse_fields(text)
+    if fields is None or any(key not in fields for key in NUMBERS + WORDS):
+        return None
+    try:
+        for key in NUMBERS:
+            fields[key] = int(fields[key])
+    except ValueError:
+        return None
+    return fields
+
+
+def tagged_lines(output):
+    """The text after 'test_workqueue: ' of every line that has it."""
+    for line in output.splitlines():
+        _, found, text = line.partition(PREFIX)
+        if found:
+            yield text.strip()
+
+
+def parse_output(output):
+    """The pass in a boot's output.
+
+    Returns a dict: 'runs' in the order they were made, 'passed_over' scopes,
+    'status', 'violations' and 'errors', the module's other lines. Raises
+    BenchOutputError when the pass did not come to its end. The same line may be
+    there more than once, as the console and dmesg both show it.
+    """
+    runs, passed_over, notes, done = {}, [], [], None
+    for text in tagged_lines(output):
+        kind, _, rest = text.partition(' ')
+        lacking = re.fullmatch(r'this kernel has no scope (\w+): passed over', text)
+        if kind == 'result':
+            run = parse_result(rest)
+            if run:
+                runs[(run['repeat'], run['scope'])] = run
+        elif kind == 'done':
+            done = parse_fields(rest) or done
+        elif lacking:
+            if lacking[1] not in passed_over:
+                passed_over.append(lacking[1])
+        elif ' items/s; queueing ' not in text and text not in notes:
+            notes.append(text)
+
+    if done is None:
+        said = f': {notes[-1]}' if notes else ''
+        raise BenchOutputError(f'the benchmark did not finish{said}')
+    if done.get('status') not in ('ok', 'violated'):
+        said = notes[-1] if notes else f"error {done.get('error')}"
+        raise BenchOutputError(f"the benchmark ended as \"{done.get('status')}\": {said}")
+    if len(runs) != int(done['runs']):
+        raise BenchOutputError(f"{done['runs']} runs were made, {len(runs)} can be read")
+    return {
+        'runs': list(runs.values()),
+        'passed_over': passed_over,
+        'status': done['status'],
+        'violations': sum(run[key] for run in runs.values() for key in VIOLATIONS),
+        'notes': notes,
+    }
+
+
+def find_trouble(log):
+    """The lines of a kernel log that no healthy kernel prints, each once."""
+    lines = []
+    for line in log.splitlines():
+        line = line.strip()
+        if TROUBLE.search(line) and line not in lines:
+            lines.append(line)
+    return lines

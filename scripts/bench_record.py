@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0
+"""results.json: what was run, where, and every single result.
+
+The file is replaced as a whole after each boot, so that it is complete and
+valid whenever the benchmark is interrupted, and can be resumed from it.
+"""
+
+import datetime
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+FORMAT = 1
+
+
+class RecordError(Exception):
+    """A record that cannot be read, or not be continued."""
+
+
+def utc_now():
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
+def command_line(*argv, cwd=None):
+    """First line of a command's output, None when it cannot be had."""
+    try:
+        done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    lines = done.stdout.splitlines()
+    return lines[0] if lines else ''
+
+
+def cpu_model():
+    try:
+        for line in Path('/proc/cpuinfo').read_text(encoding='utf-8').splitlines():
+            if line.startswith('model name'):
+                return line.partition(':')[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def describe_machine():
+    pages = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
+    return {
+        'cpu': cpu_model(),
+        'cores': os.cpu_count(),
+        'memory_mib': pages // 2**20,
+        'kernel': platform.release(),
+        'system': platform.freedesktop_os_release().get('PRETTY_NAME')
+                  if Path('/etc/os-release').exists() else None,
+        'load_at_start': round(os.getloadavg()[0], 2),
+        'python': platform.python_version(),
+        'gcc': command_line('gcc', '--version'),
+        'qemu': command_line('qemu-system-x86_64', '--version')
+                if shutil.which('qemu-system-x86_64') else None,
+    }
+
+
+def describe_git(root):
+    """Commit and whether files differ from it; None outside a repository."""
+    commit = command_line('git', 'rev-parse', '--verify', 'HEAD', cwd=root)
+    changes = command_line('git', 'status', '--porcelain', cwd=root)
+    if commit is None and changes is None:
+        return None
+    return {'commit': commit, 'modified': bool(changes)}
+
+
+def file_digest(path):
+    with open(path, 'rb') as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()
+
+
+def describe_kernel(build):
+    """build: a bench_boot.Build."""
+    return {
+        'folder': build.folder.name,
+        'release': build.release(),
+        'image_sha256': file_digest(build.image),
+        'module_sha256': file_digest(build.module),
+        'config_sha256': file_digest(build.folder / '.config'),
+    }
+
+
+def boots_to_make(params):
+    """All boots in their order: A B A B ..., for each pair every shard size."""
+    variants = [params['variant']] if params['variant'] else ['cmwq', 'base']
+    return [{'pair': pair, 'shard_size': size, 'variant': variant}
+            for pair in range(1, params['pairs'] + 1)
+            for size in params['shard_size'] or [None]
+            for variant in variants]
+
+
+def boot_key(boot):
+    return boot['pair'], boot['shard_size'], boot['variant']
+
+
+def boots_left(record):
+    made = {boot_key(boot) for boot in record['boots']}
+    return [boot for boot in boots_to_make(record['parameters']) if boot_key(boot) not in made]
+
+
+def new_record(params, root, builds):
+    return {
+        'format': FORMAT,
+        'complete': False,
+        'started': utc_now().isoformat(timespec='seconds'),
+        'finished': None,
+        'machine': describe_machine(),
+        'git': describe_git(root),
+        'engine': params['engine'],
+        'topology': {'cpus': params['cpus'], **(params['topology'] or {})},
+        'kernels': {variant: describe_kernel(build) for variant, build in builds.items()},
+        'parameters': params,
+        'boots': [],
+        'summary': [],
+    }
+
+
+def new_folder(parent):
+    """build/bench/<UTC time>/, with a number behind it when that second is taken."""
+    stamp = utc_now().strftime('%Y-%m-%dT%H-%M-%SZ')
+    for suffix in [''] + [f'-{i}' for i in range(2, 100)]:
+        folder = Path(parent) / (stamp + suffix)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        (folder / 'logs').mkdir()
+        return folder
+    raise RecordError(f'{parent}: cannot make a folder for the results')
+
+
+def save(record, folder):
+    path = Path(folder) / 'results.json'
+    temp = path.with_suffix('.json.new')
+    temp.write_text(json.dumps(record, indent=1, ensure_ascii=False) + '\n', encoding='utf-8')
+    os.replace(temp, path)
+
+
+def load(folder):
+    path = Path(folder) / 'results.json'
+    try:
+        record = json.loads(path.read_text(encoding='utf-8'))
+    except FileNotFoundError:
+        raise RecordError(f'{path} does not exist') from None
+    except (OSError, ValueError) as error:
+        raise RecordError(f'{path} cannot be read: {error}') from None
+    if not isinstance(record, dict) or record.get('format') != FORMAT:
+        raise RecordError(f'{path} is not a result of this version of the benchmark')
+    missing = {'parameters', 'boots', 'kernels', 'complete'} - record.keys()
+    if missing:
+        raise RecordError(f'{path} lacks {", ".join(sorted(missing))}')
+    return record
+
+
+def find_unfinished(parent):
+    """The newest folder below parent that holds an unfinished record."""
+    folders = sorted((path.parent for path in Path(parent).glob('*/results.json')), reverse=True)
+    for folder in folders:
+        try:
+            if not load(folder)['complete']:
+                return folder
+        except RecordError:
+            continue
+    raise RecordError(f'{parent} holds no unfinished run: nothing to resume')
+
+
+def check_same_kernels(record, builds):
+    """Boots of two different kernels must never end up in one comparison."""
+    for variant, build in builds.items():
+        if describe_kernel(build) != record['kernels'].get(variant):
+            raise RecordError(f'{build.folder} is not the kernel that this run began with: '
+                              'start a new run')

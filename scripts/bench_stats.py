@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Statistics over recorded boots, and the table made of them.
+
+A boot is the unit: what a boot repeated is reduced to its median first, since
+repeats inside one boot share its memory layout and its moment on the machine.
+"""
+
+from statistics import median, quantiles
+
+METRICS = ('items_per_s', 'mean_ns', 'p50_ns', 'p90_ns', 'p95_ns', 'p99_ns', 'max_ns',
+           'kworkers', 'ns_per_item')
+OURS, BASE = 'cmwq', 'base'
+
+
+def spread(values):
+    """Median, extremes, and half the interquartile range in % of the median."""
+    values = sorted(values)
+    mid = median(values)
+    if len(values) > 1 and mid:
+        low, _, high = quantiles(values, n=4, method='inclusive')
+        percent = 100 * (high - low) / 2 / mid
+    else:
+        percent = 0.0
+    return {'median': mid, 'min': values[0], 'max': values[-1],
+            'spread_percent': round(percent, 2), 'boots': len(values)}
+
+
+def run_metric(run, metric):
+    if metric == 'ns_per_item':
+        return run['elapsed_ns'] / run['items']
+    return run[metric]
+
+
+def boot_value(boot, scope, metric):
+    """One boot's figure for a scope, None when it did not measure it."""
+    values = [run_metric(run, metric) for run in boot['runs'] if run['scope'] == scope]
+    return median(values) if values else None
+
+
+def boot_values(boots, scope, metric):
+    """{pair: figure} of the boots that measured the scope."""
+    values = {boot['pair']: boot_value(boot, scope, metric) for boot in boots}
+    return {pair: value for pair, value in values.items() if value is not None}
+
+
+def paired_ratio(ours, base):
+    """Spread of ours / base over the pairs that have both, None without any."""
+    ratios = [ours[pair] / base[pair] for pair in ours if base.get(pair)]
+    return spread(ratios) if ratios else None
+
+
+def in_order(items):
+    return list(dict.fromkeys(items))
+
+
+def summarise(boots):
+    """A row for each shard size and scope, in the order in which they were run."""
+    rows = []
+    for size in in_order(boot['shard_size'] for boot in boots):
+        group = [boot for boot in boots if boot['shard_size'] == size]
+        scopes = in_order(run['scope'] for boot in group for run in boot['runs'])
+        for scope in scopes:
+            rows.append(summary_row(group, size, scope))
+    return rows
+
+
+def summary_row(boots, size, scope):
+    row = {'scope': scope, 'shard_size': size}
+    by_pair = {}
+    for variant in in_order(boot['variant'] for boot in boots):
+        mine = [boot for boot in boots if boot['variant'] == variant]
+        row[variant] = {}
+        for metric in METRICS:
+            values = boot_values(mine, scope, metric)
+            if values:
+                row[variant][metric] = spread(values.values())
+                by_pair[variant, metric] = values
+    if row.get(OURS) and row.get(BASE):
+        row['ratio'] = {metric: paired_ratio(by_pair[OURS, metric], by_pair[BASE, metric])
+                        for metric in METRICS}
+    return row
+
+
+# The table
+
+def number(value):
+    return f'{value:,.0f}'
+
+
+def with_spread(stat):
+    if not stat:
+        return '-'
+    if stat['boots'] < 2:
+        return number(stat['median'])
+    return f"{number(stat['median'])} ±{stat['spread_percent']:.1f}%"
+
+
+def ratio_text(stat):
+    if not stat:
+        return '-'
+    if stat['boots'] < 2:
+        return f"{stat['median']:.2f}"
+    return f"{stat['median']:.2f} ({stat['min']:.2f}-{stat['max']:.2f})"
+
+
+def both(row, metric):
+    """'ours / base', or the one there is."""
+    texts = [number(row[variant][metric]['median']) if row[variant].get(metric) else '-'
+             for variant in (OURS, BASE) if variant in row]
+    return ' / '.join(texts)
+
+
+def align(rows):
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        lines.append('  '.join(cells).rstrip())
+    return lines
+
+
+def table(rows, instructions=False):
+    """The summary as lines of text: items/s (or instructions) first, then latency."""
+    if not rows:
+        return ['no runs']
+    rate, what = ('ns_per_item', 'insns/item') if instructions else ('items_per_s', 'items/s')
+    sizes = any(row['shard_size'] is not None for row in rows)
+    variants = [variant for variant in (OURS, BASE) if any(variant in row for row in rows)]
+    pair = 'ours / base' if len(variants) == 2 else variants[0]
+
+    head = ['scope'] + (['shard size'] if sizes else [])
+    head += [f"{'ours' if variant == OURS else 'base'} {what}" for variant in variants]
+    head += ['ours/base (min-max)'] if len(variants) == 2 else []
+    head += [f'p50 ns {pair}', f'p99 ns {pair}', f'kworkers {pair}']
+
+    cells = [head]
+    for row in rows:
+        line = [row['scope']]
+        if sizes:
+            line.append('default' if row['shard_size'] is None else str(row['shard_size']))
+        line += [with_spread(row.get(variant, {}).get(rate)) for variant in variants]
+        if len(variants) == 2:
+            line.append(ratio_text((row.get('ratio') or {}).get(rate)))
+        line += [both(row, metric) for metric in ('p50_ns', 'p99_ns', 'kworkers')]
+        cells.append(line)
+    return align(cells)
+
+
+def format_summary(rows, instructions=False):
+    lines = table(rows, instructions)
+    legend = '±: half the interquartile range over the boots'
+    if any('ratio' in row for row in rows):
+        legend += '; ours/base: median over pairs of boots, with the extremes'
+    return lines + (['', legend] if rows else [])

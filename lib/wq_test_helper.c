@@ -1,0 +1,1135 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Known work for the workqueue selftests
+ *
+ * The scripts under tools/testing/selftests/workqueue need workqueues of a
+ * kind they choose, work that they can start, hold and stop, and counters
+ * that tell whether the workqueue kept its promises.  All of it is driven
+ * through /sys/kernel/debug/wq_test:
+ *
+ *	create		"NAME [FLAG...] [max_active=N]" makes a workqueue
+ *	destroy		"NAME" stops its load, releases its items, destroys it
+ *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1"
+ *			starts submitters, "stop" ends them and settles the
+ *			account
+ *	NAME/queue	"nop|block|hog [cpu=N] [n=N] [ms=N]" queues single items
+ *	NAME/release	lets all blocked and hogging items return
+ *	NAME/wait	"N MS" waits until N items ran, at most MS milliseconds
+ *	NAME/flush	flushes the workqueue
+ *	NAME/pods	CPU lists, one for each pod that a strict load must keep
+ *	NAME/stats	the counters; any write resets them
+ *	NAME/held	the blocked and hogging items: who runs them, where
+ *	NAME/map	queues from each online CPU and tells who ran the item
+ *	NAME/map_on	the same with queue_work_on()
+ *
+ * Every workqueue made here has WQ_SYSFS, where its kind allows that.
+ */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
+#include <linux/cpumask.h>
+#include <linux/debugfs.h>
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#define WQT_MAX_THREADS		64
+#define WQT_MAX_DEPTH		1024
+#define WQT_MAX_ITEMS		4096
+#define WQT_MAX_INPUT		4096
+#define WQT_NAME_LEN		24
+#define WQT_SETTLE		(30 * HZ)
+
+enum wqt_counter {
+	WQT_QUEUED,		/* items handed to the workqueue */
+	WQT_RAN,		/* executions that began */
+	WQT_LOST,		/* queued and never run */
+	WQT_TWICE,		/* ran more often than queued */
+	WQT_REENTERED,		/* began while the same item still ran */
+	WQT_REFUSED,		/* an idle item that queueing refused */
+	WQT_PLACED,		/* executions whose place was checked */
+	WQT_OUTSIDE,		/* ran outside the pod of the queueing CPU */
+	WQT_WRONG_CPU,		/* per-CPU item that left its online CPU */
+	WQT_MISORDERED,		/* ordered item that overtook another */
+	WQT_RESCUED,		/* run by a rescuer */
+	WQT_PEAK,		/* most at once, on one CPU where bound */
+	WQT_GAP_MS,		/* longest time in which nothing began */
+	WQT_NR_COUNTERS,
+};
+
+static const char * const wqt_counter_names[WQT_NR_COUNTERS] = {
+	[WQT_QUEUED]		= "queued",
+	[WQT_RAN]		= "ran",
+	[WQT_LOST]		= "lost",
+	[WQT_TWICE]		= "twice",
+	[WQT_REENTERED]		= "reentered",
+	[WQT_REFUSED]		= "refused",
+	[WQT_PLACED]		= "placed",
+	[WQT_OUTSIDE]		= "outside",
+	[WQT_WRONG_CPU]		= "wrong_cpu",
+	[WQT_MISORDERED]	= "misordered",
+	[WQT_RESCUED]		= "rescued",
+	[WQT_PEAK]		= "peak",
+	[WQT_GAP_MS]		= "gap_ms",
+};
+
+struct wqt_queue {
+	struct list_head	node;		/* wqt_lock */
+	struct workqueue_struct	*wq;
+	struct dentry		*dir;
+	unsigned int		flags;		/* constant */
+	bool			ordered;	/* constant */
+	char			name[WQT_NAME_LEN];
+
+	/* Serialises load, pods and a reset of the counters. */
+	struct mutex		load_mutex;
+	struct wqt_thread	*threads;	/* load_mutex */
+	unsigned int		nr_threads;	/* load_mutex */
+	unsigned int		spin_us;	/* constant while load runs */
+	unsigned int		sleep_us;	/* constant while load runs */
+	bool			local;		/* constant while load runs */
+	struct cpumask		*pods;		/* by CPU; constant while load runs */
+
+	atomic64_t		counters[WQT_NR_COUNTERS];
+	atomic64_t		last_start;	/* ns, 0 before the first */
+	atomic_t		*inflight;	/* by CPU if bound, else [0] */
+	wait_queue_head_t	ran_wait;
+
+	spinlock_t		held_lock;	/* also taken by BH items */
+	struct list_head	held;		/* held_lock */
+	unsigned int		generation;	/* written under held_lock */
+	wait_queue_head_t	release_wait;
+};
+
+/* One item of a submitter; submitted again as soon as it has begun to run. */
+struct wqt_item {
+	struct work_struct	work;
+	struct wqt_thread	*thread;
+	atomic_t		idle;		/* 1: the submitter may queue it */
+	atomic_t		running;
+	atomic_t		balance;	/* queueings that have not run yet */
+	bool			placed;		/* nothing but @target decides where it runs */
+	int			target;		/* the CPU it was queued on */
+	unsigned int		epoch;		/* wqt_epoch of @target then */
+	u64			seq;
+};
+
+struct wqt_thread {
+	struct wqt_queue	*queue;
+	struct task_struct	*task;
+	struct wqt_item		*items;
+	unsigned int		depth;
+	u64			next_seq;	/* the submitter's own */
+	u64			ran_seq;	/* ordered workqueues: items' own */
+	wait_queue_head_t	idle_wait;
+};
+
+enum wqt_kind { WQT_NOP, WQT_BLOCK, WQT_HOG };
+
+/* A single item; its function frees it. */
+struct wqt_single {
+	struct work_struct	work;
+	struct wqt_queue	*queue;
+	struct list_head	node;		/* queue->held_lock */
+	enum wqt_kind		kind;
+	unsigned int		ms;
+	unsigned int		generation;	/* released when the queue's differs */
+	int			cpu;		/* where it runs */
+	struct task_struct	*task;		/* who runs it */
+};
+
+static DEFINE_MUTEX(wqt_lock);
+static LIST_HEAD(wqt_queues);			/* wqt_lock */
+static struct dentry *wqt_root;
+static int wqt_hp_state;
+
+/*
+ * Odd while the CPU is up for certain: it turns odd after the workqueue has
+ * bound the CPU's workers and even before it unbinds them.  An item that finds
+ * the same odd value when queued and when run had its CPU all along.
+ */
+static DEFINE_PER_CPU(unsigned int, wqt_epoch);
+
+static int wqt_cpu_moved(unsigned int cpu)
+{
+	unsigned int *epoch = per_cpu_ptr(&wqt_epoch, cpu);
+
+	WRITE_ONCE(*epoch, *epoch + 1);
+	return 0;
+}
+
+static void wqt_count(struct wqt_queue *q, enum wqt_counter which)
+{
+	atomic64_inc(&q->counters[which]);
+}
+
+static void wqt_record_max(struct wqt_queue *q, enum wqt_counter which, s64 val)
+{
+	s64 old = atomic64_read(&q->counters[which]);
+
+	while (old < val &&
+	       !atomic64_try_cmpxchg(&q->counters[which], &old, val))
+		;
+}
+
+static bool wqt_is_bound(const struct wqt_queue *q)
+{
+	/* A power-efficient one is what workqueue.power_efficient says. */
+	return !(q->flags & (WQ_UNBOUND | WQ_POWER_EFFICIENT));
+}
+
+static atomic_t *wqt_inflight(struct wqt_queue *q, int cpu)
+{
+	return &q->inflight[wqt_is_bound(q) ? cpu : 0];
+}
+
+static bool wqt_in_rescuer(void)
+{
+	return in_task() && str_has_prefix(current->comm, "kworker/R-");
+}
+
+/* What every execution counts, of a load or single. */
+static void wqt_account_start(struct wqt_queue *q)
+{
+	s64 now = ktime_get_ns();
+	s64 last = atomic64_xchg(&q->last_start, now);
+
+	if (last)
+		wqt_record_max(q, WQT_GAP_MS, (now - last) / NSEC_PER_MSEC);
+	if (wqt_in_rescuer())
+		wqt_count(q, WQT_RESCUED);
+	wqt_count(q, WQT_RAN);
+	if (wq_has_sleeper(&q->ran_wait))
+		wake_up_all(&q->ran_wait);
+}
+
+static void wqt_spin_us(unsigned int us)
+{
+	ktime_t end = ktime_add_us(ktime_get(), us);
+
+	while (ktime_before(ktime_get(), end))
+		cpu_relax();
+}
+
+/*
+ * Load: submitters that keep a number of items each in flight
+ */
+
+static void wqt_check_place(struct wqt_queue *q, const struct wqt_item *it)
+{
+	int cpu = raw_smp_processor_id();
+	unsigned int epoch;
+
+	if (!it->placed)
+		return;
+	wqt_count(q, WQT_PLACED);
+
+	/* The CPU is read before the epoch, or a move in between looks wrong. */
+	barrier();
+	epoch = READ_ONCE(*per_cpu_ptr(&wqt_epoch, it->target));
+
+	if (wqt_is_bound(q)) {
+		if (cpu != it->target && epoch == it->epoch && epoch & 1)
+			wqt_count(q, WQT_WRONG_CPU);
+	} else if (q->pods && !cpumask_test_cpu(cpu, &q->pods[it->target])) {
+		wqt_count(q, WQT_OUTSIDE);
+	}
+}
+
+static void wqt_load_fn(struct work_struct *work)
+{
+	struct wqt_item *it = container_of(work, struct wqt_item, work);
+	struct wqt_thread *th = it->thread;
+	struct wqt_queue *q = th->queue;
+	atomic_t *inflight = wqt_inflight(q, raw_smp_processor_id());
+
+	wqt_record_max(q, WQT_PEAK, atomic_inc_return(inflight));
+	if (atomic_xchg(&it->running, 1))
+		wqt_count(q, WQT_REENTERED);
+	if (atomic_dec_return(&it->balance) < 0)
+		wqt_count(q, WQT_TWICE);
+	wqt_check_place(q, it);
+	if (q->ordered && it->seq != th->ran_seq++)
+		wqt_count(q, WQT_MISORDERED);
+	wqt_account_start(q);
+
+	/*
+	 * Offered again while it still runs, so that non-reentrance is always
+	 * at stake.  Pairs with the acquire in wqt_submit_idle(): what was read
+	 * of the item above was read before the submitter writes it anew.
+	 */
+	atomic_set_release(&it->idle, 1);
+	if (wq_has_sleeper(&th->idle_wait))
+		wake_up(&th->idle_wait);
+
+	wqt_spin_us(q->spin_us);
+	if (q->sleep_us)
+		usleep_range(q->sleep_us, 2 * q->sleep_us);
+
+	atomic_dec(inflight);
+	atomic_set(&it->running, 0);
+}
+
+static int wqt_pick_cpu(const struct wqt_queue *q)
+{
+	unsigned int cpu;
+
+	if (q->local)
+		return raw_smp_processor_id();
+
+	/* An online CPU may leave at any time, which queueing has to bear. */
+	cpu = cpumask_nth(get_random_u32_below(num_online_cpus()), cpu_online_mask);
+	return cpu < nr_cpu_ids ? cpu : raw_smp_processor_id();
+}
+
+static void wqt_submit_item(struct wqt_thread *th, struct wqt_item *it)
+{
+	struct wqt_queue *q = th->queue;
+	bool queued;
+
+	/* The local CPU must stay the local one until the item is queued. */
+	preempt_disable();
+	it->target = wqt_pick_cpu(q);
+	it->epoch = READ_ONCE(*per_cpu_ptr(&wqt_epoch, it->target));
+	/* While it still runs, it has to be queued where it does. */
+	it->placed = !work_busy(&it->work);
+	it->seq = th->next_seq++;
+	atomic_inc(&it->balance);
+	wqt_count(q, WQT_QUEUED);
+	if (q->local)
+		queued = queue_work(q->wq, &it->work);
+	else
+		queued = queue_work_on(it->target, q->wq, &it->work);
+	preempt_enable();
+
+	if (!queued)
+		wqt_count(q, WQT_REFUSED);
+}
+
+/* Returns whether any item was idle. */
+static bool wqt_submit_idle(struct wqt_thread *th)
+{
+	bool any = false;
+	unsigned int i;
+
+	for (i = 0; i < th->depth && !kthread_should_stop(); i++) {
+		struct wqt_item *it = &th->items[i];
+
+		/* Pairs with the release in wqt_load_fn(). */
+		if (!atomic_read_acquire(&it->idle))
+			continue;
+		atomic_set(&it->idle, 0);
+		wqt_submit_item(th, it);
+		any = true;
+	}
+	return any;
+}
+
+static bool wqt_any_idle(struct wqt_thread *th)
+{
+	unsigned int i;
+
+	for (i = 0; i < th->depth; i++)
+		if (atomic_read(&th->items[i].idle))
+			return true;
+	return false;
+}
+
+static int wqt_submitter(void *arg)
+{
+	struct wqt_thread *th = arg;
+
+	while (!kthread_should_stop()) {
+		if (!wqt_submit_idle(th))
+			wait_event_interruptible(th->idle_wait,
+						 wqt_any_idle(th) ||
+						 kthread_should_stop());
+		cond_resched();
+	}
+	return 0;
+}
+
+/* In two places, for lockdep to tell the items of softirqs from the others. */
+static void wqt_init_work(const struct wqt_queue *q, struct work_struct *work,
+			  work_func_t func)
+{
+	if (q->flags & WQ_BH)
+		INIT_WORK(work, func);
+	else
+		INIT_WORK(work, func);
+}
+
+static int wqt_thread_init(struct wqt_thread *th, struct wqt_queue *q,
+			   unsigned int depth)
+{
+	unsigned int i;
+
+	th->items = kvcalloc(depth, sizeof(*th->items), GFP_KERNEL);
+	if (!th->items)
+		return -ENOMEM;
+
+	th->queue = q;
+	th->depth = depth;
+	init_waitqueue_head(&th->idle_wait);
+	for (i = 0; i < depth; i++) {
+		wqt_init_work(q, &th->items[i].work, wqt_load_fn);
+		th->items[i].thread = th;
+		atomic_set(&th->items[i].idle, 1);
+	}
+
+	th->task = kthread_run(wqt_submitter, th, "wqt/%s", q->name);
+	if (IS_ERR(th->task)) {
+		int ret = PTR_ERR(th->task);
+
+		th->task = NULL;
+		return ret;
+	}
+	return 0;
+}
+
+static unsigned int wqt_outstanding(struct wqt_thread *th)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < th->depth; i++)
+		nr += max(atomic_read(&th->items[i].balance), 0);
+	return nr;
+}
+
+/*
+ * Waits for the thread's items.  Returns whether they all came; the account of
+ * those that did not is closed as lost.
+ */
+static bool wqt_thread_settle(struct wqt_queue *q, struct wqt_thread *th)
+{
+	unsigned int missing;
+
+	wait_event_timeout(th->idle_wait, !wqt_outstanding(th), WQT_SETTLE);
+	missing = wqt_outstanding(th);
+	if (missing)
+		pr_err("%s: %u items never ran\n", q->name, missing);
+	atomic64_add(missing, &q->counters[WQT_LOST]);
+	return !missing;
+}
+
+static void wqt_load_stop(struct wqt_queue *q)
+{
+	bool settled = true;
+	unsigned int i;
+
+	lockdep_assert_held(&q->load_mutex);
+
+	for (i = 0; i < q->nr_threads; i++)
+		if (q->threads[i].task)
+			kthread_stop(q->threads[i].task);
+	for (i = 0; i < q->nr_threads; i++)
+		if (q->threads[i].items)
+			settled &= wqt_thread_settle(q, &q->threads[i]);
+
+	if (settled) {
+		/* The last functions may still be on their way out. */
+		flush_workqueue(q->wq);
+		for (i = 0; i < q->nr_threads; i++)
+			kvfree(q->threads[i].items);
+		kvfree(q->threads);
+	}
+	/* What was lost may yet be found: then its memory must still be there. */
+	q->threads = NULL;
+	q->nr_threads = 0;
+}
+
+static int wqt_load_start(struct wqt_queue *q, unsigned int threads,
+			  unsigned int depth)
+{
+	int ret = 0;
+
+	lockdep_assert_held(&q->load_mutex);
+
+	q->threads = kvcalloc(threads, sizeof(*q->threads), GFP_KERNEL);
+	if (!q->threads)
+		return -ENOMEM;
+
+	atomic64_set(&q->last_start, 0);
+	while (!ret && q->nr_threads < threads)
+		ret = wqt_thread_init(&q->threads[q->nr_threads++], q, depth);
+	if (ret)
+		wqt_load_stop(q);
+	return ret;
+}
+
+/*
+ * Input: words, "key=number" among them
+ */
+
+static bool wqt_word_number(const char *word, const char *key, unsigned int *val,
+			    int *err)
+{
+	size_t len = str_has_prefix(word, key);
+
+	if (!len || word[len] != '=')
+		return false;
+	*err = kstrtouint(word + len + 1, 0, val);
+	return true;
+}
+
+static char *wqt_next_word(char **input)
+{
+	char *word;
+
+	do {
+		word = strsep(input, " \t\n");
+	} while (word && !*word);
+	return word;
+}
+
+static int wqt_write_load(struct wqt_queue *q, char *input)
+{
+	unsigned int threads = 1, depth = 1, local = 0, spin_us = 0, sleep_us = 0;
+	bool stop = false;
+	char *word;
+	int ret = 0;
+
+	while (!ret && (word = wqt_next_word(&input))) {
+		if (!strcmp(word, "stop"))
+			stop = true;
+		else if (!wqt_word_number(word, "threads", &threads, &ret) &&
+			 !wqt_word_number(word, "depth", &depth, &ret) &&
+			 !wqt_word_number(word, "local", &local, &ret) &&
+			 !wqt_word_number(word, "spin_us", &spin_us, &ret) &&
+			 !wqt_word_number(word, "sleep_us", &sleep_us, &ret))
+			ret = -EINVAL;
+	}
+	if (ret)
+		return ret;
+	if (!threads || threads > WQT_MAX_THREADS || !depth || depth > WQT_MAX_DEPTH)
+		return -ERANGE;
+	if (sleep_us && q->flags & WQ_BH)
+		return -EINVAL;
+
+	guard(mutex)(&q->load_mutex);
+	if (stop) {
+		wqt_load_stop(q);
+		return 0;
+	}
+	if (q->threads)
+		return -EBUSY;
+
+	q->spin_us = spin_us;
+	q->sleep_us = sleep_us;
+	q->local = local;
+	return wqt_load_start(q, threads, depth);
+}
+
+static int wqt_parse_pods(struct cpumask *pods, char *input)
+{
+	cpumask_var_t pod;
+	int cpu, ret = 0;
+	char *word;
+
+	if (!alloc_cpumask_var(&pod, GFP_KERNEL))
+		return -ENOMEM;
+	while (!ret && (word = wqt_next_word(&input))) {
+		ret = cpulist_parse(word, pod);
+		if (!ret)
+			for_each_cpu(cpu, pod)
+				cpumask_copy(&pods[cpu], pod);
+	}
+	free_cpumask_var(pod);
+	return ret;
+}
+
+static int wqt_write_pods(struct wqt_queue *q, char *input)
+{
+	struct cpumask *pods = NULL;
+	int ret = 0;
+
+	/* Nothing but blanks: no pods to keep. */
+	input = skip_spaces(input);
+	if (*input) {
+		pods = kcalloc(nr_cpu_ids, sizeof(*pods), GFP_KERNEL);
+		if (!pods)
+			return -ENOMEM;
+		ret = wqt_parse_pods(pods, input);
+	}
+
+	mutex_lock(&q->load_mutex);
+	if (!ret && q->threads)
+		ret = -EBUSY;
+	if (!ret)
+		swap(q->pods, pods);
+	mutex_unlock(&q->load_mutex);
+
+	kfree(pods);
+	return ret;
+}
+
+/*
+ * Single items
+ */
+
+static bool wqt_released(const struct wqt_single *single)
+{
+	return READ_ONCE(single->queue->generation) != single->generation;
+}
+
+static void wqt_hog(struct wqt_single *single)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(single->ms);
+
+	/* On the CPU without ever sleeping, but no soft lockup. */
+	while (!wqt_released(single) && time_before(jiffies, end)) {
+		cpu_relax();
+		if (!(single->queue->flags & WQ_BH))
+			cond_resched();
+	}
+}
+
+static void wqt_hold(struct wqt_single *single)
+{
+	struct wqt_queue *q = single->queue;
+
+	single->cpu = raw_smp_processor_id();
+	single->task = current;
+	spin_lock_bh(&q->held_lock);
+	list_add_tail(&single->node, &q->held);
+	spin_unlock_bh(&q->held_lock);
+
+	if (single->kind == WQT_HOG)
+		wqt_hog(single);
+	else
+		wait_event(q->release_wait, wqt_released(single));
+
+	spin_lock_bh(&q->held_lock);
+	list_del(&single->node);
+	spin_unlock_bh(&q->held_lock);
+}
+
+/* Three functions, so that dumps and traces tell the kinds apart. */
+static void wqt_nop_fn(struct work_struct *work)
+{
+	struct wqt_single *single = container_of(work, struct wqt_single, work);
+
+	wqt_account_start(single->queue);
+	kfree(single);
+}
+
+static void wqt_block_fn(struct work_struct *work)
+{
+	struct wqt_single *single = container_of(work, struct wqt_single, work);
+
+	wqt_account_start(single->queue);
+	wqt_hold(single);
+	kfree(single);
+}
+
+static void wqt_hog_fn(struct work_struct *work)
+{
+	struct wqt_single *single = container_of(work, struct wqt_single, work);
+
+	wqt_account_start(single->queue);
+	wqt_hold(single);
+	kfree(single);
+}
+
+static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
+			    unsigned int ms)
+{
+	static const work_func_t functions[] = {
+		[WQT_NOP]	= wqt_nop_fn,
+		[WQT_BLOCK]	= wqt_block_fn,
+		[WQT_HOG]	= wqt_hog_fn,
+	};
+	struct wqt_single *single = kzalloc(sizeof(*single), GFP_KERNEL);
+
+	if (!single)
+		return -ENOMEM;
+
+	single->queue = q;
+	single->kind = kind;
+	single->ms = ms;
+	single->generation = READ_ONCE(q->generation);
+	wqt_init_work(q, &single->work, functions[kind]);
+
+	wqt_count(q, WQT_QUEUED);
+	if (queue_work_on(cpu, q->wq, &single->work))
+		return 0;
+
+	wqt_count(q, WQT_REFUSED);
+	kfree(single);
+	return -EIO;
+}
+
+static int wqt_write_queue(struct wqt_queue *q, char *input)
+{
+	static const char * const kinds[] = { "nop", "block", "hog" };
+	unsigned int cpu = WORK_CPU_UNBOUND, n = 1, ms = 1000;
+	char *word = wqt_next_word(&input);
+	int kind, ret = 0;
+
+	kind = word ? match_string(kinds, ARRAY_SIZE(kinds), word) : -EINVAL;
+	if (kind < 0)
+		return kind;
+	while (!ret && (word = wqt_next_word(&input))) {
+		if (!wqt_word_number(word, "cpu", &cpu, &ret) &&
+		    !wqt_word_number(word, "n", &n, &ret) &&
+		    !wqt_word_number(word, "ms", &ms, &ret))
+			ret = -EINVAL;
+	}
+	if (ret)
+		return ret;
+	if (!n || n > WQT_MAX_ITEMS || (cpu != WORK_CPU_UNBOUND && cpu >= nr_cpu_ids))
+		return -ERANGE;
+	if (kind == WQT_BLOCK && q->flags & WQ_BH)
+		return -EINVAL;
+
+	while (n-- && !ret)
+		ret = wqt_queue_single(q, kind, cpu, ms);
+	return ret;
+}
+
+static int wqt_write_release(struct wqt_queue *q, char *input)
+{
+	spin_lock_bh(&q->held_lock);
+	WRITE_ONCE(q->generation, q->generation + 1);
+	spin_unlock_bh(&q->held_lock);
+	wake_up_all(&q->release_wait);
+	return 0;
+}
+
+static int wqt_write_wait(struct wqt_queue *q, char *input)
+{
+	unsigned int n, ms;
+	long left;
+
+	if (sscanf(input, "%u %u", &n, &ms) != 2)
+		return -EINVAL;
+
+	left = wait_event_interruptible_timeout(q->ran_wait,
+						atomic64_read(&q->counters[WQT_RAN]) >= n,
+						msecs_to_jiffies(ms));
+	if (left < 0)
+		return left;
+	return left ? 0 : -ETIMEDOUT;
+}
+
+static int wqt_write_flush(struct wqt_queue *q, char *input)
+{
+	flush_workqueue(q->wq);
+	return 0;
+}
+
+/*
+ * What is going on
+ */
+
+static int wqt_write_stats(struct wqt_queue *q, char *input)
+{
+	unsigned int i;
+
+	guard(mutex)(&q->load_mutex);
+	for (i = 0; i < WQT_NR_COUNTERS; i++)
+		atomic64_set(&q->counters[i], 0);
+	atomic64_set(&q->last_start, 0);
+	return 0;
+}
+
+static int wqt_show_stats(struct seq_file *s, struct wqt_queue *q)
+{
+	unsigned int i;
+
+	for (i = 0; i < WQT_NR_COUNTERS; i++)
+		seq_printf(s, "%s %lld\n", wqt_counter_names[i],
+			   atomic64_read(&q->counters[i]));
+	return 0;
+}
+
+static int wqt_show_held(struct seq_file *s, struct wqt_queue *q)
+{
+	struct wqt_single *single;
+
+	/* An item on the list is not yet done, so its task is still there. */
+	spin_lock_bh(&q->held_lock);
+	list_for_each_entry(single, &q->held, node)
+		seq_printf(s, "%s pid=%d cpu=%d\n",
+			   single->kind == WQT_HOG ? "hog" : "block",
+			   task_pid_nr(single->task), single->cpu);
+	spin_unlock_bh(&q->held_lock);
+	return 0;
+}
+
+/* An item that notes who ran it. */
+struct wqt_probe {
+	struct work_struct	work;
+	struct workqueue_struct	*wq;
+	int			ran_on;
+	pid_t			pid;
+	char			comm[TASK_COMM_LEN];
+	cpumask_var_t		allowed;
+};
+
+static void wqt_probe_fn(struct work_struct *work)
+{
+	struct wqt_probe *probe = container_of(work, struct wqt_probe, work);
+
+	probe->ran_on = raw_smp_processor_id();
+	probe->pid = task_pid_nr(current);
+	get_task_comm(probe->comm, current);
+	cpumask_copy(probe->allowed, current->cpus_ptr);
+}
+
+static void wqt_probe_queue_here(void *arg)
+{
+	struct wqt_probe *probe = arg;
+
+	queue_work(probe->wq, &probe->work);
+}
+
+static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, bool on)
+{
+	struct wqt_probe probe = { .wq = q->wq };
+	int cpu;
+
+	if (!alloc_cpumask_var(&probe.allowed, GFP_KERNEL))
+		return -ENOMEM;
+	if (q->flags & WQ_BH)
+		INIT_WORK_ONSTACK(&probe.work, wqt_probe_fn);
+	else
+		INIT_WORK_ONSTACK(&probe.work, wqt_probe_fn);
+
+	for_each_online_cpu(cpu) {
+		if (on)
+			queue_work_on(cpu, q->wq, &probe.work);
+		else if (smp_call_function_single(cpu, wqt_probe_queue_here,
+						  &probe, true))
+			continue;	/* went down in the meantime */
+		flush_work(&probe.work);
+		seq_printf(s, "cpu=%d ran=%d pid=%d allowed=%*pbl comm=%s\n",
+			   cpu, probe.ran_on, probe.pid,
+			   cpumask_pr_args(probe.allowed), probe.comm);
+	}
+
+	destroy_work_on_stack(&probe.work);
+	free_cpumask_var(probe.allowed);
+	return 0;
+}
+
+static int wqt_show_map(struct seq_file *s, struct wqt_queue *q)
+{
+	return wqt_show_probes(s, q, false);
+}
+
+static int wqt_show_map_on(struct seq_file *s, struct wqt_queue *q)
+{
+	return wqt_show_probes(s, q, true);
+}
+
+/*
+ * Files
+ */
+
+struct wqt_file {
+	const char	*name;
+	int		(*write)(struct wqt_queue *q, char *input);
+	int		(*show)(struct seq_file *s, struct wqt_queue *q);
+};
+
+static const struct wqt_file wqt_files[] = {
+	{ "load",	wqt_write_load,		NULL },
+	{ "queue",	wqt_write_queue,	NULL },
+	{ "release",	wqt_write_release,	NULL },
+	{ "wait",	wqt_write_wait,		NULL },
+	{ "flush",	wqt_write_flush,	NULL },
+	{ "pods",	wqt_write_pods,		NULL },
+	{ "stats",	wqt_write_stats,	wqt_show_stats },
+	{ "held",	NULL,			wqt_show_held },
+	{ "map",	NULL,			wqt_show_map },
+	{ "map_on",	NULL,			wqt_show_map_on },
+};
+
+static int wqt_file_show(struct seq_file *s, void *unused)
+{
+	const struct wqt_file *wf = debugfs_get_aux(s->file);
+
+	return wf->show(s, s->private);
+}
+
+static int wqt_file_open(struct inode *inode, struct file *file)
+{
+	return single_open_size(file, wqt_file_show, inode->i_private, SZ_64K);
+}
+
+static ssize_t wqt_file_write(struct file *file, const char __user *ubuf,
+			      size_t len, loff_t *pos)
+{
+	const struct wqt_file *wf = debugfs_get_aux(file);
+	char *input;
+	int ret;
+
+	if (len > WQT_MAX_INPUT)
+		return -E2BIG;
+	input = memdup_user_nul(ubuf, len);
+	if (IS_ERR(input))
+		return PTR_ERR(input);
+
+	ret = wf->write(file_inode(file)->i_private, input);
+	kfree(input);
+	return ret ?: len;
+}
+
+static const struct file_operations wqt_file_fops = {
+	.owner		= THIS_MODULE,
+	.open		= wqt_file_open,
+	.read		= seq_read,
+	.write		= wqt_file_write,
+	.llseek		= seq_lseek,
+	.release	= single_release,
+};
+
+static void wqt_create_files(struct wqt_queue *q)
+{
+	unsigned int i;
+
+	q->dir = debugfs_create_dir(q->name, wqt_root);
+	for (i = 0; i < ARRAY_SIZE(wqt_files); i++) {
+		const struct wqt_file *wf = &wqt_files[i];
+		umode_t mode = (wf->write ? 0200 : 0) | (wf->show ? 0400 : 0);
+
+		debugfs_create_file_aux(wf->name, mode, q->dir, q, wf,
+					&wqt_file_fops);
+	}
+}
+
+/*
+ * Workqueues
+ */
+
+static const struct {
+	const char	*name;
+	unsigned int	flag;
+} wqt_flags[] = {
+	{ "percpu",		WQ_PERCPU },
+	{ "unbound",		WQ_UNBOUND },
+	{ "bh",			WQ_BH | WQ_PERCPU },
+	{ "highpri",		WQ_HIGHPRI },
+	{ "mem_reclaim",	WQ_MEM_RECLAIM },
+	{ "freezable",		WQ_FREEZABLE },
+	{ "cpu_intensive",	WQ_CPU_INTENSIVE },
+	{ "power_efficient",	WQ_POWER_EFFICIENT | WQ_PERCPU },
+};
+
+static int wqt_parse_flag(struct wqt_queue *q, const char *word)
+{
+	unsigned int i;
+
+	if (!strcmp(word, "ordered")) {
+		q->ordered = true;
+		q->flags |= WQ_UNBOUND;
+		return 0;
+	}
+	for (i = 0; i < ARRAY_SIZE(wqt_flags); i++) {
+		if (!strcmp(word, wqt_flags[i].name)) {
+			q->flags |= wqt_flags[i].flag;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static void wqt_free(struct wqt_queue *q)
+{
+	kfree(q->inflight);
+	kfree(q->pods);
+	kfree(q);
+}
+
+static struct wqt_queue *wqt_alloc(void)
+{
+	struct wqt_queue *q = kzalloc(sizeof(*q), GFP_KERNEL);
+
+	if (!q)
+		return NULL;
+	q->inflight = kcalloc(nr_cpu_ids, sizeof(*q->inflight), GFP_KERNEL);
+	if (!q->inflight) {
+		kfree(q);
+		return NULL;
+	}
+
+	mutex_init(&q->load_mutex);
+	spin_lock_init(&q->held_lock);
+	INIT_LIST_HEAD(&q->held);
+	init_waitqueue_head(&q->ran_wait);
+	init_waitqueue_head(&q->release_wait);
+	return q;
+}
+
+static struct wqt_queue *wqt_find(const char *name)
+{
+	struct wqt_queue *q;
+
+	lockdep_assert_held(&wqt_lock);
+
+	list_for_each_entry(q, &wqt_queues, node)
+		if (!strcmp(q->name, name))
+			return q;
+	return NULL;
+}
+
+static int wqt_parse_queue(struct wqt_queue *q, char *input, unsigned int *max_active)
+{
+	char *word = wqt_next_word(&input);
+	int ret = 0;
+
+	/* The name becomes a directory. */
+	if (!word || strchr(word, '/') || strscpy(q->name, word) < 0)
+		return -EINVAL;
+	while (!ret && (word = wqt_next_word(&input))) {
+		if (!wqt_word_number(word, "max_active", max_active, &ret))
+			ret = wqt_parse_flag(q, word);
+	}
+	if (!ret && !(q->flags & WQ_PERCPU) == !(q->flags & WQ_UNBOUND))
+		ret = -EINVAL;
+	if (!ret && !(q->flags & WQ_BH))
+		q->flags |= WQ_SYSFS;
+	return ret;
+}
+
+static int wqt_publish(struct wqt_queue *q, unsigned int max_active)
+{
+	guard(mutex)(&wqt_lock);
+
+	if (wqt_find(q->name))
+		return -EEXIST;
+
+	if (q->ordered)
+		q->wq = alloc_ordered_workqueue("%s", q->flags & ~WQ_UNBOUND, q->name);
+	else
+		q->wq = alloc_workqueue("%s", q->flags, max_active, q->name);
+	if (!q->wq)
+		return -ENOMEM;
+
+	wqt_create_files(q);
+	list_add_tail(&q->node, &wqt_queues);
+	return 0;
+}
+
+static int wqt_create(char *input)
+{
+	unsigned int max_active = 0;
+	struct wqt_queue *q = wqt_alloc();
+	int ret;
+
+	if (!q)
+		return -ENOMEM;
+
+	ret = wqt_parse_queue(q, input, &max_active);
+	if (!ret)
+		ret = wqt_publish(q, max_active);
+	if (ret)
+		wqt_free(q);
+	return ret;
+}
+
+static void wqt_destroy(struct wqt_queue *q)
+{
+	lockdep_assert_held(&wqt_lock);
+
+	list_del(&q->node);
+	/* Nobody is in the files afterwards. */
+	debugfs_remove_recursive(q->dir);
+	wqt_write_release(q, NULL);
+	mutex_lock(&q->load_mutex);
+	wqt_load_stop(q);
+	mutex_unlock(&q->load_mutex);
+	destroy_workqueue(q->wq);
+	wqt_free(q);
+}
+
+static int wqt_destroy_name(char *input)
+{
+	struct wqt_queue *q;
+
+	guard(mutex)(&wqt_lock);
+	q = wqt_find(strim(input));
+	if (!q)
+		return -ENOENT;
+	wqt_destroy(q);
+	return 0;
+}
+
+static ssize_t wqt_root_write(struct file *file, const char __user *ubuf,
+			      size_t len, loff_t *pos)
+{
+	int (*handler)(char *input) = file_inode(file)->i_private;
+	char *input;
+	int ret;
+
+	if (len > WQT_MAX_INPUT)
+		return -E2BIG;
+	input = memdup_user_nul(ubuf, len);
+	if (IS_ERR(input))
+		return PTR_ERR(input);
+
+	ret = handler(input);
+	kfree(input);
+	return ret ?: len;
+}
+
+static const struct file_operations wqt_root_fops = {
+	.owner	= THIS_MODULE,
+	.open	= simple_open,
+	.write	= wqt_root_write,
+};
+
+static int __init wqt_init(void)
+{
+	wqt_hp_state = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "lib/wq_test:online",
+					 wqt_cpu_moved, wqt_cpu_moved);
+	if (wqt_hp_state < 0)
+		return wqt_hp_state;
+
+	wqt_root = debugfs_create_dir("wq_test", NULL);
+	if (IS_ERR(wqt_root)) {
+		cpuhp_remove_state(wqt_hp_state);
+		return PTR_ERR(wqt_root);
+	}
+	debugfs_create_file("create", 0200, wqt_root, wqt_create, &wqt_root_fops);
+	debugfs_create_file("destroy", 0200, wqt_root, wqt_destroy_name,
+			    &wqt_root_fops);
+	return 0;
+}
+
+static void __exit wqt_exit(void)
+{
+	struct wqt_queue *q, *tmp;
+
+	/* First the files, so that no queue comes or goes any more. */
+	debugfs_lookup_and_remove("create", wqt_root);
+	debugfs_lookup_and_remove("destroy", wqt_root);
+
+	mutex_lock(&wqt_lock);
+	list_for_each_entry_safe(q, tmp, &wqt_queues, node)
+		wqt_destroy(q);
+	mutex_unlock(&wqt_lock);
+
+	debugfs_remove_recursive(wqt_root);
+	cpuhp_remove_state(wqt_hp_state);
+}
+
+module_init(wqt_init);
+module_exit(wqt_exit);
+MODULE_DESCRIPTION("Known work for the workqueue selftests");
+MODULE_LICENSE("GPL");

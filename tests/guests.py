@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernels that are booted, and what runs in each of them."""
+import dataclasses
+import functools
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import kernlog
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / 'scripts'))
+import guest  # noqa: E402  (it lives in scripts/)
+
+LINUX = os.environ.get('LINUX', '7.3')
+VARIANT = os.environ.get('VARIANT', 'cmwq')
+RESULTS = ROOT / 'build' / 'test'
+SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
+KTAP_HELPERS = ROOT / f'build/tree-{LINUX}/tools/testing/selftests/kselftest/ktap_helpers.sh'
+KUNIT = ('wq_shard_kunit', 'wq_api_kunit')
+BEYOND_BASE = {'resize'}        # scripts about what the base kernel lacks
+
+
+@dataclasses.dataclass(frozen=True)
+class Boot:
+    name: str
+    engine: str
+    scripts: tuple = ()
+    suites: tuple = ()
+    config: str = 'release'
+    cpus: int = 2
+    topology: str = ''
+    online: int = 0             # CPUs that Linux brings up, if not all
+    shards: str = ''            # the cores of each shard, from large to small
+    mem: str = '512M'
+    append: str = ''
+    env: str = ''
+    timeout: int = 300
+    dies: bool = False          # the script makes the kernel panic
+
+    def pieces(self):
+        scripts = [s for s in self.scripts if VARIANT == 'cmwq' or s not in BEYOND_BASE]
+        return [*scripts, *self.suites]
+
+
+EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'rescuer', 'isolate', 'observe')
+GOOD_PARAMETERS = ' '.join('workqueue.' + p for p in (
+    'default_affinity_scope=numa', 'cache_shard_size=1', 'unbound_cpus=1', 'power_efficient=1',
+    'debug_force_rr_cpu=1', 'cpu_intensive_thresh_us=20000', 'cpu_intensive_warning_thresh=6',
+    'watchdog_thresh=7', 'panic_on_stall=5', 'panic_on_stall_time=99'))
+BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
+    'default_affinity_scope=cachex', 'cache_shard_size=0', 'unbound_cpus=nonsense',
+    'watchdog_thresh=x')) + ' isolcpus=domain,1'
+
+BOOTS = (
+    Boot('uml-2', 'uml', (*EVERYWHERE, 'watchdog'), timeout=400),
+    Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
+    Boot('uml-kunit', 'uml', suites=KUNIT, timeout=400),
+    Boot('uml-parameters', 'uml', ('boot',), append=GOOD_PARAMETERS),
+    Boot('uml-bad-parameters', 'uml', ('boot',), append=BAD_PARAMETERS, env='WQT_REJECTED=1'),
+    Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', dies=True, timeout=60),
+    Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
+         timeout=60),
+    Boot('uml-debug', 'uml', (*EVERYWHERE, 'watchdog'), KUNIT, config='debug', mem='1G', timeout=900),
+    # 2 sockets, LLCs and nodes with 2 cores each
+    Boot('qemu-numa', 'qemu', ('sysfs', 'params', 'pods', 'hotplug', 'freezer', 'sysrq', 'resize'),
+         ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', timeout=900),
+    # one LLC of 36 cores: as even as can be is 8 7 7 7 7
+    Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',
+         shards='8 7 7 7 7', timeout=600),
+    Boot('qemu-smt', 'qemu', ('pods',), cpus=36, topology='cores=18,threads=2', mem='2G',
+         shards='6 6 6', timeout=600),
+    # LLCs of 6 and 4 cores; the last core has lost its second thread
+    Boot('qemu-unequal', 'qemu', ('pods',), cpus=24,
+         topology='sockets=2,cores=6,threads=2', online=19, mem='1G',
+         append='nr_cpus=19 workqueue.cache_shard_size=4', shards='4 3 3', timeout=900),
+    # 3 CPUs are there and come up only after the boot
+    Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=8, topology='sockets=2,cores=4', online=5,
+         mem='1G', append='maxcpus=5', timeout=600),
+)
+
+
+def say(text):
+    print(f'test: {text}', file=sys.stderr, flush=True)
+
+
+@functools.cache
+def kernel(engine, config):
+    """Builds the kernel, which takes minutes the first time. Returns its folder."""
+    env = {k: v for k, v in os.environ.items() if k not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
+    command = ['make', '--no-print-directory', '-C', str(ROOT), 'kernel', f'ENGINE={engine}',
+               f'VARIANT={VARIANT}', f'CONFIG={config}', f'LINUX={LINUX}']
+    say(f'kernel {engine}-{VARIANT}-{config}-{LINUX}')
+    subprocess.run(command, env=env, check=True, stdout=sys.stderr)
+    return ROOT / f'build/{engine}-{VARIANT}-{config}-{LINUX}'
+
+
+class Progress:
+    """Takes the guest's output as it comes and says how far it is."""
+
+    def __init__(self, name):
+        self.name, self.points = name, 0
+
+    def write(self, line):
+        piece = re.match(r'@@ begin (\S+)', line)
+        if piece:
+            say(f'{self.name}: {piece[1]}')
+        elif line.startswith('not ok'):
+            say(f'{self.name}:   {line.strip()}')
+
+    def flush(self):
+        pass
+
+
+def guest_command(boot):
+    lines = ['echo "@@ cpus $(cat /sys/devices/system/cpu/online)"',
+             f'export VARIANT={VARIANT} KTAP_HELPERS=/wq/ktap_helpers.sh {boot.env}']
+    if boot.shards and VARIANT == 'cmwq':
+        lines.append(f'export WQT_SHARDS="{boot.shards}"')
+    for piece in boot.pieces():
+        run = f'sh /wq/{piece}.sh'
+        if piece in KUNIT:
+            # The results are in the log; these marks say which are whose.
+            run = (f'echo "wq_selftest: begin {piece}" >/dev/kmsg; modprobe {piece}; rc=$?; '
+                   f'echo "wq_selftest: end {piece}" >/dev/kmsg; (exit $rc)')
+        lines += [f'echo "@@ begin {piece}"', f'{run}; echo "@@ end {piece} $?"']
+    return '\n'.join([*lines, 'exit 0'])
+
+
+@functools.cache
+def result(boot):
+    """Boots once, however many tests look at it."""
+    folder = kernel(boot.engine, boot.config)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    say(f'{boot.name}: booting {folder.name} with {boot.cpus} CPUs {boot.topology} {boot.append}'.rstrip())
+    begin = time.monotonic()
+    outcome = guest.run(
+        folder, guest_command(boot), engine=boot.engine, cpus=boot.cpus, topology=boot.topology or None,
+        mem=boot.mem, append=f'{boot.append} kunit.enable=1 kunit.autorun=1'.strip(), timeout=boot.timeout,
+        files=[f'{SELFTESTS}:/wq', f'{KTAP_HELPERS}:/wq/ktap_helpers.sh'],
+        log=RESULTS / f'{boot.name}.log', stream=Progress(boot.name))
+    say(f'{boot.name}: {time.monotonic() - begin:.0f} s')
+    return outcome
+
+
+def tap_of(boot, piece):
+    """What one script or suite printed, and its exit status (None: never ended)."""
+    outcome = result(boot)
+    part = re.search(rf'^@@ begin {piece}$(.*?)(?:^@@ end {piece} (\d+)$|\Z)', outcome.output, re.M | re.S)
+    if not part:
+        return '', None
+    status = int(part[2]) if part[2] else None
+    if piece not in KUNIT:
+        return part[1], status
+    log = '\n'.join(map(kernlog.without_stamp, outcome.kernel.splitlines()))
+    found = re.search(rf'wq_selftest: begin {piece}\n(.*?)(?:wq_selftest: end {piece}|\Z)', log, re.S)
+    return found[1] if found else '', status

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Read TAP and KTAP (TAP whose points are nested by indentation).
+
+Strict on purpose: a point that was skipped, a plan that was not kept or is
+missing, and a "Bail out!" are all failures.
+"""
+import dataclasses
+import re
+
+POINT = re.compile(r'^( *)(not )?ok\b *(\d+)?\s*(?:- )?(.*)$')
+PLAN = re.compile(r'^( *)1\.\.(\d+)')
+TOTAL = re.compile(r'^(\S+): pass:\d+ fail:\d+ skip:\d+ total:(\d+)$')
+DIRECTIVE = re.compile(r'\s*# *(SKIP|TODO|XFAIL)\b.*$', re.IGNORECASE)
+
+
+@dataclasses.dataclass
+class Point:
+    name: str
+    ok: bool
+    why: str = ''
+
+
+@dataclasses.dataclass
+class Level:
+    """The points of one indentation that have no parent yet."""
+    plan: int | None = None
+    seen: int = 0
+    points: list = dataclasses.field(default_factory=list)
+
+
+def plan_problem(level, plan=None):
+    plan = level.plan if level.plan is not None else plan
+    if plan is None:
+        return 'no plan was printed'
+    if plan != level.seen:
+        return f'{level.seen} points came, not {plan}'
+    return ''
+
+
+class Parser:
+    def __init__(self):
+        self.levels = {}        # indentation -> Level
+        self.notes = []         # diagnostic lines since the last point
+        self.bailed = ''
+
+    def level(self, indent):
+        return self.levels.setdefault(indent, Level())
+
+    def children(self, indent, plan=None):
+        """Take the points below this indentation, and whether their plan was kept.
+
+        KUnit does not know in advance how many rows a table has and tells the
+        sum instead, which does for a plan.
+        """
+        points, problems = [], []
+        for deeper in sorted(i for i in self.levels if i > indent):
+            level = self.levels.pop(deeper)
+            points += level.points
+            problems.append(plan_problem(level, plan))
+        return points, '; '.join(filter(None, problems))
+
+    def point(self, match):
+        indent, name, ok = len(match[1]), match[4], not match[2]
+        why = list(self.notes)
+        self.notes.clear()
+        directive = DIRECTIVE.search(name)
+        if directive:
+            name, ok = DIRECTIVE.sub('', name), False
+            why.append(f'{directive[1].upper()}: it did not run')
+        totals = {m[1]: int(m[2]) for m in map(TOTAL.match, why) if m}
+        below, problem = self.children(indent, totals.get(name))
+        level = self.level(indent)
+        level.seen += 1
+        if match[3] and int(match[3]) != level.seen:
+            problem = f'{problem}; number {match[3]} where {level.seen} was due'.strip('; ')
+        for child in below:
+            child.name = f'{name}: {child.name}'
+        level.points += below
+        # A parent is no point of its own, unless it alone tells of a failure.
+        if not below or problem or (not ok and all(child.ok for child in below)):
+            level.points.append(Point(name, ok and not problem, '\n'.join(filter(None, [*why, problem]))))
+
+    def feed(self, line):
+        plan, point = PLAN.match(line), POINT.match(line)
+        if plan:
+            self.level(len(plan[1])).plan = int(plan[2])
+        elif point:
+            self.point(point)
+        elif line.lstrip().startswith('Bail out!'):
+            self.bailed = line.strip()
+        elif line.lstrip().startswith('# '):
+            self.notes.append(line.strip()[2:])
+
+    def finish(self):
+        below, problem = self.children(-1)
+        if self.bailed:
+            below.append(Point('came to its end', False, self.bailed))
+        if problem or not below:
+            below.append(Point('plan', False, problem or 'no points came'))
+        return below
+
+
+def parse(text):
+    """All points, from the outside in; what is wrong about the whole is one more."""
+    parser = Parser()
+    for line in text.splitlines():
+        parser.feed(line)
+    return parser.finish()

@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Freezable workqueues under the test levels of suspend-to-idle.
+
+. "$(dirname "$0")/lib.sh"
+
+SECONDS_FROZEN=3
+
+# Suspends as far as the level goes, and comes back after so many seconds.
+suspend()	# LEVEL SECONDS
+{
+	set_to /sys/power/pm_test "$1" && set_to "$DELAY" "$2" &&
+		set_to /sys/power/state freeze
+}
+
+start()	# NAME...
+{
+	local wq
+
+	for wq; do
+		tell "$wq" stats 0
+		tell "$wq" load "threads=2 depth=16 sleep_us=100" || return 1
+		progresses "$wq" || return 1
+	done
+}
+
+# Nothing of a freezable one starts in the cold; what was queued comes after.
+test_frozen_under_load()	# LEVEL
+{
+	local wq gap ok=0
+
+	start $FREEZABLE wqt_n wqt_m || return 1
+	suspend "$1" $SECONDS_FROZEN || ok=1
+	for wq in $FREEZABLE wqt_n wqt_m; do
+		progresses $wq || ok=1
+		account_is_right $wq || ok=1
+		gap=$(stat_of $wq gap_ms)
+		case " $FREEZABLE " in
+		*" $wq "*)
+			[ "$gap" -ge $((SECONDS_FROZEN * 900)) ] ||
+				{ diag "$wq paused for $gap ms only"; ok=1; } ;;
+		*)
+			[ "$gap" -lt $((SECONDS_FROZEN * 900)) ] ||
+				{ diag "$wq, not freezable, paused for $gap ms"; ok=1; } ;;
+		esac
+	done
+	return $ok
+}
+
+test_limit_after_the_thaw()
+{
+	create wqt_l unbound freezable max_active=2
+	suspend freezer 1 && reads "$(dev wqt_l max_active)" 2 &&
+		tell wqt_l queue "block n=6" && within 50 held_is wqt_l 2 && sleep 0.2 &&
+		is_equal "items that run" "$(held wqt_l)" 2 &&
+		tell wqt_l release 1 && tell wqt_l wait "6 5000" && destroy wqt_l
+}
+
+# An item that does not end keeps the system awake, and is named.
+test_busy_one_is_named()
+{
+	local ok=0 timeout
+	timeout=$(cat /sys/power/pm_freeze_timeout)
+
+	create wqt_busy percpu freezable
+	tell wqt_busy queue block && within 50 held_is wqt_busy 1 &&
+		set_to /sys/power/pm_freeze_timeout 1000 || return 1
+	if suspend freezer 1 >/dev/null; then
+		diag "the system was frozen with an item running"
+		ok=1
+	fi
+	set_to /sys/power/pm_freeze_timeout "$timeout"
+	dmesg | tail -n 40 | grep -q "wqt_busy" || { diag "wqt_busy is not named"; ok=1; }
+	tell wqt_busy release 1 && tell wqt_busy flush 1 &&
+		tell wqt_busy queue nop && tell wqt_busy wait "2 5000" &&
+		suspend freezer 1 && destroy wqt_busy && return $ok
+}
+
+mount_all
+load_helper
+DELAY=/sys/module/suspend/parameters/pm_test_delay
+[ -f /sys/power/pm_test ] && [ -f $DELAY ] ||
+	bail "no test levels of suspend: is CONFIG_PM_DEBUG set?"
+FREEZABLE="wqt_fp wqt_fu wqt_fo"
+create wqt_fp percpu freezable
+create wqt_fu unbound freezable
+create wqt_fo ordered freezable
+create wqt_n percpu
+create wqt_m unbound
+
+run_tests frozen_under_load:freezer frozen_under_load:devices \
+	limit_after_the_thaw busy_one_is_named

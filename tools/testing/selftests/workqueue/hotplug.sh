@@ -1,0 +1,231 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# CPUs that leave and come back while work is queued and running.
+
+. "$(dirname "$0")/lib.sh"
+
+LOADED="wqt_p wqt_h wqt_u wqt_s wqt_o wqt_b"
+
+offline()
+{
+	set_to /sys/devices/system/cpu/cpu"$1"/online 0
+}
+
+online()
+{
+	set_to /sys/devices/system/cpu/cpu"$1"/online 1
+}
+
+removable_cpus()
+{
+	local cpu
+
+	for cpu in $(online_cpus); do
+		[ ! -f /sys/devices/system/cpu/cpu"$cpu"/online ] || echo "$cpu"
+	done
+}
+
+start_load()
+{
+	local wq
+
+	for wq in $LOADED; do
+		tell $wq stats 0
+		tell $wq load "threads=2 depth=8 spin_us=10" || return 1
+	done
+}
+
+all_progress()
+{
+	local wq
+
+	for wq in $LOADED; do
+		progresses $wq || return 1
+	done
+}
+
+stop_load()
+{
+	local wq ok=0
+
+	for wq in $LOADED; do
+		account_is_right $wq || ok=1
+	done
+	return $ok
+}
+
+# Every CPU runs what is queued on it, by a worker that is bound there.
+at_home()
+{
+	local wq ok=0
+
+	for wq in wqt_p wqt_h; do
+		awk '
+			{
+				sub("cpu=", "", $1); sub("ran=", "", $2); sub("allowed=", "", $4)
+				if ($1 != $2 || $1 != $4) {
+					print "# CPU " $1 ": ran on " $2 ", allowed " $4
+					bad = 1
+				}
+			}
+			END { exit bad }' "$HELPER/$wq/map_on" || ok=1
+	done
+	return $ok
+}
+
+test_one_by_one_under_load()
+{
+	local cpu ok=0
+
+	start_load || return 1
+	for cpu in $CPUS; do
+		offline "$cpu" && all_progress && online "$cpu" && all_progress || ok=1
+	done
+	stop_load && at_home && return $ok
+}
+
+test_all_but_one_under_load()
+{
+	local cpu ok=0
+
+	start_load || return 1
+	for cpu in $CPUS; do
+		offline "$cpu" && all_progress || ok=1
+	done
+	is_equal "CPUs online" "$(nr_online)" 1 || ok=1
+	for cpu in $CPUS; do
+		online "$cpu" && all_progress || ok=1
+	done
+	stop_load && at_home && return $ok
+}
+
+test_storm()
+{
+	local i cpu ok=0
+
+	start_load || return 1
+	for i in 1 2 3; do
+		for cpu in $CPUS; do
+			offline "$cpu" && online "$cpu" || ok=1
+		done
+	done
+	all_progress || ok=1
+	stop_load && at_home && return $ok
+}
+
+# An item that runs when its CPU leaves is finished elsewhere.
+test_running_items_are_finished()
+{
+	tell wqt_p stats 0
+	tell wqt_p queue "block cpu=$FIRST n=3" && within 50 held_is wqt_p 3 &&
+		offline "$FIRST" && sleep 0.3 && held_is wqt_p 3 &&
+		tell wqt_p release 1 && within 50 held_is wqt_p 0 &&
+		online "$FIRST" && at_home
+}
+
+# One that sleeps over both the departure and the return.
+test_items_outlast_their_CPU()
+{
+	tell wqt_p stats 0
+	tell wqt_p queue "block cpu=$FIRST n=3" && within 50 held_is wqt_p 3 &&
+		offline "$FIRST" && online "$FIRST" && held_is wqt_p 3 && at_home &&
+		tell wqt_p release 1 && within 50 held_is wqt_p 0 && at_home
+}
+
+test_queueing_on_a_CPU_that_is_gone()
+{
+	local wq ok=0
+
+	offline "$FIRST" || return 1
+	for wq in wqt_p wqt_u wqt_s; do
+		tell $wq stats 0
+		tell $wq queue "nop cpu=$FIRST n=10" && tell $wq wait "10 5000" || ok=1
+	done
+	online "$FIRST" && at_home && return $ok
+}
+
+# A strict pod without a CPU: its items run all the same.
+test_empty_pods()
+{
+	local scope before ok=0
+
+	for scope in cpu smt cache_shard; do
+		set_to "$(dev wqt_s affinity_scope)" $scope || return 1
+		before=$(map_field wqt_s map allowed)
+		offline "$FIRST" || return 1
+		tell wqt_s stats 0
+		tell wqt_s queue "nop cpu=$FIRST n=10" && tell wqt_s wait "10 5000" || ok=1
+		is_equal "CPUs that were served" "$(map_field wqt_s map ran | wc -l)" \
+			"$(nr_online)" || ok=1
+		online "$FIRST" || return 1
+		# The base kernel lets the workers of strict pools out here.
+		[ "$VARIANT" = base ] ||
+			is_equal "the pods of $scope after the return" \
+				"$(map_field wqt_s map allowed | tr '\n' ' ')" \
+				"$(echo "$before" | tr '\n' ' ')" || ok=1
+	done
+	return $ok
+}
+
+# The other way round: attributes that change while CPUs are away.
+test_attributes_while_a_CPU_is_away()
+{
+	local scope ok=0
+
+	for scope in $SCOPES; do
+		offline "$FIRST" && set_to "$(dev wqt_s affinity_scope)" "$scope" || ok=1
+		is_equal "CPUs that were served" "$(map_field wqt_s map ran | wc -l)" \
+			"$(nr_online)" || ok=1
+		online "$FIRST" || return 1
+		is_equal "CPU of the pod's worker" \
+			"$(expand_list "$(map_field wqt_s map_on allowed "$FIRST")" |
+				grep -cx "$FIRST")" 1 || ok=1
+	done
+	set_to "$(dev wqt_s affinity_scope)" cache_shard && return $ok
+}
+
+test_made_while_a_CPU_is_away()
+{
+	offline "$FIRST" && create wqt_n percpu && create wqt_v unbound &&
+		online "$FIRST" &&
+		is_equal "where it ran" "$(map_field wqt_n map_on ran "$FIRST")" "$FIRST" &&
+		is_equal "CPUs that were served" "$(map_field wqt_v map ran | wc -l)" "$(nr_online)" &&
+		destroy wqt_n && destroy wqt_v
+}
+
+# The global mask names only a CPU that is away.
+test_mask_of_a_CPU_that_is_gone()
+{
+	local all ok=0
+	all=$(cat $GLOBAL/cpumask)
+
+	offline "$FIRST" || return 1
+	if set_to $GLOBAL/cpumask "$(cpu_mask "$FIRST")"; then
+		is_equal "CPUs that were served" "$(map_field wqt_u map ran | wc -l)" \
+			"$(nr_online)" || ok=1
+	else
+		ok=1
+	fi
+	online "$FIRST" || return 1
+	is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" "$FIRST" || ok=1
+	set_to $GLOBAL/cpumask "$all" && return $ok
+}
+
+mount_all
+load_helper
+CPUS=$(removable_cpus)
+FIRST=$(echo "$CPUS" | head -n 1)
+[ -n "$FIRST" ] || bail "no CPU can be taken offline"
+create wqt_p percpu
+create wqt_h percpu highpri
+create wqt_u unbound
+create wqt_s unbound
+create wqt_o ordered
+create wqt_b bh
+echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
+
+run_tests running_items_are_finished items_outlast_their_CPU \
+	queueing_on_a_CPU_that_is_gone empty_pods attributes_while_a_CPU_is_away \
+	made_while_a_CPU_is_away mask_of_a_CPU_that_is_gone \
+	one_by_one_under_load all_but_one_under_load storm

@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# CPUs that were not there at boot (maxcpus=) and come up now, for the first
+# time. Leaves all CPUs online.
+
+. "$(dirname "$0")/lib.sh"
+
+CPU=/sys/devices/system/cpu
+LATE=$(expand_list "$(cat $CPU/offline)")
+
+all_served()	# QUEUE
+{
+	is_equal "CPUs that were served" "$(map_field "$1" map ran | wc -l)" "$(nr_online)"
+}
+
+test_unbound_one_before()
+{
+	local scope
+
+	for scope in $SCOPES; do
+		set_to "$(dev wqt_s affinity_scope)" "$scope" && all_served wqt_s || return 1
+	done
+}
+
+test_coming_up_under_load()
+{
+	local cpu wq ok=0
+
+	for wq in wqt_p wqt_u wqt_s; do
+		tell $wq load "threads=2 depth=8 spin_us=10" || return 1
+	done
+	for cpu in $LATE; do
+		set_to "$CPU/cpu$cpu/online" 1 || ok=1
+		for wq in wqt_p wqt_u wqt_s; do
+			progresses $wq || ok=1
+		done
+	done
+	for wq in wqt_p wqt_u wqt_s; do
+		account_is_right $wq || ok=1
+	done
+	return $ok
+}
+
+test_per_cpu_one_is_at_home()
+{
+	local cpu
+
+	for cpu in $(online_cpus); do
+		is_equal "where the item of CPU $cpu ran" "$(map_field wqt_p map_on ran "$cpu")" \
+			"$cpu" || return 1
+	done
+}
+
+# Each CPU is in its own pod, and two pods have all CPUs in common or none.
+test_pods_divide_the_CPUs()	# SCOPE
+{
+	set_to "$(dev wqt_s affinity_scope)" "$1" && all_served wqt_s || return 1
+	awk '
+		{
+			sub("cpu=", "", $1); sub("allowed=", "", $4)
+			pod[$1] = $4
+			n = split($4, part, ",")
+			for (i = 1; i <= n; i++) {
+				if (split(part[i], end, "-") == 1)
+					end[2] = end[1]
+				for (c = end[1] + 0; c <= end[2] + 0; c++) {
+					if (c in of && of[c] != $4) {
+						print "# CPU " c " is in " of[c] " and in " $4
+						bad = 1
+					}
+					of[c] = $4
+				}
+			}
+		}
+		END {
+			for (c in pod)
+				if (of[c] != pod[c]) {
+					print "# CPU " c " is served by " pod[c] ", not its own"
+					bad = 1
+				}
+			exit bad
+		}' $HELPER/wqt_s/map
+}
+
+mount_all
+load_helper
+[ -n "$LATE" ] || bail "no CPU is offline: boot with maxcpus="
+create wqt_p percpu
+create wqt_u unbound
+create wqt_s unbound
+echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
+
+set -- unbound_one_before coming_up_under_load per_cpu_one_is_at_home
+for scope in $SCOPES; do
+	set -- "$@" pods_divide_the_CPUs:"$scope"
+done
+run_tests "$@"

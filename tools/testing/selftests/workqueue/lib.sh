@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What the workqueue selftests share. A script defines functions test_NAME and
+# ends with `run_tests NAME... NAME:ARGUMENT...`, one test point each. A test
+# returns 0 when it passed and says what was wrong with `diag` otherwise.
+#
+# In the environment: VARIANT, which workqueue is running (cmwq or base; the
+# latter lacks what goes beyond the base kernel), and KTAP_HELPERS, where the
+# kselftest helpers are if not in their place in the kernel tree.
+
+WQT_DIR=$(cd "$(dirname "$0")" && pwd)
+VARIANT=${VARIANT:-cmwq}
+KTAP_HELPERS=${KTAP_HELPERS:-$WQT_DIR/../kselftest/ktap_helpers.sh}
+. "$KTAP_HELPERS" || exit 1
+# Before the load that the script itself makes.
+renice -n -20 -p $$ >/dev/null
+
+HELPER=/sys/kernel/debug/wq_test
+PARAMS=/sys/module/workqueue/parameters
+DEVICES=/sys/bus/workqueue/devices
+GLOBAL=/sys/devices/virtual/workqueue
+SCOPES="cpu smt cache cache_shard numa system"
+
+diag()
+{
+	ktap_print_msg "$@"
+}
+
+bail()
+{
+	ktap_exit_fail_msg "$@"
+}
+
+log_expect()	# PATTERN: from here on the kernel log may, and must, show it
+{
+	echo "wq_selftest: expect: $1" >/dev/kmsg
+}
+
+log_expect_end()
+{
+	echo "wq_selftest: expect end" >/dev/kmsg
+}
+
+mounted()	# FOLDER
+{
+	grep -q " $1 " /proc/mounts
+}
+
+mount_all()
+{
+	mounted /sys/kernel/debug ||
+		mount -t debugfs none /sys/kernel/debug || bail "no debugfs"
+	mounted /sys/kernel/tracing ||
+		mount -t tracefs none /sys/kernel/tracing || bail "no tracefs"
+}
+
+load_helper()
+{
+	[ -d "$HELPER" ] && return
+	modprobe wq_test_helper 2>/dev/null ||
+		insmod "$WQT_DIR/wq_test_helper.ko" ||
+		bail "wq_test_helper does not load: is CONFIG_WQ_TEST_HELPER set?"
+}
+
+run_tests()
+{
+	local t name arg kept
+
+	ktap_print_header
+	mount_all
+	load_helper
+	kept=" $(queues | tr '\n' ' ')"
+	ktap_set_plan $#
+	for t; do
+		name=${t%%:*}
+		arg=
+		[ "$name" = "$t" ] || arg=${t#*:}
+		if "test_$name" "$arg"; then
+			ktap_test_pass "$(echo "$name" | tr _ ' ')${arg:+: $arg}"
+		else
+			ktap_test_fail "$(echo "$name" | tr _ ' ')${arg:+: $arg}"
+			clean_up_after_failure "$kept"
+		fi
+	done
+	rmmod wq_test_helper || bail "wq_test_helper cannot be removed"
+	ktap_finished
+}
+
+# Workqueues and their work
+
+create()	# NAME FLAG...
+{
+	echo "$@" >"$HELPER/create" || bail "workqueue '$*' cannot be created"
+}
+
+destroy()
+{
+	echo "$1" >"$HELPER/destroy"
+}
+
+queues()
+{
+	find "$HELPER" -mindepth 1 -maxdepth 1 -type d | sed 's,.*/,,'
+}
+
+# The next test finds the script's own workqueues at rest, and no others.
+clean_up_after_failure()	# QUEUES-TO-KEEP
+{
+	local wq
+
+	for wq in $(queues); do
+		tell "$wq" release 1
+		tell "$wq" load stop
+		case $1 in
+		*" $wq "*) ;;
+		*) destroy "$wq" ;;
+		esac
+	done
+}
+
+tell()	# NAME FILE TEXT
+{
+	echo "$3" >"$HELPER/$1/$2"
+}
+
+stat_of()	# NAME COUNTER
+{
+	awk -v key="$2" '$1 == key { print $2 }' "$HELPER/$1/stats"
+}
+
+held()
+{
+	wc -l <"$HELPER/$1/held"
+}
+
+# Whether the command succeeds within so many tenths of a second.
+within()	# TENTHS COMMAND...
+{
+	local tenths=$1
+	shift
+
+	while ! "$@"; do
+		[ "$tenths" -gt 0 ] || return 1
+		tenths=$((tenths - 1))
+		sleep 0.1
+	done
+}
+
+held_is()
+{
+	[ "$(held "$1")" -eq "$2" ]
+}
+
+is_equal()	# WHAT GOT WANTED
+{
+	[ "$2" = "$3" ] && return
+	diag "$1 is '$2', not '$3'"
+	return 1
+}
+
+# The load goes on: some items ran since.
+progresses()	# NAME
+{
+	local before
+	before=$(stat_of "$1" ran)
+
+	tell "$1" wait "$((before + 20)) 20000" 2>/dev/null && return
+	diag "$1 stands still at $before items"
+	return 1
+}
+
+# Ends the load and settles the account: nothing lost, twice or out of place.
+account_is_right()	# NAME
+{
+	local stats bad
+
+	tell "$1" load stop || return 1
+	stats=$(cat "$HELPER/$1/stats")
+	bad=$(echo "$stats" | awk '
+		$1 == "queued" { queued = $2 }
+		$1 == "ran" { ran = $2 }
+		$1 == "placed" { placed = $2 }
+		/^(lost|twice|reentered|refused|outside|wrong_cpu|misordered) / &&
+			$2 != 0 { print $1 "=" $2 }
+		END {
+			if (queued != ran)
+				print "queued=" queued " ran=" ran
+			if (!ran)
+				print "nothing ran"
+			if (!placed)
+				print "the place of none was checked"
+		}')
+	[ -z "$bad" ] && return
+	diag "$1: $(echo $bad)"
+	return 1
+}
+
+# Attributes
+
+# One write; the error goes to stdout. Some shells name no errno, dd does.
+write_to()	# FILE TEXT
+{
+	local err
+
+	err=$(echo "$2" | dd of="$1" bs=4096 2>&1) && return
+	echo "$err" | grep -v -e records -e copied
+	return 1
+}
+
+# Writes what the file must take.
+set_to()	# FILE TEXT
+{
+	local err
+	err=$(write_to "$1" "$2") && return
+	diag "$1 does not take '$2': $err"
+	return 1
+}
+
+# Writes what the file must refuse with EINVAL, and stay as it is.
+refuses()	# FILE TEXT
+{
+	local before err
+	before=$(cat "$1") || return 1
+
+	if err=$(write_to "$1" "$2"); then
+		diag "$1 takes '$2'"
+		return 1
+	fi
+	case $err in
+	*"Invalid argument"*) ;;
+	*) diag "$1 refuses '$2' with: $err"; return 1 ;;
+	esac
+	is_equal "$1 after '$2'" "$(cat "$1")" "$before"
+}
+
+reads()	# FILE TEXT
+{
+	is_equal "$1" "$(cat "$1")" "$2"
+}
+
+dev()	# NAME ATTRIBUTE
+{
+	echo "$DEVICES/$1/$2"
+}
+
+# CPUs
+
+online_cpus()
+{
+	expand_list "$(cat /sys/devices/system/cpu/online)"
+}
+
+nr_online()
+{
+	online_cpus | wc -l
+}
+
+expand_list()	# LIST: one CPU a line
+{
+	echo "$1" | tr , '\n' | awk -F- '
+		NF == 1 && $1 != "" { print $1 }
+		NF == 2 { for (i = $1; i <= $2; i++) print i }'
+}
+
+# The mask that names one CPU, as the kernel prints it: 32 bits a word.
+cpu_mask()	# CPU
+{
+	local word=$(($1 / 32))
+
+	printf '%x' $((1 << ($1 % 32)))
+	while [ $word -gt 0 ]; do
+		printf ',00000000'
+		word=$((word - 1))
+	done
+}
+
+# Masks compare without leading zeroes.
+same_mask()	# MASK MASK
+{
+	[ "$(echo "$1" | sed 's/^[0,]*//')" = "$(echo "$2" | sed 's/^[0,]*//')" ]
+}
+
+# A field of the lines that map and map_on print: ran, pid, allowed, comm.
+map_field()	# NAME map|map_on FIELD [CPU]
+{
+	awk -v field="$3" -v cpu="${4:-}" '
+		cpu == "" || $1 == "cpu=" cpu {
+			for (i = 2; i <= NF; i++)
+				if (index($i, field "=") == 1)
+					print substr($i, length(field) + 2)
+		}' "$HELPER/$1/$2"
+}

@@ -1,0 +1,261 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Attributes and CPU masks that change while work is queued and running.
+
+. "$(dirname "$0")/lib.sh"
+
+start()	# NAME...
+{
+	local wq
+
+	for wq; do
+		tell "$wq" pods ""
+		tell "$wq" stats 0
+		tell "$wq" load "threads=2 depth=16 spin_us=10" || return 1
+	done
+}
+
+finish()	# NAME...
+{
+	local wq ok=0
+
+	for wq; do
+		account_is_right "$wq" || ok=1
+	done
+	return $ok
+}
+
+all_progress()
+{
+	local wq
+
+	for wq; do
+		progresses "$wq" || return 1
+	done
+}
+
+test_scopes_under_load()
+{
+	local i scope ok=0
+
+	start wqt_u wqt_m || return 1
+	for i in 1 2; do
+		for scope in $SCOPES default; do
+			set_to "$(dev wqt_u affinity_scope)" "$scope" &&
+				set_to "$(dev wqt_m affinity_scope)" "$scope" &&
+				all_progress wqt_u wqt_m || ok=1
+		done
+	done
+	finish wqt_u wqt_m && return $ok
+}
+
+test_default_scope_under_load()
+{
+	local i scope ok=0
+
+	start wqt_u wqt_m || return 1
+	for i in 1 2; do
+		for scope in $SCOPES; do
+			set_to $PARAMS/default_affinity_scope "$scope" &&
+				all_progress wqt_u wqt_m || ok=1
+		done
+	done
+	set_to $PARAMS/default_affinity_scope cache_shard || ok=1
+	finish wqt_u wqt_m && return $ok
+}
+
+test_strictness_under_load()
+{
+	local i ok=0
+
+	start wqt_u || return 1
+	for i in 1 0 1 0 1 0 1 0; do
+		set_to "$(dev wqt_u affinity_strict)" $i && progresses wqt_u || ok=1
+	done
+	finish wqt_u && return $ok
+}
+
+test_nice_under_load()
+{
+	local i ok=0
+
+	start wqt_u wqt_o || return 1
+	for i in 5 -20 19 0 -10 0; do
+		set_to "$(dev wqt_u nice)" $i && set_to "$(dev wqt_o nice)" $i &&
+			all_progress wqt_u wqt_o || ok=1
+	done
+	finish wqt_u wqt_o && return $ok
+}
+
+test_own_mask_under_load()
+{
+	local cpu all ok=0
+	all=$(cat "$(dev wqt_u cpumask)")
+
+	start wqt_u wqt_m || return 1
+	for cpu in $(online_cpus) $(online_cpus); do
+		set_to "$(dev wqt_u cpumask)" "$(cpu_mask "$cpu")" &&
+			set_to "$(dev wqt_m cpumask)" "$(cpu_mask "$cpu")" &&
+			all_progress wqt_u wqt_m || ok=1
+	done
+	set_to "$(dev wqt_u cpumask)" "$all" && set_to "$(dev wqt_m cpumask)" "$all" || ok=1
+	finish wqt_u wqt_m && return $ok
+}
+
+# Strict to one CPU: there it has to run, all of it.
+test_strict_to_one_cpu()
+{
+	local cpu all other ok=0
+	all=$(cat "$(dev wqt_u cpumask)")
+
+	set_to "$(dev wqt_u affinity_strict)" 1 || return 1
+	for cpu in $(online_cpus); do
+		set_to "$(dev wqt_u cpumask)" "$(cpu_mask "$cpu")" || ok=1
+		is_equal "CPUs that ran it" "$(map_field wqt_u map ran | sort -u)" "$cpu" || ok=1
+	done
+	set_to "$(dev wqt_u cpumask)" "$all" && set_to "$(dev wqt_u affinity_strict)" 0 || ok=1
+	return $ok
+}
+
+test_global_mask()
+{
+	local cpu all ok=0
+	all=$(cat "$GLOBAL/cpumask")
+
+	for cpu in $(online_cpus); do
+		set_to "$GLOBAL/cpumask" "$(cpu_mask "$cpu")" || ok=1
+		same_mask "$(cat "$GLOBAL/cpumask")" "$(cpu_mask "$cpu")" || ok=1
+		reads "$GLOBAL/cpumask_requested" "$(cat "$GLOBAL/cpumask")" || ok=1
+		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" "$cpu" || ok=1
+		# Per-CPU ones do not ask the mask of the unbound.
+		is_equal "per-CPU items elsewhere" "$(awk '{
+			sub("cpu=", "", $1); sub("ran=", "", $2); n += $1 != $2
+		} END { print n + 0 }' "$HELPER/wqt_p/map")" 0 || ok=1
+	done
+	set_to "$GLOBAL/cpumask" "$all" && reads "$GLOBAL/cpumask" "$all" &&
+		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" \
+			"$ALLOWED" && return $ok
+}
+
+test_global_mask_under_load()
+{
+	local cpu all ok=0
+	all=$(cat "$GLOBAL/cpumask")
+
+	start wqt_u wqt_m wqt_o wqt_p || return 1
+	for cpu in $(online_cpus) $(online_cpus); do
+		set_to "$GLOBAL/cpumask" "$(cpu_mask "$cpu")" &&
+			all_progress wqt_u wqt_m wqt_o wqt_p || ok=1
+	done
+	set_to "$GLOBAL/cpumask" "$all" || ok=1
+	finish wqt_u wqt_m wqt_o wqt_p && return $ok
+}
+
+# Its own mask and the global one have nothing in common.
+test_disjoint_masks()
+{
+	local all own
+
+	[ "$(nr_online)" -gt 1 ] || { diag "needs 2 CPUs"; return 1; }
+	all=$(cat "$GLOBAL/cpumask")
+	own=$(cat "$(dev wqt_u cpumask)")
+	set_to "$(dev wqt_u cpumask)" "$(cpu_mask 0)" &&
+		set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" &&
+		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" 1 &&
+		set_to "$GLOBAL/cpumask" "$all" &&
+		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" 0 &&
+		set_to "$(dev wqt_u cpumask)" "$own"
+}
+
+# One item at a time and in order, whatever moves.
+test_order_while_everything_moves()
+{
+	local i cpu all ok=0
+	all=$(cat "$GLOBAL/cpumask")
+
+	tell wqt_o stats 0
+	tell wqt_o load "threads=2 depth=32" || return 1
+	for i in 1 2 3; do
+		for cpu in $(online_cpus); do
+			set_to "$GLOBAL/cpumask" "$(cpu_mask "$cpu")" &&
+				set_to "$(dev wqt_o nice)" $((i - 2)) &&
+				set_to "$(dev wqt_o affinity_scope)" numa &&
+				set_to "$(dev wqt_o affinity_scope)" cpu &&
+				progresses wqt_o || ok=1
+		done
+	done
+	set_to "$GLOBAL/cpumask" "$all" || ok=1
+	is_equal "most at once" "$(stat_of wqt_o peak)" 1 || ok=1
+	account_is_right wqt_o && return $ok
+}
+
+test_max_active_holds()	# "KIND LIMIT"
+{
+	local flags=${1% *} limit=${1##* }
+
+	create wqt_a "$flags" max_active="$limit"
+	tell wqt_a load "threads=4 depth=16 sleep_us=200" || return 1
+	sleep 1
+	account_is_right wqt_a && is_equal "most at once" "$(stat_of wqt_a peak)" "$limit" &&
+		destroy wqt_a
+}
+
+# What was held back starts when the limit rises, and no sooner.
+test_max_active_rises()	# unbound or percpu
+{
+	create wqt_a "$1" max_active=2
+	tell wqt_a queue "block cpu=0 n=8" && within 50 held_is wqt_a 2 && sleep 0.2 &&
+		is_equal "items that run" "$(held wqt_a)" 2 &&
+		set_to "$(dev wqt_a max_active)" 5 && within 50 held_is wqt_a 5 && sleep 0.2 &&
+		is_equal "items that run" "$(held wqt_a)" 5 &&
+		set_to "$(dev wqt_a max_active)" 8 && within 50 held_is wqt_a 8 &&
+		tell wqt_a release 1 && tell wqt_a wait "8 5000" && destroy wqt_a
+}
+
+test_max_active_under_load()
+{
+	local n ok=0
+
+	start wqt_u wqt_p || return 1
+	for n in 1 2 3 64 1 512 2 1; do
+		set_to "$(dev wqt_u max_active)" $n && set_to "$(dev wqt_p max_active)" $n &&
+			all_progress wqt_u wqt_p || ok=1
+	done
+	finish wqt_u wqt_p && return $ok
+}
+
+# Made, used and destroyed, while everybody else's attributes change.
+test_come_and_go_under_load()
+{
+	local i kind ok=0
+
+	start wqt_u || return 1
+	for i in 1 2; do
+		for kind in percpu unbound ordered "unbound highpri" "percpu mem_reclaim" bh; do
+			create wqt_y $kind
+			tell wqt_y load "threads=2 depth=8" && progresses wqt_y || ok=1
+			set_to "$(dev wqt_u affinity_scope)" numa || ok=1
+			account_is_right wqt_y || ok=1
+			destroy wqt_y && set_to "$(dev wqt_u affinity_scope)" default || ok=1
+		done
+	done
+	finish wqt_u && return $ok
+}
+
+mount_all
+load_helper
+create wqt_u unbound
+create wqt_m unbound mem_reclaim
+create wqt_o ordered
+create wqt_p percpu
+ALLOWED=$(map_field wqt_u map allowed | sort -u)
+
+set -- scopes_under_load default_scope_under_load strictness_under_load nice_under_load \
+	own_mask_under_load strict_to_one_cpu global_mask global_mask_under_load \
+	order_while_everything_moves \
+	"max_active_holds:unbound 3" "max_active_holds:percpu 2" "max_active_holds:unbound 1" \
+	max_active_rises:unbound max_active_rises:percpu max_active_under_load \
+	come_and_go_under_load
+[ "$(nr_online)" -eq 1 ] || set -- "$@" disjoint_masks
+run_tests "$@"

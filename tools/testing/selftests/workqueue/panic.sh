@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# workqueue.panic_on_stall=1 or panic_on_stall_time=N in the kernel's command
+# line: a stuck item panics the kernel. No TAP: who runs this reads the console,
+# and this script must not come to its end.
+
+. "$(dirname "$0")/lib.sh"
+
+mount_all
+load_helper
+create wqt_stuck percpu
+echo 0 >$PARAMS/cpu_intensive_thresh_us
+echo 2 >$PARAMS/watchdog_thresh
+log_expect "BUG: workqueue lockup|Kernel panic - not syncing: workqueue: "
+tell wqt_stuck queue "hog cpu=0 ms=60000"
+tell wqt_stuck queue "nop cpu=0"
+sleep 20
+bail "the kernel did not panic"

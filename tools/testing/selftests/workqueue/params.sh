@@ -1,0 +1,137 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# The parameters under /sys/module/workqueue/parameters, at their defaults.
+
+. "$(dirname "$0")/lib.sh"
+
+# One file: its mode and its default.
+test_parameter()	# NAME=MODE=VALUE
+{
+	local name=${1%%=*} mode value
+	mode=${1#*=}
+	value=${mode#*=}
+	mode=${mode%%=*}
+
+	is_equal mode "$(stat -c %a "$PARAMS/$name")" "$mode" &&
+		reads "$PARAMS/$name" "$value"
+}
+
+# Slow machines get a longer threshold, up to a second.
+test_cpu_intensive_thresh_us()
+{
+	local us
+	us=$(cat $PARAMS/cpu_intensive_thresh_us) || return 1
+
+	is_equal mode "$(stat -c %a $PARAMS/cpu_intensive_thresh_us)" 644 || return 1
+	[ "$us" -ge 10000 ] && [ "$us" -le 1000000 ] || { diag "$us us"; return 1; }
+	set_to $PARAMS/cpu_intensive_thresh_us 20000 &&
+		reads $PARAMS/cpu_intensive_thresh_us 20000 &&
+		refuses $PARAMS/cpu_intensive_thresh_us x &&
+		set_to $PARAMS/cpu_intensive_thresh_us "$us"
+}
+
+test_no_other_files()
+{
+	is_equal "the list of parameters" "$(echo $(ls $PARAMS | sort))" \
+		"cache_shard_size cpu_intensive_thresh_us cpu_intensive_warning_thresh\
+ debug_force_rr_cpu default_affinity_scope panic_on_stall panic_on_stall_time\
+ power_efficient watchdog_thresh"
+}
+
+test_default_scope()	# SCOPE
+{
+	local f=$PARAMS/default_affinity_scope ok=0
+
+	create wqt_d unbound
+	set_to $f "$1" && reads $f "$1" &&
+		reads "$(dev wqt_d affinity_scope)" "default ($1)" || ok=1
+	is_equal "CPUs that were served" "$(map_field wqt_d map ran | wc -l)" \
+		"$(nr_online)" || ok=1
+	set_to $f cache_shard &&
+		reads "$(dev wqt_d affinity_scope)" "default (cache_shard)" || ok=1
+	destroy wqt_d
+	return $ok
+}
+
+test_bad_default_scope()
+{
+	local f=$PARAMS/default_affinity_scope
+
+	refuses $f default && refuses $f cachex && refuses $f CACHE &&
+		refuses $f "" && refuses $f "cache " && refuses $f 2
+}
+
+test_bad_numbers()
+{
+	local name
+
+	for name in cpu_intensive_warning_thresh watchdog_thresh panic_on_stall \
+			panic_on_stall_time debug_force_rr_cpu; do
+		refuses $PARAMS/$name x && refuses $PARAMS/$name "" || return 1
+	done
+}
+
+test_huge_watchdog_thresh()
+{
+	local before
+	before=$(cat $PARAMS/watchdog_thresh)
+
+	if echo 18446744073709551615 2>/dev/null >$PARAMS/watchdog_thresh; then
+		diag "a threshold beyond all time is taken"
+		return 1
+	fi
+	reads $PARAMS/watchdog_thresh "$before" &&
+		set_to $PARAMS/watchdog_thresh 0 && reads $PARAMS/watchdog_thresh 0 &&
+		set_to $PARAMS/watchdog_thresh "$before"
+}
+
+test_forced_round_robin()
+{
+	local i moved=0 strayed
+
+	[ "$(nr_online)" -gt 1 ] || { diag "needs 2 CPUs"; return 1; }
+	create wqt_r unbound
+	create wqt_b percpu
+	set_to "$(dev wqt_r affinity_scope)" cpu &&
+		set_to "$(dev wqt_r affinity_strict)" 1 &&
+		set_to $PARAMS/debug_force_rr_cpu Y || return 1
+	for i in 1 2 3 4; do
+		moved=$((moved + $(moved_items wqt_r)))
+	done
+	strayed=$(moved_items wqt_b)
+	set_to $PARAMS/debug_force_rr_cpu N
+	[ $moved -gt 0 ] || diag "every item stayed where it was queued"
+	[ $moved -gt 0 ] && is_equal "per-CPU items elsewhere" "$strayed" 0 &&
+		is_equal "items elsewhere after all" "$(moved_items wqt_r)" 0 &&
+		destroy wqt_r && destroy wqt_b
+}
+
+moved_items()	# NAME: how many items of a map did not run where they were queued
+{
+	awk '{ sub("cpu=", "", $1); sub("ran=", "", $2); n += $1 != $2 } END { print n + 0 }' \
+		"$HELPER/$1/map"
+}
+
+case $VARIANT in
+cmwq) SHARD_SIZE_MODE=644 ;;
+*) SHARD_SIZE_MODE=444 ;;
+esac
+
+set -- no_other_files \
+	parameter:cache_shard_size=$SHARD_SIZE_MODE=8 \
+	parameter:cpu_intensive_warning_thresh=644=4 \
+	parameter:debug_force_rr_cpu=644=N \
+	parameter:default_affinity_scope=644=cache_shard \
+	parameter:panic_on_stall=644=0 \
+	parameter:panic_on_stall_time=644=0 \
+	parameter:power_efficient=444=N \
+	parameter:watchdog_thresh=644=30 \
+	cpu_intensive_thresh_us
+for scope in $SCOPES; do
+	set -- "$@" default_scope:"$scope"
+done
+set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh
+# Where to is there to move with one CPU?
+[ "$(nr_online)" -eq 1 ] || set -- "$@" forced_round_robin
+run_tests "$@"

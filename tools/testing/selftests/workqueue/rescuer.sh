@@ -1,0 +1,148 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# When no worker can be created: kernel.threads-max is below what already runs,
+# and sleeping items occupy every worker of the pool. Then only the rescuer of a
+# WQ_MEM_RECLAIM workqueue is left. The shell cannot fork in the meantime either.
+
+. "$(dirname "$0")/lib.sh"
+
+LIMIT=/proc/sys/kernel/threads-max
+
+shortage()
+{
+	BEFORE=$(cat $LIMIT) && echo 20 >$LIMIT
+}
+
+plenty()
+{
+	echo "$BEFORE" >$LIMIT
+}
+
+# A fork must fail, or the shortage is none.
+test_shortage_is_real()
+{
+	local out
+
+	BEFORE=$(cat $LIMIT)
+	# A shell that cannot fork ends.
+	out=$(sh -c "echo 20 >$LIMIT; echo short; (:); echo forked" 2>/dev/null)
+	plenty
+	is_equal "what the shell said" "$out" short
+}
+
+clear_up()
+{
+	local wq
+
+	for wq; do
+		tell $wq release 1
+		tell $wq flush 1
+	done
+}
+
+# Items on a pool all whose workers are taken.
+test_rescue()	# percpu or unbound
+{
+	local rc=0 ran=0
+
+	create wqt_k "$1" max_active=512
+	create wqt_r "$1" mem_reclaim
+	shortage || return 1
+	tell wqt_k queue "block cpu=0 n=400"
+	tell wqt_r queue "nop cpu=0 n=50"
+	tell wqt_r wait "50 20000" || rc=1
+	plenty
+	ran=$(stat_of wqt_r ran)
+	[ $rc -eq 0 ] || diag "only $ran of 50 items ran"
+	[ "$(stat_of wqt_r rescued)" -gt 0 ] || { diag "the rescuer ran none"; rc=1; }
+	clear_up wqt_k wqt_r
+	is_equal "items that ran after all" "$(stat_of wqt_k ran)" 400 || rc=1
+	destroy wqt_k
+	destroy wqt_r
+	return $rc
+}
+
+# Both queues wait in the pools of two CPUs: every one gets its turn.
+test_turns()
+{
+	local rc=0 wq cpu
+
+	[ "$(nr_online)" -gt 1 ] || { diag "needs 2 CPUs"; return 1; }
+	create wqt_k percpu max_active=512
+	create wqt_r percpu mem_reclaim
+	create wqt_q percpu mem_reclaim
+	shortage || return 1
+	for cpu in 0 1; do
+		tell wqt_k queue "block cpu=$cpu n=400"
+		tell wqt_r queue "nop cpu=$cpu n=100"
+		tell wqt_q queue "nop cpu=$cpu n=100"
+	done
+	for wq in wqt_r wqt_q; do
+		tell $wq wait "200 20000" || rc=1
+	done
+	plenty
+	for wq in wqt_r wqt_q; do
+		is_equal "$wq: items that ran" "$(stat_of $wq ran)" 200 || rc=1
+		[ "$(stat_of $wq rescued)" -gt 0 ] || { diag "$wq: the rescuer ran none"; rc=1; }
+	done
+	clear_up wqt_k wqt_r wqt_q
+	destroy wqt_k
+	destroy wqt_r
+	destroy wqt_q
+	return $rc
+}
+
+# A steady stream goes on through the shortage and is whole afterwards.
+test_load()	# percpu or unbound
+{
+	local rc=0 before
+
+	create wqt_k "$1" max_active=512
+	create wqt_r "$1" mem_reclaim
+	tell wqt_r load "threads=2 depth=8 sleep_us=50"
+	progresses wqt_r || rc=1
+	before=$(stat_of wqt_r ran)
+	shortage || return 1
+	for cpu in $CPUS; do
+		tell wqt_k queue "block cpu=$cpu n=400"
+	done
+	tell wqt_r wait "$((before + 400)) 30000" || rc=1
+	plenty
+	[ $rc -eq 0 ] || diag "stood still at $(stat_of wqt_r ran), from $before"
+	clear_up wqt_k
+	account_is_right wqt_r || rc=1
+	destroy wqt_k
+	destroy wqt_r
+	return $rc
+}
+
+# Ordered work keeps its order, whoever runs it.
+test_order()
+{
+	local rc=0
+
+	create wqt_k unbound max_active=512
+	create wqt_r ordered mem_reclaim
+	tell wqt_r load "threads=1 depth=16"
+	shortage || return 1
+	for cpu in $CPUS; do
+		tell wqt_k queue "block cpu=$cpu n=400"
+	done
+	tell wqt_r wait "2000 30000" || rc=1
+	plenty
+	clear_up wqt_k
+	account_is_right wqt_r || rc=1
+	is_equal "most at once" "$(stat_of wqt_r peak)" 1 || rc=1
+	destroy wqt_k
+	destroy wqt_r
+	return $rc
+}
+
+mount_all
+load_helper
+CPUS=$(online_cpus)
+
+set -- shortage_is_real rescue:percpu rescue:unbound load:percpu load:unbound order
+[ "$(nr_online)" -eq 1 ] || set -- "$@" turns
+run_tests "$@"

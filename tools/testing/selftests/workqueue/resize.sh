@@ -1,0 +1,144 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Beyond the base kernel: workqueue.cache_shard_size while work is running.
+
+. "$(dirname "$0")/lib.sh"
+
+SIZE=$PARAMS/cache_shard_size
+SIZES="1 2 4 8 16 32 4096"
+
+nr_pods()
+{
+	map_field wqt_z map allowed | sort -u | wc -l
+}
+
+# One LLC of so many cores in shards of so many; other machines say themselves.
+test_size()	# SIZE
+{
+	local pods
+
+	set_to $SIZE "$1" && reads $SIZE "$1" || return 1
+	pods=$(nr_pods)
+	[ "$pods" -le "$LAST_PODS" ] ||
+		{ diag "$pods pods, after $LAST_PODS of smaller shards"; return 1; }
+	LAST_PODS=$pods
+	is_equal "CPUs that were served" "$(map_field wqt_z map ran | wc -l)" "$(nr_online)"
+}
+
+test_one_core_a_shard()
+{
+	set_to $SIZE 1 && set_to "$(dev wqt_z affinity_scope)" smt || return 1
+	local cores
+	cores=$(nr_pods)
+
+	set_to "$(dev wqt_z affinity_scope)" cache_shard &&
+		is_equal "number of pods" "$(nr_pods)" "$cores"
+}
+
+test_one_shard_an_LLC()
+{
+	set_to $SIZE 4096 && set_to "$(dev wqt_z affinity_scope)" cache || return 1
+	local llcs
+	llcs=$(nr_pods)
+
+	set_to "$(dev wqt_z affinity_scope)" cache_shard &&
+		is_equal "number of pods" "$(nr_pods)" "$llcs"
+}
+
+test_size_0_means_1()
+{
+	local pods
+
+	set_to $SIZE 1 || return 1
+	pods=$(nr_pods)
+	set_to $SIZE 8 && set_to $SIZE 0 || return 1
+	is_equal "number of pods" "$(nr_pods)" "$pods" &&
+		reads $SIZE 1 && dmesg | tail -n 20 | grep -q "cache_shard_size"
+}
+
+test_bad_size()
+{
+	set_to $SIZE 8 && refuses $SIZE x && refuses $SIZE "" && refuses $SIZE "8 8" || return 1
+	if echo -1 2>/dev/null >$SIZE; then
+		diag "-1 is taken"
+		return 1
+	fi
+	reads $SIZE 8
+}
+
+# Strict, loose, ordered and rescued ones are all moved while they work.
+test_under_load()
+{
+	local round wq size ok=0
+
+	create wqt_r unbound mem_reclaim
+	create wqt_o ordered
+	for wq in wqt_z wqt_l wqt_r wqt_o; do
+		tell $wq stats 0
+		tell $wq load "threads=2 depth=16 spin_us=10" || return 1
+	done
+	for round in 1 2; do
+		for size in $SIZES 3 5 7; do
+			set_to $SIZE "$size" || ok=1
+			for wq in wqt_z wqt_l wqt_r wqt_o; do
+				progresses $wq || ok=1
+			done
+		done
+	done
+	for wq in wqt_z wqt_l wqt_r wqt_o; do
+		account_is_right $wq || ok=1
+	done
+	destroy wqt_r
+	destroy wqt_o
+	return $ok
+}
+
+# As fast as can be, and from two writers.
+test_storm()
+{
+	local i other ok=0
+
+	tell wqt_z stats 0
+	tell wqt_z load "threads=4 depth=64" || return 1
+	(for i in 1 2 3 4 5 6 7 8 9 10; do
+		echo 1 >$SIZE
+		echo 4 >$SIZE
+	done) &
+	other=$!
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		echo 2 >$SIZE && echo 32 >$SIZE || ok=1
+	done
+	wait $other || ok=1
+	account_is_right wqt_z || ok=1
+	set_to $SIZE 8 || ok=1
+	return $ok
+}
+
+# Those of another scope are left alone.
+test_other_scopes_stay()
+{
+	local before
+
+	create wqt_n unbound
+	set_to "$(dev wqt_n affinity_scope)" numa && set_to "$(dev wqt_n affinity_strict)" 1 &&
+		set_to $SIZE 8 || return 1
+	before=$(map_field wqt_n map allowed)
+	set_to $SIZE 1 && is_equal "the pods of numa" "$(map_field wqt_n map allowed)" "$before" &&
+		set_to $SIZE 8 && destroy wqt_n
+}
+
+mount_all
+load_helper
+create wqt_z unbound
+create wqt_l unbound
+echo 1 >"$(dev wqt_z affinity_strict)" || bail "no strict workqueue"
+echo cache_shard >"$(dev wqt_z affinity_scope)" || bail "no scope cache_shard"
+LAST_PODS=$(nr_online)
+
+set --
+for size in $SIZES; do
+	set -- "$@" size:"$size"
+done
+run_tests "$@" one_core_a_shard one_shard_an_LLC size_0_means_1 bad_size \
+	under_load storm other_scopes_stay

@@ -1,0 +1,250 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# The sysfs files of a workqueue: what they show, take and refuse.
+
+. "$(dirname "$0")/lib.sh"
+
+NL='
+'
+
+test_kinds()
+{
+	reads "$(dev wqt_u per_cpu)" 0 && reads "$(dev wqt_p per_cpu)" 1
+}
+
+test_files_of_an_unbound_one()
+{
+	local f
+
+	for f in per_cpu max_active nice cpumask affinity_scope affinity_strict; do
+		[ -f "$(dev wqt_u $f)" ] || { diag "$f is missing"; return 1; }
+	done
+}
+
+test_files_of_a_per_cpu_one()
+{
+	local f
+
+	for f in nice cpumask affinity_scope affinity_strict; do
+		[ ! -e "$(dev wqt_p $f)" ] || { diag "$f is there"; return 1; }
+	done
+	[ -f "$(dev wqt_p max_active)" ]
+}
+
+test_per_cpu_is_read_only()
+{
+	is_equal mode "$(stat -c %a "$(dev wqt_u per_cpu)")" 444
+}
+
+test_defaults()
+{
+	reads "$(dev wqt_u affinity_scope)" "default (cache_shard)" &&
+		reads "$(dev wqt_u affinity_strict)" 0 &&
+		reads "$(dev wqt_u nice)" 0 &&
+		reads "$(dev wqt_u max_active)" 1024 &&
+		reads "$(dev wqt_p max_active)" 1024
+}
+
+test_highpri_is_nice_20()
+{
+	local pid
+
+	create wqt_h unbound highpri
+	reads "$(dev wqt_h nice)" -20 || return 1
+	pid=$(map_field wqt_h map pid | head -n 1)
+	# comm has no blanks: the nice value is the 19th field.
+	is_equal "the worker's nice value" "$(awk '{ print $19 }' "/proc/$pid/stat")" -20 &&
+		destroy wqt_h
+}
+
+test_scope()	# SCOPE
+{
+	set_to "$(dev wqt_u affinity_scope)" "$1" || return 1
+	case $1 in
+	default) reads "$(dev wqt_u affinity_scope)" "default (cache_shard)" ;;
+	*) reads "$(dev wqt_u affinity_scope)" "$1" ;;
+	esac && map_field wqt_u map ran >/dev/null
+}
+
+test_scope_without_newline()
+{
+	printf numa >"$(dev wqt_u affinity_scope)" &&
+		reads "$(dev wqt_u affinity_scope)" numa
+}
+
+test_bad_scope()	# SCOPE
+{
+	set_to "$(dev wqt_u affinity_scope)" smt &&
+		refuses "$(dev wqt_u affinity_scope)" "$1"
+}
+
+# What a test point's name cannot well show.
+test_odd_scopes()
+{
+	local f
+	f=$(dev wqt_u affinity_scope)
+
+	set_to "$f" cache &&
+		refuses "$f" "" &&
+		refuses "$f" "cache " &&
+		refuses "$f" " cache" &&
+		refuses "$f" "cache${NL}" &&
+		refuses "$f" "cache${NL}smt" &&
+		refuses "$f" "default (cache_shard)" &&
+		reads "$f" cache
+}
+
+test_strict()
+{
+	local f
+	f=$(dev wqt_u affinity_strict)
+
+	set_to "$f" 1 && reads "$f" 1 && set_to "$f" 0 && reads "$f" 0
+}
+
+test_bad_strict()
+{
+	local f
+	f=$(dev wqt_u affinity_strict)
+
+	refuses "$f" x && refuses "$f" "" && refuses "$f" yes
+}
+
+test_nice()	# VALUE
+{
+	local pid
+
+	set_to "$(dev wqt_u nice)" "$1" && reads "$(dev wqt_u nice)" "$1" || return 1
+	pid=$(map_field wqt_u map pid | head -n 1)
+	is_equal "the worker's nice value" "$(awk '{ print $19 }' "/proc/$pid/stat")" "$1"
+}
+
+test_bad_nice()
+{
+	local f
+	f=$(dev wqt_u nice)
+
+	set_to "$f" 5 && refuses "$f" -21 && refuses "$f" 20 && refuses "$f" x &&
+		refuses "$f" "" && refuses "$f" 1000000
+}
+
+test_cpumask()
+{
+	local f all cpu ok=0
+	f=$(dev wqt_u cpumask)
+	all=$(cat "$f")
+
+	set_to "$(dev wqt_u affinity_strict)" 0 || return 1
+	for cpu in $(online_cpus); do
+		set_to "$f" "$(cpu_mask "$cpu")" || ok=1
+		same_mask "$(cat "$f")" "$(cpu_mask "$cpu")" ||
+			{ diag "mask of CPU $cpu reads $(cat "$f")"; ok=1; }
+		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" "$cpu" || ok=1
+	done
+	set_to "$f" "$all" && reads "$f" "$all" || ok=1
+	return $ok
+}
+
+test_bad_cpumask()
+{
+	local f
+	f=$(dev wqt_u cpumask)
+
+	refuses "$f" xyz && refuses "$f" 0x1 && refuses "$f" 1-
+}
+
+# A mask without a CPU is no mask: whether refused or not, work goes on.
+test_empty_cpumask()
+{
+	local f all
+	f=$(dev wqt_u cpumask)
+	all=$(cat "$f")
+
+	echo 0 >"$f" 2>/dev/null
+	is_equal "CPUs that were served" "$(map_field wqt_u map ran | wc -l)" "$(nr_online)" &&
+		set_to "$f" "$all"
+}
+
+test_max_active()
+{
+	local wq
+
+	for wq in wqt_u wqt_p; do
+		set_to "$(dev $wq max_active)" 1 && reads "$(dev $wq max_active)" 1 &&
+			set_to "$(dev $wq max_active)" 512 &&
+			reads "$(dev $wq max_active)" 512 || return 1
+	done
+}
+
+test_bad_max_active()
+{
+	local wq
+
+	for wq in wqt_u wqt_p; do
+		refuses "$(dev $wq max_active)" 0 && refuses "$(dev $wq max_active)" -1 &&
+			refuses "$(dev $wq max_active)" x &&
+			refuses "$(dev $wq max_active)" "" || return 1
+	done
+}
+
+test_huge_max_active_is_clamped()
+{
+	set_to "$(dev wqt_u max_active)" 1000000 && reads "$(dev wqt_u max_active)" 2048
+}
+
+test_ordered_one()
+{
+	local f
+
+	create wqt_o ordered
+	f=$(dev wqt_o max_active)
+	reads "$f" 1 && reads "$(dev wqt_o per_cpu)" 0 &&
+		is_equal "mode of max_active" "$(stat -c %a "$f")" 444 &&
+		{ ! echo 2 2>/dev/null >"$f"; } && reads "$f" 1 && destroy wqt_o
+}
+
+test_gone_after_destroy()
+{
+	create wqt_x unbound
+	[ -d "$DEVICES/wqt_x" ] && destroy wqt_x && [ ! -e "$DEVICES/wqt_x" ]
+}
+
+test_global_masks()
+{
+	local f
+
+	for f in cpumask cpumask_requested cpumask_isolated; do
+		[ -r "$GLOBAL/$f" ] || { diag "$f is missing"; return 1; }
+	done
+	reads "$GLOBAL/cpumask_requested" "$(cat "$GLOBAL/cpumask")" &&
+		is_equal "mode of cpumask" "$(stat -c %a "$GLOBAL/cpumask")" 644 &&
+		is_equal "mode of cpumask_requested" \
+			"$(stat -c %a "$GLOBAL/cpumask_requested")" 444 &&
+		is_equal "mode of cpumask_isolated" \
+			"$(stat -c %a "$GLOBAL/cpumask_isolated")" 444 &&
+		same_mask "$(cat "$GLOBAL/cpumask_isolated")" 0
+}
+
+test_bad_global_mask()
+{
+	refuses "$GLOBAL/cpumask" xyz && refuses "$GLOBAL/cpumask" 0 &&
+		reads "$GLOBAL/cpumask_requested" "$(cat "$GLOBAL/cpumask")"
+}
+
+mount_all
+load_helper
+create wqt_u unbound
+create wqt_p percpu
+
+run_tests kinds files_of_an_unbound_one files_of_a_per_cpu_one \
+	per_cpu_is_read_only defaults highpri_is_nice_20 \
+	scope:cpu scope:smt scope:cache scope:cache_shard scope:numa scope:system \
+	scope:default scope_without_newline \
+	bad_scope:cachex bad_scope:CACHE bad_scope:Cache bad_scope:cache_ \
+	bad_scope:cach bad_scope:cache_shards bad_scope:cache-shard \
+	bad_scope:node bad_scope:1 bad_scope:-1 odd_scopes \
+	strict bad_strict nice:-20 nice:-1 nice:0 nice:19 bad_nice \
+	cpumask bad_cpumask empty_cpumask \
+	max_active bad_max_active huge_max_active_is_clamped \
+	ordered_one gone_after_destroy global_masks bad_global_mask

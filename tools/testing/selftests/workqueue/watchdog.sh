@@ -1,0 +1,107 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# The report about a pool that makes no progress. An item that keeps its CPU
+# holds back the next one, as long as it is not told to be CPU intensive.
+
+. "$(dirname "$0")/lib.sh"
+
+CPU=$(online_cpus | tail -n 1)
+
+# What the log says since the mark.
+new_log()
+{
+	dmesg | awk -v mark="$MARK" 'seen { print } index($0, mark) { seen = 1 }'
+}
+
+mark_log()
+{
+	MARK="wq_selftest: mark $1"
+	echo "$MARK" >/dev/kmsg
+}
+
+log_has()	# PATTERN
+{
+	echo "$LOG" | grep -qE "$1" && return
+	diag "the log has no line like: $1"
+	return 1
+}
+
+# One item runs, one waits in the pool, two wait behind max_active.
+get_stuck()	# SECONDS
+{
+	tell wqt_stuck queue "hog cpu=$CPU ms=60000" && within 50 held_is wqt_stuck 1 &&
+		tell wqt_stuck queue "nop cpu=$CPU n=3" || return 1
+	sleep "$1"
+	tell wqt_stuck release 1 && tell wqt_stuck flush 1
+}
+
+test_report()
+{
+	mark_log report
+	log_expect "BUG: workqueue lockup - pool cpus=$CPU "
+	set_to $PARAMS/watchdog_thresh 2 && get_stuck 7
+	set_to $PARAMS/watchdog_thresh 30
+	log_expect_end
+	LOG=$(new_log)
+	log_has "BUG: workqueue lockup - pool cpus=$CPU .*stuck for [0-9]+s"
+}
+
+test_report_names_the_workqueue()
+{
+	log_has "workqueue wqt_stuck: flags=0x"
+}
+
+test_report_lists_what_is_in_flight()
+{
+	log_has "in-flight: [0-9]+:wqt_hog_fn"
+}
+
+test_report_lists_what_is_queued()
+{
+	log_has "pending: .*wqt_nop_fn"
+}
+
+test_report_lists_what_is_held_back()
+{
+	log_has "inactive: .*wqt_nop_fn"
+}
+
+test_report_shows_the_worker()
+{
+	log_has "task:kworker/$CPU:" && log_has "wqt_hog"
+}
+
+test_work_goes_on_afterwards()
+{
+	is_equal "items that ran" "$(stat_of wqt_stuck ran)" 4
+}
+
+test_no_report_when_off()
+{
+	mark_log off
+	set_to $PARAMS/watchdog_thresh 0 && get_stuck 4 &&
+		set_to $PARAMS/watchdog_thresh 30 || return 1
+	is_equal "number of reports" "$(new_log | grep -c 'workqueue lockup')" 0
+}
+
+test_no_report_without_cause()
+{
+	mark_log idle
+	set_to $PARAMS/watchdog_thresh 1 || return 1
+	tell wqt_fine load "threads=2 depth=4 spin_us=50"
+	sleep 4
+	account_is_right wqt_fine && set_to $PARAMS/watchdog_thresh 30 &&
+		is_equal "number of reports" "$(new_log | grep -c 'workqueue lockup')" 0
+}
+
+mount_all
+load_helper
+create wqt_stuck percpu max_active=2
+create wqt_fine percpu
+echo 0 >$PARAMS/cpu_intensive_thresh_us || bail "cpu_intensive_thresh_us is not writable"
+
+run_tests report report_names_the_workqueue report_lists_what_is_in_flight \
+	report_lists_what_is_queued report_lists_what_is_held_back \
+	report_shows_the_worker work_goes_on_afterwards \
+	no_report_when_off no_report_without_cause

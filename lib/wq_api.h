@@ -39,6 +39,7 @@ struct wq_api_ctx {
 	struct list_head blocks;	/* memory to free after the case */
 	struct list_head calls;		/* helper threads */
 	struct list_head arrays;	/* items, to open their gates */
+	bool bh;			/* the newest workqueue is a BH one */
 };
 
 /* A work item that records what happens to it. */
@@ -89,6 +90,8 @@ void wq_api_exit(struct kunit *test);
 void wq_api_stuck(struct kunit *test, const char *what);
 
 void *wq_api_zalloc(struct kunit *test, size_t size);
+void wq_api_items_are_for(struct kunit *test, unsigned int flags);
+void wq_api_set_class(struct kunit *test, struct work_struct *work);
 struct workqueue_struct *wq_api_wq(struct kunit *test, unsigned int flags,
 				   int max_active);
 struct workqueue_struct *wq_api_wq_kind(struct kunit *test);

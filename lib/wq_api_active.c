@@ -420,6 +420,18 @@ static void unbound_limit_is_shared_by_nodes(struct kunit *test)
 	unbound_limit(test, 20);
 }
 
+/* the max_active that lets @want items start near @cpu */
+static int limit_for(const struct limit *limit, int cpu, int want)
+{
+	int max_active = want;
+
+	/* min_active was 1 at the start, and stays */
+	if (limit->flags & WQ_UNBOUND)
+		while (node_share(cpu_to_node(cpu), max_active, 1) < want)
+			max_active++;
+	return max_active;
+}
+
 static const struct limit adjustables[] = {
 	{ WQ_PERCPU, 1 }, { WQ_UNBOUND, 1 }, { WQ_PERCPU | WQ_HIGHPRI, 1 },
 };
@@ -440,12 +452,12 @@ static void limit_is_adjustable(struct kunit *test)
 
 	wq_api_queue_batch(cpu, wq, items, HELD);
 	started_first(test, items, HELD, 1, cpu);
-	workqueue_set_max_active(wq, 4);
+	workqueue_set_max_active(wq, limit_for(limit, cpu, 4));
 	for (i = 1; i < 4; i++)
 		wq_api_wait(test, &items[i].started, "a higher limit starts more");
 	started_first(test, items, HELD, 4, cpu);
 
-	workqueue_set_max_active(wq, 2);
+	workqueue_set_max_active(wq, limit_for(limit, cpu, 2));
 	started_first(test, items, HELD, 4, cpu);
 	release(test, &items[0]);
 	started_first(test, items, HELD, 4, cpu);
@@ -455,7 +467,7 @@ static void limit_is_adjustable(struct kunit *test)
 	started_first(test, items, HELD, 5, cpu);
 
 	/* what is held back stays in front of what is queued later */
-	workqueue_set_max_active(wq, HELD);
+	workqueue_set_max_active(wq, limit_for(limit, cpu, HELD));
 	for (i = 5; i < HELD; i++)
 		wq_api_wait(test, &items[i].started, "a higher limit starts more");
 	for (i = 3; i < HELD; i++)

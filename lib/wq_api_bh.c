@@ -260,10 +260,13 @@ static void bh_and_threads_mix(struct kunit *test)
 	struct workqueue_struct *wq = wq_api_wq(test, WQ_PERCPU, 0);
 
 	/* one item on both in turn: it may move while it is idle */
+	wq_api_items_are_for(test, WQ_BH);
 	KUNIT_EXPECT_TRUE(test, queue_work(bh, wq_api_work(item)));
 	flush_work(wq_api_work(item));
+	wq_api_items_are_for(test, WQ_PERCPU);
 	KUNIT_EXPECT_TRUE(test, queue_work(wq, wq_api_work(item)));
 	flush_work(wq_api_work(item));
+	wq_api_items_are_for(test, WQ_BH);
 	KUNIT_EXPECT_TRUE(test, queue_work(bh, wq_api_work(item)));
 	KUNIT_EXPECT_FALSE(test, cancel_work_sync(wq_api_work(item)) &&
 			   atomic_read(&item->runs) == 3);
@@ -277,6 +280,7 @@ static void bh_system_workqueues(struct kunit *test)
 	struct wq_api_item *item = wq_api_items(test, 1);
 	int cpu;
 
+	wq_api_items_are_for(test, WQ_BH);
 	item->body = softirq_body;
 	for_each_online_cpu(cpu) {
 		KUNIT_EXPECT_TRUE(test, queue_work_on(cpu, system_bh_wq, wq_api_work(item)));

@@ -247,6 +247,8 @@ static void siege(struct kunit *test, bool delayed)
 	siege->delayed = delayed;
 	INIT_WORK(&siege->work, siege_fn);
 	INIT_DELAYED_WORK(&siege->dwork, siege_delayed_fn);
+	wq_api_set_class(test, &siege->work);
+	wq_api_set_class(test, &siege->dwork.work);
 	for (i = 0; i < QUEUERS; i++)
 		queuers[i] = wq_api_call(test, wq_api_cpu(i), queuer_fn, siege);
 	besieged = wq_api_call(test, -1, besieged_fn, siege);

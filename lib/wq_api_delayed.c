@@ -382,6 +382,7 @@ static void deferrable(struct kunit *test)
 	struct workqueue_struct *wq = wq_api_wq_kind(test);
 
 	INIT_DEFERRABLE_WORK(&item->dwork, note_run);
+	wq_api_set_class(test, &item->dwork.work);
 	KUNIT_EXPECT_TRUE(test, queue_delayed_work(wq, &item->dwork, WQ_API_NEVER));
 	KUNIT_EXPECT_TRUE(test, item->dwork.timer.flags & TIMER_DEFERRABLE);
 	flush_item(test, item);
@@ -431,6 +432,7 @@ static void rcu_work_waits_for_readers(struct kunit *test)
 
 	probe->wq = wq_api_wq_kind(test);
 	INIT_RCU_WORK(&probe->rwork, rcu_probe_fn);
+	wq_api_set_class(test, &probe->rwork.work);
 	init_completion(&probe->ran);
 	KUNIT_EXPECT_FALSE(test, flush_probe(test, probe));
 

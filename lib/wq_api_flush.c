@@ -486,12 +486,13 @@ static void reclaim_dependency_is_reported(struct kunit *test)
 	struct workqueue_struct *reclaim2 = wq_api_wq(test, WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	struct workqueue_struct *other = wq_api_wq(test, WQ_UNBOUND, 0);
 
-	INIT_WORK(&probe->outer, reclaim_fn);
 	INIT_WORK(&probe->inner, quick_fn);
 	init_completion(&probe->done);
 	probe->test = test;
 	KUNIT_EXPECT_FALSE(test, current_is_workqueue_mem_reclaim());
 
+	/* a class for each: one on both workqueues would be a cycle for lockdep */
+	INIT_WORK(&probe->outer, reclaim_fn);
 	probe->inner_wq = reclaim2;
 	queue_work(reclaim, &probe->outer);
 	wq_api_wait(test, &probe->done, "a reclaim item flushes a reclaim item");
@@ -499,6 +500,7 @@ static void reclaim_dependency_is_reported(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, probe->warnings, 0);
 	flush_work(&probe->outer);
 
+	INIT_WORK(&probe->outer, reclaim_fn);
 	probe->inner_wq = reclaim;
 	queue_work(other, &probe->outer);
 	wq_api_wait(test, &probe->done, "another item flushes a reclaim item");
@@ -506,6 +508,7 @@ static void reclaim_dependency_is_reported(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, probe->warnings, 0);
 	flush_work(&probe->outer);
 
+	INIT_WORK(&probe->outer, reclaim_fn);
 	probe->inner_wq = other;
 	queue_work(reclaim, &probe->outer);
 	wq_api_wait(test, &probe->done, "a reclaim item flushes another item");

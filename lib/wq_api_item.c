@@ -111,6 +111,7 @@ static void queueing_orders_memory(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(calls); i++) {
 		box = wq_api_zalloc(test, sizeof(*box));
 		INIT_WORK(&box->work, mailbox_fn);
+		wq_api_set_class(test, &box->work);
 		box->wq = wq;
 		calls[i] = wq_api_call(test, wq_api_cpu(i), mailbox_thread, box);
 	}
@@ -203,6 +204,7 @@ static void one_worker_per_item(struct kunit *test)
 
 	INIT_WORK(&crowd->work, crowd_fn);
 	crowd->wq = wq_api_wq_kind(test);
+	wq_api_set_class(test, &crowd->work);
 	crowd->may_sleep = !(kind->flags & WQ_BH);
 	for (i = 0; i < STRESS_THREADS; i++)
 		calls[i] = wq_api_call(test, wq_api_cpu(i), crowd_thread, crowd);
@@ -257,6 +259,7 @@ static void free_in_function(struct kunit *test)
 		item = kmalloc_obj(*item);
 		KUNIT_ASSERT_NOT_NULL(test, item);
 		INIT_WORK(&item->work, suicide_fn);
+		wq_api_set_class(test, &item->work);
 		item->note = note;
 		queue_work_on(wq_api_cpu(i), wq, &item->work);
 	}

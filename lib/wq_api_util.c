@@ -196,10 +196,55 @@ static struct workqueue_struct *track(struct kunit *test,
 	return NULL;
 }
 
+static void set_class(struct work_struct *work, bool bh)
+{
+#ifdef CONFIG_LOCKDEP
+	static struct lock_class_key bh_key, thread_key;
+
+	lockdep_init_map(&work->lockdep_map, bh ? "wq_api_bh_item" : "wq_api_item",
+			 bh ? &bh_key : &thread_key, 0);
+#endif
+}
+
+/*
+ * One place that initialises items is one lock class. Items that run in softirq
+ * need another one than those in threads, or lockdep sees the two mixed up. Call
+ * this for an item of a case with all kinds, after its workqueue was made.
+ */
+void wq_api_set_class(struct kunit *test, struct work_struct *work)
+{
+	struct wq_api_ctx *ctx = test->priv;
+
+	set_class(work, ctx->bh);
+}
+
+static void array_set_class(struct wq_api_array *array, bool bh)
+{
+	int i;
+
+	for (i = 0; i < array->nr; i++)
+		set_class(wq_api_work(&array->items[i]), bh);
+}
+
+/* The case's items, all idle, are for a workqueue with @flags from now on. */
+void wq_api_items_are_for(struct kunit *test, unsigned int flags)
+{
+	struct wq_api_ctx *ctx = test->priv;
+	struct wq_api_array *array;
+	bool bh = flags & WQ_BH;
+
+	if (ctx->bh == bh)
+		return;
+	ctx->bh = bh;
+	list_for_each_entry(array, &ctx->arrays, node)
+		array_set_class(array, bh);
+}
+
 /* A workqueue that is destroyed when the case is over. */
 struct workqueue_struct *wq_api_wq(struct kunit *test, unsigned int flags,
 				   int max_active)
 {
+	wq_api_items_are_for(test, flags);
 	return track(test, alloc_workqueue("wq_api", flags, max_active));
 }
 
@@ -208,6 +253,7 @@ struct workqueue_struct *wq_api_wq_kind(struct kunit *test)
 {
 	const struct wq_api_kind *kind = test->param_value;
 
+	wq_api_items_are_for(test, kind->flags);
 	if (kind->ordered)
 		return track(test, alloc_ordered_workqueue("wq_api_%s", kind->flags,
 							   kind->name));
@@ -305,6 +351,7 @@ struct wq_api_item *wq_api_items(struct kunit *test, int nr)
 	}
 	array->items = items;
 	array->nr = nr;
+	array_set_class(array, ctx->bh);
 	list_add(&array->node, &ctx->arrays);
 	return items;
 }

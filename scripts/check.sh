@@ -27,8 +27,21 @@ need perl sparse
 
 cd "$ROOT"
 mapfile -t files < <(find kernel include lib -name '*.[ch]' | sort)
-report "checkpatch --strict, ${#files[@]} files" \
-	"$(perl "$BASE_TREE/scripts/checkpatch.pl" --strict --no-tree --no-summary --terse -f "${files[@]}" 2>&1 || true)"
+# Not asked: whether a __setup() is documented (without a tree checkpatch cannot see
+# that workqueue.unbound_cpus= is, in kernel-parameters.txt), and, of the public header
+# alone, whether a macro uses an argument twice: a static initialiser has to name its
+# own variable, and INIT_WORK() names the item for lockdep.
+checkpatch() # FILE... [--ignore TYPES]
+{
+	perl "$BASE_TREE/scripts/checkpatch.pl" --strict --no-tree --no-summary --terse "$@" 2>&1 || true
+}
+private=()
+for file in "${files[@]}"; do
+	[ "$file" = include/linux/workqueue.h ] || private+=("$file")
+done
+report "checkpatch --strict, ${#files[@]} files" "$(
+	checkpatch --ignore UNDOCUMENTED_SETUP -f "${private[@]}"
+	checkpatch --ignore MACRO_ARG_REUSE -f include/linux/workqueue.h)"
 
 # Our objects alone, again: W=1 and sparse look at what is compiled.
 out=$("$ROOT/scripts/kernel.sh" --print-dir)

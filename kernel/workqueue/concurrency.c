@@ -14,6 +14,7 @@
 #include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/moduleparam.h>
+#include <linux/printk.h>
 #include <linux/slab.h>
 
 #include "internal.h"
@@ -180,9 +181,14 @@ static void report_hog(work_func_t func)
 		return;
 
 	seen = atomic64_inc_return(&hog->seen);
-	if (seen == thresh || (seen > thresh && is_power_of_2(seen)))
-		printk_deferred(KERN_WARNING "workqueue: %ps hogged CPU for >%luus %llu times, consider switching to WQ_UNBOUND\n",
-				func, READ_ONCE(wq_cpu_intensive_thresh_us), seen);
+	if (seen != thresh && (seen < thresh || !is_power_of_2(seen)))
+		return;
+
+	/* a console may take locks that must not be taken under pool->lock */
+	printk_deferred_enter();
+	pr_warn("workqueue: %ps hogged CPU for >%luus %llu times, consider switching to WQ_UNBOUND\n",
+		func, READ_ONCE(wq_cpu_intensive_thresh_us), seen);
+	printk_deferred_exit();
 }
 
 #else

@@ -5,6 +5,8 @@
  */
 #include <linux/cpumask.h>
 #include <linux/irq_work.h>
+#include <linux/slab.h>
+#include <linux/umh.h>
 
 #include "wq_api.h"
 
@@ -90,6 +92,91 @@ static void cancel_held_back(struct kunit *test)
 		for (i = 1; i < 8; i++)
 			KUNIT_EXPECT_EQ(test, atomic_read(&items[i].runs), !(i & 1));
 	}
+}
+
+/*
+ * Cancelling hands the item's slot to the next one, which then needs a worker: fails
+ * if all stay asleep. The item that is cancelled waits for the worker that is in
+ * its function, not on the pool's list, so nobody was woken for it. In the
+ * highpri pool, where nothing else comes by and wakes one.
+ */
+static void cancel_wakes_successor(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 3);
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_PERCPU | WQ_HIGHPRI, 2);
+	struct workqueue_struct *other = wq_api_wq(test, WQ_PERCPU | WQ_HIGHPRI, 0);
+	int cpu = wq_api_cpu(0);
+
+	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ))
+		kunit_skip(test, "the base kernel stalls here");
+
+	items[0].gated = true;
+	queue_work_on(cpu, wq, wq_api_work(&items[0]));
+	wq_api_wait(test, &items[0].started, "the first run starts");
+	KUNIT_EXPECT_TRUE(test, queue_work_on(cpu, wq, wq_api_work(&items[0])));
+
+	/* the pool has dealt with that when it comes to this */
+	queue_work_on(cpu, other, wq_api_work(&items[1]));
+	wq_api_wait(test, &items[1].finished, "the pool comes to another item");
+
+	/* both slots are taken: held back */
+	queue_work_on(cpu, wq, wq_api_work(&items[2]));
+	KUNIT_EXPECT_TRUE(test, cancel_work(wq_api_work(&items[0])));
+	wq_api_wait(test, &items[2].started, "the successor starts");
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[0].inside), 1);
+}
+
+/*
+ * Write the mask of CPUs for unbound work, which moves every unbound workqueue. By a
+ * shell, since kernel threads do not see the mounts of user space.
+ */
+static void set_unbound_cpus(struct kunit *test, const struct cpumask *cpus)
+{
+	char *argv[4] = { }, *envp[2] = { };
+	int ret = -ENOMEM;
+
+	envp[0] = "PATH=/bin:/sbin:/usr/bin";
+	argv[0] = "/bin/sh";
+	argv[1] = "-c";
+	argv[2] = kasprintf(GFP_KERNEL, "echo %*pb >/sys/devices/virtual/workqueue/cpumask",
+			    cpumask_pr_args(cpus));
+	if (argv[2])
+		ret = call_usermodehelper(argv[0], argv, envp, UMH_WAIT_PROC);
+	kfree(argv[2]);
+	KUNIT_ASSERT_EQ_MSG(test, ret, 0, "/bin/sh could not write the cpumask");
+}
+
+/*
+ * "After _sync it is neither pending nor running", also when an ordered item was
+ * queued anew after its workqueue had moved to other pools: it then waits on one
+ * pool and runs on another. Fails if the run is overlooked.
+ */
+static void cancel_sync_finds_older_run(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND | __WQ_ORDERED, 1);
+	struct work_struct *work = wq_api_work(item);
+	struct wq_api_call *canceller;
+
+	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ))
+		kunit_skip(test, "the base kernel overlooks it");
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "one CPU is one pool");
+
+	item->gated = true;
+	queue_work(wq, work);
+	wq_api_wait(test, &item->started, "the item starts");
+
+	set_unbound_cpus(test, cpumask_of(wq_api_cpu(0)));
+	KUNIT_EXPECT_TRUE(test, queue_work(wq, work));
+	set_unbound_cpus(test, cpu_possible_mask);
+
+	canceller = wq_api_call(test, -1, cancel_sync_fn, work);
+	wq_api_call_blocks(test, canceller);
+	complete_all(&item->gate);
+	KUNIT_EXPECT_TRUE(test, wq_api_call_result(test, canceller));
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->inside), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
 }
 
 /* A flusher of an item that is cancelled under it does not wait for ever. */
@@ -511,6 +598,8 @@ static void everything_from_hardirq(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cancel_returns),
 	KUNIT_CASE(cancel_held_back),
+	KUNIT_CASE(cancel_wakes_successor),
+	KUNIT_CASE(cancel_sync_finds_older_run),
 	KUNIT_CASE(cancel_lets_flusher_go),
 	KUNIT_CASE_PARAM(cancel_sync_waits, wq_api_thread_kinds),
 	KUNIT_CASE_PARAM(cancel_beats_queuers, wq_api_all_kinds),

@@ -390,7 +390,8 @@ static void one_canceller_wins(struct kunit *test)
 
 	race->work = wq_api_work(&items[1]);
 	for (round = 1; round <= 10; round++) {
-		queue_work(wq, race->work);
+		/* on the node whose only slot is taken */
+		queue_work_on(wq_api_cpu(0), wq, race->work);
 		for (i = 0; i < ARRAY_SIZE(calls); i++)
 			calls[i] = wq_api_call(test, wq_api_cpu(i), cancel_race_fn, race);
 		for (i = 0; i < ARRAY_SIZE(calls); i++)

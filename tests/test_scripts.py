@@ -131,7 +131,7 @@ def test_wrong_kernel_src(copy, tmp_path, name, pattern):
     fake_tree(tmp_path / 'older', '6.12')
     if name == 'built':
         source = call('readlink', '-f', f'build/linux-{LINUX}').stdout.strip()
-        shutil.copytree(source, tmp_path / 'built', copy_function=os.link, symlinks=True,
+        shutil.copytree(source, tmp_path / 'built', copy_function=os.symlink, symlinks=True,
                         ignore=lambda d, names: [n for n in names if d == source and n in (
                             'Documentation', 'drivers', 'arch', 'sound', 'fs', 'net', 'tools')])
         (tmp_path / 'built/.config').write_text('')

@@ -15,7 +15,7 @@ patch:patch xz:xz-utils cpio:cpio kmod:kmod git:git perl:perl ldd:libc-bin
 strip:binutils flock:util-linux script:bsdutils dpkg-deb:dpkg
 busybox:busybox-static qemu-system-x86_64:qemu-system-x86
 /lib/systemd/systemd-udevd:udev
-fio:fio cryptsetup:cryptsetup-bin
+fio:fio cryptsetup:cryptsetup-bin spin:spin
 /usr/include/gelf.h:libelf-dev /usr/include/openssl/ssl.h:libssl-dev
 /usr/lib/python3:python3 @venv:python3-venv
 "

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * max_active of an unbound workqueue: kernel/workqueue/active.c
+ *
+ * One node with MAX slots, POOLS pools with one pwq each.  Items come in at each
+ * pool, run, or are cancelled while they are held back; the workqueue is frozen
+ * (max = 0) and thawed meanwhile.
+ *
+ * Holds: never more than MAX items active; once nothing moves, no item is held
+ * back and no slot is taken.
+ *
+ * Mutations, each of which must break it: NO_MB_FREE, NO_MB_PARK (the barriers (2)
+ * and (4) of active.c), NO_RETRY (no second try after parking), NO_GO_ON (handing a
+ * slot over stops at a pwq whose items were cancelled), NO_FILL (thawing does not
+ * look for parked pwqs), PARK_LATE (the pwq is parked after pool->lock was dropped).
+ */
+#ifndef POOLS
+#define POOLS	2
+#endif
+#ifndef ITEMS
+#define ITEMS	2		/* per pool */
+#endif
+#define MAX	1
+
+byte nr, max = MAX;		/* nna->nr, nna->max */
+byte nna_lock;			/* nna->lock */
+bool parked[POOLS];		/* pwq->pending_node is on nna->pending_pwqs */
+byte pool_lock[POOLS];
+byte inactive[POOLS];		/* pwq->inactive_works */
+byte nr_active[POOLS];		/* on the worklist or running */
+
+#define LOCK(l)		atomic { l == 0 -> l = 1 }
+#define UNLOCK(l)	l = 0
+#define ANY_PARKED	(parked[0] || parked[1] || (POOLS > 2 && parked[POOLS - 1]))
+#define TOTAL_ACTIVE	(nr_active[0] + nr_active[1] + (POOLS > 2 -> nr_active[POOLS - 1] : 0))
+
+/* atomic_try_cmpxchg() against a limit that was read before */
+inline take_slot(ok)
+{
+	limit = max;
+	atomic {
+		ok = nr < limit;
+		nr = nr + ok
+	}
+}
+
+/* nna_take_slot_or_park(); pool_lock[p] held */
+inline take_slot_or_park(p, ok)
+{
+	take_slot(ok);
+	if
+	:: ok
+	:: else ->
+		LOCK(nna_lock);
+#ifdef NO_MB_PARK
+		/* the second look at nr is done before others see the parked pwq */
+		take_slot(ok);
+		parked[p] = !ok;
+#else
+		parked[p] = true;
+#ifndef NO_RETRY
+		take_slot(ok);
+		parked[p] = !ok;
+#endif
+#endif
+		UNLOCK(nna_lock)
+	fi
+}
+
+/* nna_next_pending(): who comes first is left open */
+inline next_pending(q, ok)
+{
+	LOCK(nna_lock);
+	ok = false;
+	if
+	:: parked[0] -> q = 0; take_slot(ok)
+	:: parked[1] -> q = 1; take_slot(ok)
+#if POOLS > 2
+	:: parked[2] -> q = 2; take_slot(ok)
+#endif
+	:: !ANY_PARKED
+	fi;
+	UNLOCK(nna_lock)
+}
+
+/* pwq_use_slot(); pool_lock[q] held */
+inline use_slot(q, used)
+{
+	if
+	:: inactive[q] > 0 ->
+		atomic { inactive[q]--; nr_active[q]++; used = true; assert(TOTAL_ACTIVE <= MAX) }
+	:: else ->
+		nr--;
+		used = false
+	fi;
+	if
+	:: inactive[q] == 0 ->
+		LOCK(nna_lock);
+		parked[q] = false;
+		UNLOCK(nna_lock)
+	:: else
+	fi
+}
+
+/* an item comes in: pwq_enqueue() */
+proctype queuer(byte p)
+{
+	byte limit, n;
+	bool ok;
+
+	for (n : 1 .. ITEMS) {
+		LOCK(pool_lock[p]);
+#ifdef PARK_LATE
+		if
+		:: inactive[p] > 0 -> ok = false
+		:: else -> take_slot(ok)
+		fi;
+#else
+		if
+		:: inactive[p] > 0 -> ok = false
+		:: else -> take_slot_or_park(p, ok)
+		fi;
+#endif
+		if
+		:: ok -> atomic { nr_active[p]++; assert(TOTAL_ACTIVE <= MAX) }
+		:: else -> inactive[p]++
+		fi;
+		UNLOCK(pool_lock[p]);
+#ifdef PARK_LATE
+		if
+		:: !ok ->
+			LOCK(nna_lock);
+			parked[p] = true;
+			UNLOCK(nna_lock)
+		:: else
+		fi
+#endif
+	}
+}
+
+/* an item is done: pwq_free_slot(), nna_hand_over() */
+proctype worker(byte p)
+{
+	byte limit, q;
+	bool ok, used, some;
+
+end:	do
+	:: nr_active[p] > 0 ->
+		LOCK(pool_lock[p]);
+		nr_active[p]--;
+#ifdef NO_MB_FREE
+		/* the look at the list may be done before others see the slot */
+		if
+		:: some = ANY_PARKED; nr--
+		:: nr--; some = ANY_PARKED
+		fi;
+#else
+		nr--;
+		some = ANY_PARKED;
+#endif
+		used = !some;
+		do
+		:: used -> break
+		:: else ->
+			next_pending(q, ok);
+			if
+			:: !ok -> break
+			:: ok && q == p -> use_slot(q, used)
+			:: ok && q != p ->
+				UNLOCK(pool_lock[p]);
+				LOCK(pool_lock[q]);
+				use_slot(q, used);
+				UNLOCK(pool_lock[q]);
+				LOCK(pool_lock[p])
+			fi;
+#ifdef NO_GO_ON
+			break
+#endif
+		od;
+		UNLOCK(pool_lock[p])
+	od
+}
+
+/* takes one held-back item back; the pwq stays parked */
+proctype canceller(byte p)
+{
+	LOCK(pool_lock[p]);
+	if
+	:: inactive[p] > 0 -> inactive[p]--
+	:: else
+	fi;
+	UNLOCK(pool_lock[p])
+}
+
+/* freeze, thaw, nna_fill() */
+proctype freezer()
+{
+	byte limit, q;
+	bool ok, used;
+
+	max = 0;
+	max = MAX;
+#ifndef NO_FILL
+	do
+	:: next_pending(q, ok);
+		if
+		:: ok ->
+			LOCK(pool_lock[q]);
+			use_slot(q, used);
+			UNLOCK(pool_lock[q])
+		:: else -> break
+		fi
+	od
+#endif
+}
+
+init {
+	byte p;
+
+	atomic {
+		for (p : 0 .. POOLS - 1) {
+			run queuer(p);
+			run worker(p)
+		}
+		run canceller(0);
+		run freezer()
+	}
+	/* nothing can move any more */
+	timeout ->
+	for (p : 0 .. POOLS - 1) {
+		assert(inactive[p] == 0);
+		assert(nr_active[p] == 0)
+	}
+	assert(nr == 0)
+}

@@ -66,7 +66,7 @@ BOOTS = (
          timeout=60),
     Boot('uml-debug', 'uml', (*EVERYWHERE, 'watchdog'), KUNIT, config='debug', mem='1G', timeout=900),
     # 2 sockets, LLCs and nodes with 2 cores each
-    Boot('qemu-numa', 'qemu', ('sysfs', 'params', 'pods', 'hotplug', 'freezer', 'sysrq', 'resize'),
+    Boot('qemu-numa', 'qemu', ('sysfs', 'params', 'pods', 'masks', 'hotplug', 'freezer', 'sysrq', 'resize'),
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', timeout=900),
     # one LLC of 36 cores: as even as can be is 8 7 7 7 7
     Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',

@@ -190,27 +190,50 @@ test_order_while_everything_moves()
 	account_is_right wqt_o && return $ok
 }
 
+# What LIMIT comes to on each node with online CPUs, CPU 0's first: a share by CPUs,
+# but MIN at least.
+node_limits()	# LIMIT MIN
+{
+	local node nr total
+	total=$(nr_online)
+
+	[ -d /sys/devices/system/node ] || { echo "$1"; return; }
+	for node in /sys/devices/system/node/node*; do
+		nr=$(expand_list "$(cat "$node/cpulist")" | wc -l)
+		[ "$nr" -eq 0 ] || echo "$1 $2 $nr $total"
+	done | awk '{ n = int(($1 * $3 + $4 - 1) / $4); print n < $2 ? $2 : n }'
+}
+
 test_max_active_holds()	# "KIND LIMIT"
 {
-	local flags=${1% *} limit=${1##* }
+	local flags=${1% *} limit=${1##* } most
+	most=$limit
 
+	# as long as LIMIT is small it is the least that a node has
+	[ "$flags" != unbound ] ||
+		most=$(node_limits "$limit" "$limit" | awk '{ n += $1 } END { print n }')
 	create wqt_a "$flags" max_active="$limit"
-	tell wqt_a load "threads=4 depth=16 sleep_us=200" || return 1
+	tell wqt_a load "threads=$((2 * $(nr_online))) depth=16 sleep_us=200" || return 1
 	sleep 1
-	account_is_right wqt_a && is_equal "most at once" "$(stat_of wqt_a peak)" "$limit" &&
+	account_is_right wqt_a && is_equal "most at once" "$(stat_of wqt_a peak)" "$most" &&
 		destroy wqt_a
 }
 
 # What was held back starts when the limit rises, and no sooner.
 test_max_active_rises()	# unbound or percpu
 {
-	create wqt_a "$1" max_active=2
-	tell wqt_a queue "block cpu=0 n=8" && within 50 held_is wqt_a 2 && sleep 0.2 &&
-		is_equal "items that run" "$(held wqt_a)" 2 &&
-		set_to "$(dev wqt_a max_active)" 5 && within 50 held_is wqt_a 5 && sleep 0.2 &&
-		is_equal "items that run" "$(held wqt_a)" 5 &&
-		set_to "$(dev wqt_a max_active)" 8 && within 50 held_is wqt_a 8 &&
-		tell wqt_a release 1 && tell wqt_a wait "8 5000" && destroy wqt_a
+	local limit least=2 most
+
+	create wqt_a "$1" max_active=$least
+	tell wqt_a queue "block cpu=0 n=8" || return 1
+	for limit in 2 5 16; do
+		most=$limit
+		[ "$1" != unbound ] || most=$(node_limits $limit $least | head -n 1)
+		[ "$most" -le 8 ] || most=8
+		set_to "$(dev wqt_a max_active)" $limit && within 50 held_is wqt_a "$most" &&
+			sleep 0.2 && is_equal "items that run" "$(held wqt_a)" "$most" || return 1
+	done
+	tell wqt_a release 1 && tell wqt_a wait "8 5000" && destroy wqt_a
 }
 
 test_max_active_under_load()

@@ -108,11 +108,14 @@ void wq_worker_running(struct task_struct *task)
 
 	/*
 	 * The CPU's pools are unbound on this very CPU.  Without preemption the
-	 * flag test and the count are one step to that.
+	 * flag test and the count are one step to that.  Only this CPU counts;
+	 * pool_needs_worker() may look from another.
 	 */
 	scoped_guard(preempt) {
+		struct worker_pool *pool = worker->pool;
+
 		if (!(worker->flags & WORKER_NOT_RUNNING))
-			worker->pool->nr_running++;
+			WRITE_ONCE(pool->nr_running, pool->nr_running + 1);
 	}
 
 	/* only CPU time without a break makes an item CPU intensive */

@@ -345,7 +345,8 @@ static inline bool pool_is_percpu(const struct worker_pool *pool)
 /* work waits and no managed worker is running; L */
 static inline bool pool_needs_worker(const struct worker_pool *pool)
 {
-	return !list_empty(&pool->worklist) && !pool->nr_running;
+	/* a worker that wakes up raises it without the lock: one wake-up too many */
+	return !list_empty(&pool->worklist) && !READ_ONCE(pool->nr_running);
 }
 
 /* a worker that has just run an item should go on; L */

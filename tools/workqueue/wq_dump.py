@@ -1,0 +1,179 @@
+#!/usr/bin/env drgn
+# SPDX-License-Identifier: GPL-2.0
+"""Shows the workqueues of a Linux kernel: of the running one, a crash dump or a guest's memory."""
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from wqtools import filters, program, stalls, text      # noqa: E402  (found by the line above)
+
+DESCRIPTION = __doc__ + '''
+Run it by drgn (drgn [-c FILE -s VMLINUX] wq_dump.py ...) or by a python that has drgn.
+
+sections:
+  scopes    affinity scopes: pods, their CPUs and nodes, CPU to pod
+  pools     worker pools: CPUs, nice value, references, idle workers and all
+  map       workqueues: type, scope and flags, and which pool serves which CPU
+  rescuers  the rescuers, their CPUs and what they do
+  active    unbound workqueues: active items by node, of min_active and max_active
+  now       what goes on: what each pool runs, what waits, what is held back
+'''
+
+
+def options(argv=None):
+    parser = argparse.ArgumentParser(description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('names', metavar='NAME', nargs='*',
+                        help='only these workqueues (and their pools); shell patterns such as "ext4*" will do')
+    parser.add_argument('-e', '--regex', action='store_true', help='NAMEs are regular expressions')
+    parser.add_argument('--section', metavar='LIST', action='append', type=section_list, default=[],
+                        help='sections to show, comma separated, or "all"; default: all but now')
+    parser.add_argument('--cpu', metavar='N', type=int, help='only what concerns this CPU')
+    parser.add_argument('-f', '--full', action='store_true',
+                        help='a line for each pool and each item, however many there are')
+    parser.add_argument('--width', metavar='COLUMNS', type=positive, help='default: that of the terminal')
+    parser.add_argument('--json', action='store_true', help='the same facts as JSON')
+    other = parser.add_argument_group('in place of sections')
+    other.add_argument('--work', metavar='ADDRESS',
+                       help='the state of one work item, given as 0x..., a symbol or SYMBOL+0x...')
+    other.add_argument('--stalls', metavar='SECONDS', type=float, nargs='?',
+                       const=True,
+                       help='pools without progress for so long, and who is to blame; unless told, as long as the '
+                            f'kernel waits before it complains (workqueue.watchdog_thresh, else {stalls.DEFAULT_THRESHOLD})')
+    other.add_argument('--picture', action='store_true', help='draw the machine and its load in characters')
+    other.add_argument('--svg', metavar='FILE', help='draw the machine and its load into an SVG file')
+    program.add_options(parser)
+    args = parser.parse_args(argv)
+    check(parser, args)
+    return args
+
+
+def check(parser, args):
+    """What argparse cannot see; an error here is one of usage."""
+    if args.regex:
+        for name in args.names:
+            try:
+                re.compile(name)
+            except re.error as error:
+                parser.error(f'{name} is no regular expression: {error}')
+    if args.json and (args.stalls is not None or args.picture or args.svg):
+        parser.error('--json goes with sections or --work')
+    if args.stalls is not None and not args.stalls >= 0:
+        parser.error('--stalls takes a number of seconds')
+
+
+def section_list(value):
+    names = [name for name in value.split(',') if name]
+    if names == ['all']:
+        return list(text.SECTIONS)
+    for name in names:
+        if name not in text.SECTIONS:
+            raise argparse.ArgumentTypeError(f'no section {name!r}: there are {", ".join(text.SECTIONS)} and all')
+    return names
+
+
+def positive(value):
+    if not value.isdecimal() or not int(value):
+        raise argparse.ArgumentTypeError(f'{value!r} is no number of columns')
+    return int(value)
+
+
+def width_of(args):
+    """None where nobody watches: what reads the output then is best served by whole lines."""
+    if args.width:
+        return args.width
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def main():
+    args = options()
+    prog = program.get(args)
+    sections = list(dict.fromkeys(name for names in args.section for name in names))
+    others = args.work is not None or args.stalls is not None or args.picture or args.svg
+    if args.work is not None:
+        show_work(prog, args)
+    if args.stalls is not None or args.picture or args.svg:
+        show_machine(prog, args)
+    if sections or not others:
+        show_sections(prog, args, sections)
+
+
+def show_sections(prog, args, sections):
+    from wqtools import jsonout, read
+    parts = {part for name in sections or text.CONFIGURATION for part in text.PARTS[name]}
+    if args.json and not sections:
+        parts = set(read.PARTS)
+    read_parts = parts | ({'workqueues'} if args.names else set())
+    snapshot = read.snapshot(prog, read_parts, filters.matcher(args.names, args.regex))
+    check_found(args, snapshot)
+    snapshot = filters.select(snapshot, bool(args.names), args.cpu)
+    if args.json:
+        print(jsonout.dumps(snapshot, parts))
+    else:
+        print('\n'.join(text.lines(snapshot, sections or text.CONFIGURATION, width_of(args), args.full)))
+
+
+def check_found(args, snapshot):
+    """A name that nothing answers to is a typing error, not an empty result."""
+    for name in args.names:
+        wanted = filters.matcher([name], args.regex)
+        if not any(wanted(wq.name) for wq in snapshot.workqueues):
+            raise program.Trouble(f'no workqueue is called {name}: see the names in --section map')
+    possible = snapshot.kernel.possible_cpus
+    if args.cpu is not None and args.cpu not in possible:
+        raise program.Trouble(f'there is no CPU {args.cpu}: give one of {text.cpulist(possible)}')
+
+
+def show_work(prog, args):
+    from wqtools import item
+    if args.json:
+        print(json.dumps(item.state(prog, args.work), indent=1))
+    else:
+        print('\n'.join(item.describe(prog, args.work)))
+
+
+def show_machine(prog, args):
+    from wqtools import read
+    snapshot = read.snapshot(prog)
+    if args.stalls is not None:
+        print('\n'.join(stalls.report(prog, snapshot, None if args.stalls is True else args.stalls)))
+    if args.picture:
+        from wqtools import textpicture
+        encoding = (sys.stdout.encoding or '').lower()
+        print(textpicture.draw(snapshot, width_of(args) or 80, encoding.startswith('utf')), end='')
+    if args.svg:
+        from wqtools import svg
+        write_file(args.svg, svg.draw(snapshot))
+
+
+def write_file(name, content):
+    """All of it or nothing: a file of that name is replaced when the new one is complete."""
+    folder = os.path.dirname(os.path.abspath(name))
+    try:
+        with tempfile.NamedTemporaryFile('w', dir=folder, prefix='.wq_dump', suffix='.svg', delete=False,
+                                         encoding='utf-8') as file:
+            try:
+                file.write(content)
+                file.close()
+                os.chmod(file.name, 0o666 & ~_umask())
+                os.replace(file.name, name)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise program.Trouble(f'cannot write {name}: {error.strerror}') from None
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+if __name__ == '__main__':
+    program.run(main)

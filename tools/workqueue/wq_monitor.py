@@ -1,0 +1,247 @@
+#!/usr/bin/env drgn
+# SPDX-License-Identifier: GPL-2.0
+"""Shows what the workqueues of a Linux kernel are doing, again and again."""
+import argparse
+import json
+import math
+import os
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from wqtools import program, stats                      # noqa: E402  (found by the line above)
+
+DESCRIPTION = __doc__ + '''
+Run it by drgn (drgn [-c FILE -s VMLINUX] wq_monitor.py ...) or by a python that has drgn.
+On a terminal it draws a screen; elsewhere it prints lines. Ctrl-C ends it. A dump does
+not change, so it is shown once, without rates.
+
+columns, as a total since the workqueue was made and, with "_rate", per second:
+  in_flight      items that run now (only the number of now)
+  started        items that began to run
+  completed      items whose function returned
+  cpu_time       CPU time of items by the scheduler's tick: seconds, and % of one CPU
+  cpu_intensive  times an item of a per-CPU workqueue hogged its CPU
+  wakeups        per-CPU: workers woken because another one slept;
+                 unbound: workers brought back to their pod
+  maydays        times the rescuer was called
+  rescued        items that the rescuer took
+"-" is what a workqueue of that kind does not count. Counts go when attributes change or
+a workqueue goes, so a total may drop; a rate never does.
+
+keys on the screen:
+  q  end    s  sort by the next column    r  the other way round    p  pause, go on
+  a  all workqueues, or only those with something to do
+
+--json prints a line for each workqueue and sample:
+  time         seconds since 1970
+  interval     seconds since the last sample, null in the first
+  name, address, type ("percpu", "unbound", "ordered" or "bh"), mem_reclaim
+  in_flight    as above
+  total, rate  objects: started, completed, cpu_time (us), cpu_intensive, cm_wakeup,
+               repatriated, mayday, rescued; null what is not counted; rate is null in the
+               first sample of a workqueue
+  reset        counts have gone since the last sample
+'''
+HEADER_EVERY = 40           # lines, where nobody sees the top of a screen
+
+
+def number_from(least):
+    def parse(value):
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not least <= number < 1e6:
+            raise argparse.ArgumentTypeError(f'{value!r}: give a number from {least} on')
+        return number
+    return parse
+
+
+def positive(value):
+    if not value.isdecimal() or not int(value):
+        raise argparse.ArgumentTypeError(f'{value!r}: give a number from 1 on')
+    return int(value)
+
+
+def regex(value):
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f'{value!r} is no regular expression: {error}') from None
+
+
+def options(argv=None):
+    parser = argparse.ArgumentParser(description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('names', metavar='REGEX', nargs='*', type=regex,
+                        help='only workqueues in whose name one of these is found')
+    parser.add_argument('-i', '--interval', metavar='SECONDS', type=number_from(0), default=1.0,
+                        help='between samples; 0: print once and end; default: 1')
+    parser.add_argument('-n', '--count', metavar='N', type=positive, help='end after so many samples')
+    parser.add_argument('--sort', metavar='COLUMN', choices=stats.SORT_KEYS,
+                        help=f'one of: {", ".join(stats.SORT_KEYS)}; default: started_rate on a screen, '
+                             "else the kernel's order")
+    parser.add_argument('-r', '--reverse', action='store_true', help='sort the other way round')
+    parser.add_argument('--top', metavar='N', type=positive, help='only the first so many')
+    parser.add_argument('-a', '--active', action='store_true', help='only workqueues with something to do')
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument('--total', dest='kinds', action='store_const', const=('total',), help='no rates')
+    what.add_argument('--rate', dest='kinds', action='store_const', const=('rate',), help='no totals')
+    parser.add_argument('-j', '--json', action='store_true', help='JSON, see above')
+    parser.add_argument('--plain', action='store_true', help='lines, also on a terminal')
+    program.add_options(parser)
+    args = parser.parse_args(argv)
+    args.kinds = args.kinds or ('total', 'rate')
+    return args
+
+
+class Monitor:
+    """Takes samples and keeps the last one, for the differences."""
+
+    def __init__(self, prog, args):
+        from wqtools import counters
+        self.read = lambda: counters.read(prog, self.wanted)
+        self.args = args
+        self.sort, self.reverse, self.active = args.sort, args.reverse, args.active
+        self.last, self.last_time = None, None
+        self.rows, self.seconds, self.time = [], None, None
+
+    def wanted(self, name):
+        return not self.args.names or any(one.search(name) for one in self.args.names)
+
+    def sample(self):
+        now, readings = time.monotonic(), self.read()
+        if not readings and self.last is None and self.args.names:
+            raise program.Trouble('no workqueue has such a name: see those of `wq_dump.py --section map`')
+        self.seconds = None if self.last_time is None else now - self.last_time
+        self.rows = stats.rows(self.last, readings, self.seconds or 0)
+        self.last, self.last_time, self.time = readings, now, time.time()
+
+    def shown(self):
+        rows = self.rows
+        if self.active:
+            rows = [row for row in rows if row.active]
+        if self.sort:
+            rows = stats.sort(rows, self.sort, self.reverse)
+        elif self.reverse:
+            rows = rows[::-1]
+        return rows[:self.args.top]
+
+
+def print_json(monitor):
+    for row in monitor.shown():
+        print(json.dumps(stats.as_json(row, monitor.time, monitor.seconds)))
+
+
+class Lines:
+    """The time, then the row, a line each."""
+
+    def __init__(self, kinds):
+        self.columns, self.printed = stats.choose(kinds), 0
+
+    def __call__(self, monitor):
+        stamp = time.strftime('%H:%M:%S', time.localtime(monitor.time))
+        for row in monitor.shown():
+            if not self.printed % HEADER_EVERY:
+                print(f'{"time":8} {stats.header(self.columns)}')
+            self.printed += 1
+            print(f'{stamp} {stats.line(row, self.columns)}')
+
+
+def print_samples(monitor, count, show):
+    """Sleeps until fixed times, so that the reading itself does not stretch the interval."""
+    due = time.monotonic()
+    while True:
+        monitor.sample()
+        show(monitor)
+        sys.stdout.flush()
+        count = count and count - 1
+        if count == 0:
+            return
+        due = max(due + monitor.args.interval, time.monotonic())
+        time.sleep(max(due - time.monotonic(), 0))
+
+
+def screen_lines(monitor, release, width, note):
+    columns = stats.choose(monitor.args.kinds, width)
+    rows = monitor.shown()
+    clock = time.strftime('%H:%M:%S', time.localtime(monitor.time))
+    hidden = len(monitor.rows) - len(rows)
+    head = f'{clock}  {release}  {len(monitor.rows)} workqueues' + (f', {hidden} not shown' if hidden else '')
+    order = f'sorted by {monitor.sort}{", reversed" if monitor.reverse else ""}  {note}'.rstrip()
+    return [head, order, '', stats.header(columns), *(stats.line(row, columns) for row in rows)]
+
+
+def next_column(monitor):
+    keys = [key for key in stats.SORT_KEYS if not key.endswith('_rate') or 'rate' in monitor.args.kinds]
+    monitor.sort = keys[(keys.index(monitor.sort) + 1) % len(keys)] if monitor.sort in keys else keys[0]
+
+
+def handle(monitor, key):
+    if key == 's':
+        next_column(monitor)
+    elif key == 'r':
+        monitor.reverse = not monitor.reverse
+    elif key == 'a':
+        monitor.active = not monitor.active
+
+
+def run_screen(monitor, count, release):
+    from wqtools.screen import Screen
+    monitor.sort = monitor.sort or 'started_rate'
+    paused = False
+    with Screen() as screen:
+        while True:
+            if not paused:
+                monitor.sample()
+                count = count and count - 1
+            due = time.monotonic() + monitor.args.interval
+            while True:
+                note = '[paused: p goes on]' if paused else ''
+                screen.draw(screen_lines(monitor, release, screen.size().columns, note))
+                key = screen.key(max(due - time.monotonic(), 0))
+                if key == 'q':
+                    return
+                if key == 'p':
+                    paused = not paused
+                    if not paused:
+                        break
+                if key is None:
+                    break
+                handle(monitor, key)
+            if count == 0:
+                return
+
+
+def end_quietly(*unused):
+    raise KeyboardInterrupt
+
+
+def main():
+    args = options()
+    prog = program.get(args)
+    signal.signal(signal.SIGTERM, end_quietly)
+    monitor, count = Monitor(prog, args), args.count
+    if program.source(prog) != 'live':
+        if args.count and args.count > 1:
+            print('wq_monitor: a dump does not change: this is the one sample that there is', file=sys.stderr)
+        count = 1
+    elif not args.interval:
+        count = 1
+    try:
+        if args.json:
+            print_samples(monitor, count, print_json)
+        elif args.plain or count == 1 or not sys.stdout.isatty():
+            print_samples(monitor, count, Lines(args.kinds if count != 1 else ('total',)))
+        else:
+            run_screen(monitor, count, program.release(prog))
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+if __name__ == '__main__':
+    program.run(main)

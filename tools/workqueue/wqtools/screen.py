@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A terminal taken over for a while: drawn anew each time, keys read without Enter."""
+import os
+import select
+import shutil
+import sys
+import termios
+import time
+import tty
+
+LOOK = 0.2              # seconds between two looks at the terminal's size
+
+
+class Screen:
+    """Use it by `with`; what the terminal was like comes back however that ends."""
+
+    def __enter__(self):
+        self.input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
+        self.saved = None
+        if self.input is not None:
+            self.saved = termios.tcgetattr(self.input)
+            tty.setcbreak(self.input)
+        self._write('\x1b[?1049h\x1b[?25l')
+        return self
+
+    def __exit__(self, *unused):
+        try:
+            self._write('\x1b[?25h\x1b[?1049l')
+        finally:
+            if self.saved is not None:
+                termios.tcsetattr(self.input, termios.TCSADRAIN, self.saved)
+
+    @staticmethod
+    def _write(text):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    @staticmethod
+    def size():
+        return shutil.get_terminal_size()
+
+    def draw(self, lines):
+        """Lines over what was there; what does not fit is cut off."""
+        width, height = self.size()
+        body = '\x1b[K\r\n'.join(line[:width] for line in lines[:height])
+        self._write(f'\x1b[H{body}\x1b[K\x1b[J')
+
+    def key(self, seconds):
+        """The next key within so many seconds; "resize" when the size changes, else None."""
+        end, size = time.monotonic() + seconds, self.size()
+        while True:
+            left = end - time.monotonic()
+            # also when no time is left: a reader that is slow must not make us deaf
+            key = self._poll(min(max(left, 0), LOOK))
+            if key or left <= 0:
+                return key
+            if self.size() != size:
+                return 'resize'
+
+    def _poll(self, seconds):
+        if self.input is None:
+            time.sleep(seconds)
+            return None
+        if not select.select([self.input], [], [], seconds)[0]:
+            return None
+        data = os.read(self.input, 16)
+        if not data:
+            self.input = None       # the keyboard is gone: go on without
+        # arrows and the like come as several bytes that begin with escape
+        return chr(data[0]) if data and data[0] != 0x1b else None

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Counters of workqueues: differences between two reads, rows and columns. Free of drgn.
+
+The kernel counts by pool_workqueue. One of these goes, with its counts, when the
+attributes of its workqueue change, and its memory may serve another; so totals can go
+back, and rates are made of the differences of each one by itself.
+"""
+import dataclasses
+from typing import Callable, Optional
+
+WRAP = 1 << 64
+COUNTERS = ('started', 'completed', 'cpu_time', 'cpu_intensive', 'cm_wakeup', 'repatriated', 'mayday', 'rescued')
+
+
+@dataclasses.dataclass
+class Reading:
+    """One workqueue at one time."""
+    name: str
+    address: int
+    type: str                   # as in model.Workqueue
+    mem_reclaim: bool
+    pwqs: dict                  # address -> {counter: number}; what the kernel lacks is missing
+
+    @property
+    def key(self):
+        # a name may be used twice, an address be used again
+        return self.address, self.name
+
+    def total(self, counter):
+        """None where this kind of workqueue has no such count."""
+        if not applies(self, counter):
+            return None
+        found = [counts[counter] for counts in self.pwqs.values() if counter in counts]
+        return sum(found) % WRAP if found else None
+
+    @property
+    def in_flight(self):
+        """Started and not completed; a read in between the two counts must not show less than none."""
+        return sum(max(_signed(counts.get('started', 0) - counts.get('completed', 0)), 0)
+                   for counts in self.pwqs.values())
+
+
+def applies(reading, counter):
+    if counter in ('cpu_intensive', 'cm_wakeup'):
+        return reading.type == 'percpu'
+    if counter == 'repatriated':
+        return reading.type in ('unbound', 'ordered')
+    if counter in ('mayday', 'rescued'):
+        return reading.mem_reclaim
+    return True
+
+
+def _signed(number):
+    number %= WRAP
+    return number - WRAP if number >= WRAP // 2 else number
+
+
+def difference(old, new):
+    """How far a counter went: across its wrap, or from 0 where it was started anew."""
+    if new >= old:
+        return new - old
+    wrapped = (new - old) % WRAP
+    return wrapped if wrapped < WRAP // 2 else new
+
+
+def growth(old, new, counter):
+    """
+    By how much a workqueue's counter rose between two Readings.
+
+    A pwq that is new has counted since the older one; of one that is gone nobody knows
+    what it counted last.
+    """
+    if new.total(counter) is None:
+        return None
+    return sum(difference(old.pwqs.get(pwq, {}).get(counter, 0), counts.get(counter, 0))
+               for pwq, counts in new.pwqs.items())
+
+
+@dataclasses.dataclass
+class Row:
+    """What is shown of a workqueue; rates are None in the first sample that has it."""
+    name: str
+    address: int
+    type: str
+    mem_reclaim: bool
+    in_flight: int
+    total: dict                 # counter -> number or None
+    rate: Optional[dict]        # counter -> per second, or None
+    reset: bool                 # some counts went away since the last sample
+
+    @property
+    def active(self):
+        return bool(self.in_flight or self.rate and any(self.rate.values()))
+
+
+def row(old, new, seconds):
+    """Row of a Reading and the one before it, if there is one."""
+    rate, reset = None, False
+    if old is not None and seconds > 0:
+        grown = {counter: growth(old, new, counter) for counter in COUNTERS}
+        rate = {counter: None if much is None else much / seconds for counter, much in grown.items()}
+        reset = bool(old.pwqs.keys() - new.pwqs.keys())
+    return Row(new.name, new.address, new.type, new.mem_reclaim, new.in_flight,
+               {counter: new.total(counter) for counter in COUNTERS}, rate, reset)
+
+
+def rows(old, new, seconds):
+    """Rows for the Readings @new, in their order; @old are those before, or nothing."""
+    before = {reading.key: reading for reading in old or ()}
+    return [row(before.get(reading.key), reading, seconds) for reading in new]
+
+
+# Columns
+
+@dataclasses.dataclass
+class Column:
+    key: str                    # for --sort
+    heading: str
+    value: Callable             # Row -> number, or None: not for this workqueue
+    show: Callable              # number -> text
+    kind: str                   # "total", "rate" or "always"
+
+
+def _count(number):
+    """At most 7 characters."""
+    if number < 1e6:
+        return f'{number:.0f}'
+    for unit in 'MGTPE':
+        number /= 1000 if unit != 'M' else 1e6
+        if number < 9999.5:
+            return f'{number:.4g}{unit}'
+    return 'many'
+
+
+def _rate(number):
+    return f'{number:.1f}' if 0 < number < 99.95 else _count(number)
+
+
+def _totals(counter):
+    return lambda row: row.total[counter]
+
+
+def _rates(counter):
+    return lambda row: row.rate and row.rate[counter]
+
+
+def _either(one, other):
+    """Per-CPU workqueues have the one, unbound ones the other; they share a column."""
+    def value(row):
+        first = one(row)
+        return other(row) if first is None else first
+    return value
+
+
+def _scaled(value, by):
+    def scaled(row):
+        number = value(row)
+        return None if number is None else number * by
+    return scaled
+
+
+def _columns():
+    yield Column('in_flight', 'infl', lambda row: row.in_flight, _count, 'always')
+    pairs = (
+        ('started', 'start', _totals('started'), _rates('started')),
+        ('completed', 'done', _totals('completed'), _rates('completed')),
+        ('cpu_time', 'CPU', None, None),
+        ('cpu_intensive', 'hog', _totals('cpu_intensive'), _rates('cpu_intensive')),
+        ('wakeups', 'wake', _either(_totals('cm_wakeup'), _totals('repatriated')),
+         _either(_rates('cm_wakeup'), _rates('repatriated'))),
+        ('maydays', 'mayd', _totals('mayday'), _rates('mayday')),
+        ('rescued', 'resc', _totals('rescued'), _rates('rescued')),
+    )
+    for key, heading, total, rate in pairs:
+        if key == 'cpu_time':
+            yield Column(key, 'CPU s', _scaled(_totals(key), 1e-6), lambda number: f'{number:.1f}', 'total')
+            yield Column(f'{key}_rate', 'CPU %', _scaled(_rates(key), 1e-4), lambda number: f'{number:.1f}', 'rate')
+            continue
+        yield Column(key, heading, total, _count, 'total')
+        yield Column(f'{key}_rate', f'{heading}/s', rate, _rate, 'rate')
+
+
+COLUMNS = tuple(_columns())
+SORT_KEYS = ('name', 'type', *(column.key for column in COLUMNS))
+WIDTH = 8                   # of a column, with the space before it
+NAME_WIDTH = 24
+TYPE_WIDTH = 8
+# what goes first where not all fit
+KEEP = ('started_rate', 'in_flight', 'cpu_time_rate', 'started', 'wakeups_rate', 'completed', 'cpu_time', 'wakeups',
+        'completed_rate', 'cpu_intensive', 'maydays', 'rescued', 'cpu_intensive_rate', 'maydays_rate', 'rescued_rate')
+
+
+def choose(kinds, width=None):
+    """The Columns of some kinds, or those that fit into so many characters."""
+    wanted = [column for column in COLUMNS if column.kind == 'always' or column.kind in kinds]
+    if width is None:
+        return wanted
+    room = max((width - NAME_WIDTH - TYPE_WIDTH) // WIDTH, 1)
+    kept = [key for key in KEEP if any(column.key == key for column in wanted)][:room]
+    return [column for column in wanted if column.key in kept]
+
+
+def sort(rows_, key, backwards=False):
+    """Names from A on, numbers from the largest; who has none comes last either way."""
+    if key in ('name', 'type'):
+        return sorted(rows_, key=lambda row: (getattr(row, key), row.name), reverse=backwards)
+    value = next(column.value for column in COLUMNS if column.key == key)
+    have = [row for row in rows_ if value(row) is not None]
+    return sorted(have, key=value, reverse=not backwards) + [row for row in rows_ if value(row) is None]
+
+
+def header(columns):
+    return f'{"workqueue":{NAME_WIDTH}}{" type":{TYPE_WIDTH}}' + ''.join(f'{one.heading:>{WIDTH}}' for one in columns)
+
+
+def line(row_, columns):
+    def cell(column):
+        number = column.value(row_)
+        return '-' if number is None else column.show(number)
+    name = row_.name if len(row_.name) <= NAME_WIDTH else row_.name[:NAME_WIDTH - 1] + '~'
+    text = f'{name:{NAME_WIDTH}} {row_.type:{TYPE_WIDTH - 1}}'
+    return text + ''.join(f' {cell(column):>{WIDTH - 1}}' for column in columns)
+
+
+def as_json(row_, when, seconds):
+    """What --json prints of a Row, see wq_monitor.py --help."""
+    rate = row_.rate and {name: number if number is None else round(number, 3) for name, number in row_.rate.items()}
+    return {'time': round(when, 3), 'interval': seconds and round(seconds, 3), 'name': row_.name,
+            'address': f'{row_.address:#x}', 'type': row_.type, 'mem_reclaim': row_.mem_reclaim,
+            'in_flight': row_.in_flight, 'total': row_.total, 'rate': rate, 'reset': row_.reset}

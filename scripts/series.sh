@@ -82,7 +82,16 @@ for p in "$ROOT/patches/$LINUX"/*.patch; do
 	hook "$p"
 	message "$p" | commit
 done
-lay 'tools/'
+lay 'tools/workqueue/'
+commit <<'M'
+tools/workqueue: show pods, pools and workqueues, live or from a dump
+
+Two drgn scripts: wq_dump.py prints how a machine is divided, what each
+pool runs and what waits there, the state of one item, what stalls and
+why, and draws a picture; wq_monitor.py shows totals and rates. They
+know either workqueue, and Linux 6.12.
+M
+lay 'tools/testing/'
 commit <<'M'
 selftests/workqueue: test a running kernel from user space
 

@@ -22,7 +22,12 @@ our_files() # prints "FILE PLACE"
 	for f in lib/*.c lib/*.h lib/Makefile; do echo "$f lib/cmwq/${f##*/}"; done
 	echo "Kconfig.debug lib/cmwq/Kconfig.debug"
 	echo "kernel/workqueue_internal.h kernel/workqueue/workqueue_internal.h"
+	# beside the base's own two scripts, which work on either variant
+	find tools/workqueue -name '*.py' -o -path 'tools/workqueue/*.rst' | sort |
+		sed 's,^tools/workqueue/\(.*\),& tools/workqueue/cmwq/\1,'
 	echo "Documentation/core-api/workqueue.rst Documentation/core-api/workqueue-cmwq.rst"
+	echo "Documentation/core-api/workqueue-tools.rst Documentation/core-api/workqueue-cmwq-tools.rst"
+	echo "Documentation/core-api/workqueue-36-cores.svg Documentation/core-api/workqueue-36-cores.svg"
 }
 
 existing() { while read -r f place; do [ ! -f "$ROOT/$f" ] || echo "$f $place"; done; }

@@ -64,6 +64,14 @@ def test_pwq_that_went_takes_nothing_away():
     assert row.rate['started'] == 2 and row.total['started'] == 9 and row.reset
 
 
+def test_reset_is_marked():
+    old, same, back = (reading(p1=counts(started=number)) for number in (9, 9, 2))
+    wrapped = stats.rows([reading(p1=counts(started=TOP))], [reading(p1=counts(started=1))], 1.0)[0]
+    rows = [stats.rows([old], [new], 1.0)[0] for new in (same, back)]
+    assert [row.reset for row in rows] == [False, True] and not wrapped.reset
+    assert [stats.line(row, stats.COLUMNS)[stats.NAME_WIDTH] for row in rows] == [' ', '*']
+
+
 def test_pwq_that_came_counts_in_full():
     assert rate_of(reading(p1=counts(started=7)), reading(p1=counts(started=7), p9=counts(started=6))) == 3
 

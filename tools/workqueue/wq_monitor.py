@@ -30,7 +30,7 @@ columns, as a total since the workqueue was made and, with "_rate", per second:
   maydays        times the rescuer was called
   rescued        items that the rescuer took
 "-" is what a workqueue of that kind does not count. Counts go when attributes change or
-a workqueue goes, so a total may drop; a rate never does.
+a workqueue goes: a total may drop, which * behind the name tells, a rate is never below 0.
 
 keys on the screen:
   q  end    s  sort by the next column    r  the other way round    p  pause, go on
@@ -46,6 +46,7 @@ keys on the screen:
                first sample of a workqueue
   reset        counts have gone since the last sample
 '''
+DEFAULT_INTERVAL = 1.0
 HEADER_EVERY = 40           # lines, where nobody sees the top of a screen
 
 
@@ -78,7 +79,7 @@ def options(argv=None):
     parser = argparse.ArgumentParser(description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('names', metavar='REGEX', nargs='*', type=regex,
                         help='only workqueues in whose name one of these is found')
-    parser.add_argument('-i', '--interval', metavar='SECONDS', type=number_from(0), default=1.0,
+    parser.add_argument('-i', '--interval', metavar='SECONDS', type=number_from(0),
                         help='between samples; 0: print once and end; default: 1')
     parser.add_argument('-n', '--count', metavar='N', type=positive, help='end after so many samples')
     parser.add_argument('--sort', metavar='COLUMN', choices=stats.SORT_KEYS,
@@ -221,26 +222,31 @@ def end_quietly(*unused):
 
 
 def main():
-    args = options()
-    prog = program.get(args)
     signal.signal(signal.SIGTERM, end_quietly)
+    try:
+        watch(options())
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def watch(args):
+    prog = program.get(args)
     monitor, count = Monitor(prog, args), args.count
     if program.source(prog) != 'live':
-        if args.count and args.count > 1:
+        if args.interval or (args.count or 1) > 1:
             print('wq_monitor: a dump does not change: this is the one sample that there is', file=sys.stderr)
         count = 1
-    elif not args.interval:
+    elif args.interval == 0:
         count = 1
-    try:
-        if args.json:
-            print_samples(monitor, count, print_json)
-        elif args.plain or count == 1 or not sys.stdout.isatty():
-            print_samples(monitor, count, Lines(args.kinds if count != 1 else ('total',)))
-        else:
-            run_screen(monitor, count, program.release(prog))
-    except KeyboardInterrupt:
-        return 0
-    return 0
+    if args.interval is None:
+        args.interval = DEFAULT_INTERVAL
+    if args.json:
+        print_samples(monitor, count, print_json)
+    elif args.plain or count == 1 or not sys.stdout.isatty():
+        print_samples(monitor, count, Lines(args.kinds if count != 1 else ('total',)))
+    else:
+        run_screen(monitor, count, program.release(prog))
 
 
 if __name__ == '__main__':

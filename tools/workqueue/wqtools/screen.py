@@ -17,11 +17,22 @@ class Screen:
     def __enter__(self):
         self.input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
         self.saved = None
-        if self.input is not None:
-            self.saved = termios.tcgetattr(self.input)
-            tty.setcbreak(self.input)
-        self._write('\x1b[?1049h\x1b[?25l')
+        try:
+            if self.input is not None:
+                self.saved = termios.tcgetattr(self.input)
+                tty.setcbreak(self.input)
+                self._ignore_suspend()
+            self._write('\x1b[?1049h\x1b[?25l')
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def _ignore_suspend(self):
+        """Ctrl-Z would leave the shell with our screen."""
+        settings = termios.tcgetattr(self.input)
+        settings[6][termios.VSUSP] = b'\0'
+        termios.tcsetattr(self.input, termios.TCSADRAIN, settings)
 
     def __exit__(self, *unused):
         try:

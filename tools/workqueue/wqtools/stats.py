@@ -76,6 +76,13 @@ def growth(old, new, counter):
                for pwq, counts in new.pwqs.items())
 
 
+def lost_counts(old, new):
+    """Whether a pwq went with its counts, or counts anew at the same place."""
+    return any(pwq not in new.pwqs or any(_signed(new.pwqs[pwq].get(counter, 0) - count) < 0
+                                          for counter, count in counts.items())
+               for pwq, counts in old.pwqs.items())
+
+
 @dataclasses.dataclass
 class Row:
     """What is shown of a workqueue; rates are None in the first sample that has it."""
@@ -99,7 +106,7 @@ def row(old, new, seconds):
     if old is not None and seconds > 0:
         grown = {counter: growth(old, new, counter) for counter in COUNTERS}
         rate = {counter: None if much is None else much / seconds for counter, much in grown.items()}
-        reset = bool(old.pwqs.keys() - new.pwqs.keys())
+        reset = lost_counts(old, new)
     return Row(new.name, new.address, new.type, new.mem_reclaim, new.in_flight,
                {counter: new.total(counter) for counter in COUNTERS}, rate, reset)
 
@@ -218,7 +225,8 @@ def line(row_, columns):
         number = column.value(row_)
         return '-' if number is None else column.show(number)
     name = row_.name if len(row_.name) <= NAME_WIDTH else row_.name[:NAME_WIDTH - 1] + '~'
-    text = f'{name:{NAME_WIDTH}} {row_.type:{TYPE_WIDTH - 1}}'
+    mark = '*' if row_.reset else ' '
+    text = f'{name:{NAME_WIDTH}}{mark}{row_.type:{TYPE_WIDTH - 1}}'
     return text + ''.join(f' {cell(column):>{WIDTH - 1}}' for column in columns)
 
 

@@ -14,7 +14,7 @@ help: ## this list
 	@echo 'usage: make TARGET [NAME=VALUE...]'
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 	@echo 'values (first: default): ENGINE=qemu|uml VARIANT=cmwq|base'
-	@echo '  CONFIG=release|debug|kcsan LINUX=7.3 KERNEL_SRC=DIR (a base tree of your own)'
+	@echo '  CONFIG=release|debug|kcsan LINUX=7.3|6.12 (only VARIANT=base) KERNEL_SRC=DIR (a base tree of yours)'
 
 deps: ## install what is missing: Debian packages (as root), build/venv
 	@scripts/deps.sh
@@ -34,6 +34,9 @@ boot: deps ## a shell in the kernel, or CMD='...': CPUS= TOPOLOGY= MEM= APPEND= 
 		$(if $(TOPOLOGY),--topology '$(TOPOLOGY)') $(if $(MEM),--mem '$(MEM)') \
 		$${APPEND:+"--append=$$APPEND"} $${CMD:+--command "$$CMD"}
 
+dump: ## look into a running guest from outside: ARGS='dump --stalls'
+	@scripts/dump-guest.sh $(or $(ARGS),dump)
+
 bench: ## both variants booted in turn, side by side: ARGS='--pairs 5 ...'
 	@scripts/run-bench.sh $(ARGS)
 
@@ -52,4 +55,4 @@ series: ## patches for `git am` on the base tree: build/series-7.3
 clean: ## remove what was built; the base tree, downloads and build/venv stay
 	@scripts/clean.sh
 
-.PHONY: help deps tree kernel boot bench test check module series clean
+.PHONY: help deps tree kernel boot dump bench test check module series clean

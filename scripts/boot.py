@@ -8,11 +8,14 @@ cryptsetup, python3 and drgn are there, and `modprobe test_workqueue` finds the
 modules. With --command that is run, its output passed on and its exit status
 taken; without it there is an interactive shell (`exit` or Ctrl-D ends it).
 
+While it runs, scripts/dump-guest.sh can look into it from outside.
+
 exit status: the command's; 2 for a wrong call.
 """
 import argparse
 import os
 import pty
+import re
 import shlex
 import shutil
 import subprocess
@@ -21,13 +24,20 @@ import threading
 from pathlib import Path
 
 import guest
+import running
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / 'build/venv/bin'
 
 
-def virtme_command(args):
-    engine, image, folder = guest.find_kernel(args.kernel, 'qemu')
+def check_for_virtme(folder):
+    """A kernel whose configuration is not there is tried."""
+    config = folder / '.config'
+    if config.exists() and not re.search(r'^CONFIG_9P_FS=[ym]$', config.read_text(), re.M):
+        raise guest.GuestError(f'{folder.name} has no 9p to reach the files of the host: boot it by scripts/guest.py')
+
+
+def virtme_command(args, image, folder, qmp):
     topo = guest.machine(args.cpus, guest.parse_topology(args.topology))
     program = VENV / 'virtme-run'
     if not program.exists():
@@ -49,7 +59,7 @@ def virtme_command(args):
         command += ['--kopt', word]
     if args.command is not None:
         command += ['--script-sh', f'export PATH={VENV}:$PATH; {args.command}']
-    command += ['--qemu-opts'] + guest.accel_args(accel, False)
+    command += ['--qemu-opts', '-qmp', f'unix:{qmp},server=on,wait=off'] + guest.accel_args(accel, False)
     return command + guest.qemu_topology_args(topo, guest.megabytes(args.mem))
 
 
@@ -84,17 +94,22 @@ def main():
     parser.add_argument('--command', metavar='CMD', help='run this and leave')
     args = parser.parse_args()
     try:
-        command = virtme_command(args)
+        _, image, folder = guest.find_kernel(args.kernel, 'qemu')
+        check_for_virtme(folder)
+        qmp = running.socket_path()
+        command = virtme_command(args, image, folder, qmp)
     except guest.GuestError as error:
         print(f'boot: {error}', file=sys.stderr)
         return 2
-    os.environ['PATH'] = f'{VENV}:/usr/sbin:/sbin:{os.environ["PATH"]}'
-    if args.command is not None:
-        return run_command(command)
-    if not os.isatty(0):
+    if args.command is None and not os.isatty(0):
         print("boot: standard input is not a terminal: give CMD='...' for one command", file=sys.stderr)
         return 2
-    return subprocess.run(command, check=False).returncode
+    os.environ['PATH'] = f'{VENV}:/usr/sbin:/sbin:{os.environ["PATH"]}'
+    words = f'make boot, {args.topology or args.cpus or 2} CPUs, {args.mem}, {args.command or "a shell"!r}'
+    with running.announced(folder, qmp, words):
+        if args.command is not None:
+            return run_command(command)
+        return subprocess.run(command, check=False).returncode
 
 
 if __name__ == '__main__':

@@ -12,7 +12,12 @@
 [ $# = 0 ] || usage "$([ "$1" = --help ] || echo 1)"
 
 PKG=linux-source-$LINUX
-SUITES="trixie-backports sid"
+# A release is in one suite or two; of one that is not known here, all are asked.
+case $LINUX in
+7.3) SUITES="trixie-backports sid" ;;
+6.12) SUITES="trixie bookworm-backports" ;;
+*) SUITES="sid trixie-backports trixie bookworm-backports" ;;
+esac
 APT=$BUILD/apt
 ORIGIN=$BUILD/.linux-$LINUX.origin
 HELP="or give KERNEL_SRC=DIR, a Linux $LINUX tree"

@@ -15,6 +15,7 @@ or never came up; 2 for a wrong call.
 core), llcs= (last-level caches in all, a multiple of sockets), nodes= (NUMA).
 """
 import argparse
+import contextlib
 import dataclasses
 import fcntl
 import hashlib
@@ -31,6 +32,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import running
 
 BUILD = Path(__file__).resolve().parent.parent / 'build'
 CACHE = BUILD / '.guest'
@@ -505,8 +508,11 @@ def run(kernel, command, *, engine=None, cpus=None, topology=None, mem='1G', app
                                  env={**os.environ, 'TMPDIR': temp_for_memory()})
         for channel in channels.values():
             channel.close_far()
+        words = f'guest.py, {topo["cpus"]} CPUs, {mem} MB, {command.strip()[:40]!r}'
+        listed = running.announced(folder, qmp, words) if qmp and engine == 'qemu' else contextlib.nullcontext()
         try:
-            in_time = pump(child, channels, reader, begin + timeout)
+            with listed:
+                in_time = pump(child, channels, reader, begin + timeout)
         finally:
             kill_group(child)
             if engine == 'qemu':
@@ -542,7 +548,7 @@ def main():
     parser.add_argument('--log', metavar='FILE', help='console log: kernel messages and output')
     parser.add_argument('--accel', choices=('auto', 'kvm', 'tcg'), default='auto')
     parser.add_argument('--icount', action='store_true', help='QEMU: one CPU, guest time = guest instructions')
-    parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: a socket for its monitor')
+    parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: a socket for its monitor, which dump-guest.sh finds')
     parser.add_argument('command', nargs='+', help='after --: the shell command to run in the guest')
     args = parser.parse_args()
     if args.cpus is not None and args.cpus < 1:

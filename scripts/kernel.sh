@@ -14,6 +14,14 @@ ENGINE=${ENGINE:-qemu} VARIANT=${VARIANT:-cmwq} CONFIG=${CONFIG:-release}
 one_of ENGINE "$ENGINE" qemu uml
 one_of VARIANT "$VARIANT" cmwq base
 one_of CONFIG "$CONFIG" release debug kcsan
+OURS=1
+if [ ! -d "$ROOT/patches/$LINUX" ]; then
+	OURS=
+	[ "$ENGINE-$VARIANT-$CONFIG" = qemu-base-release ] ||
+		die "LINUX=$LINUX: there is no patches/$LINUX (have: $(cd "$ROOT/patches" && echo *)):" \
+			"only ENGINE=qemu VARIANT=base CONFIG=release can be built"
+	TREE=$BASE_TREE
+fi
 [ "$ENGINE-$CONFIG" != uml-kcsan ] || die "UML has no KCSAN: use ENGINE=qemu with CONFIG=kcsan"
 NAME=$ENGINE-$VARIANT-$CONFIG-$LINUX
 OUT=$BUILD/$NAME
@@ -29,6 +37,7 @@ uml)
 	PARTS="common workqueue cgroup tracing hang kunit bench selftest uml"
 	;;
 esac
+[ -n "$OURS" ] || PARTS="common workqueue qemu crashdump"
 
 what=build
 case ${1:-} in
@@ -51,9 +60,20 @@ not_taken() # WANTED GOT
 		/^# CONFIG_.* is not set/ { if ($2 in got) print $2 "=n" }' "$2" "$1"
 }
 
+# Those of the options on standard input that this release has at all.
+known_here()
+{
+	local option sym
+	while read -r option; do
+		sym=${option#CONFIG_}
+		! grep -qrE --include='Kconfig*' "^[[:space:]]*(menu)?config ${sym%%=*}\$" "$TREE" || echo "$option"
+	done
+}
+
 configure()
 {
 	local frag fragments=() part new=$OUT/.config.new missing
+	[ ! -f "$ROOT/configs/$LINUX.config" ] || PARTS="$PARTS $LINUX"
 	for part in $PARTS "$CONFIG" "$VARIANT"; do
 		frag=$ROOT/configs/$part.config
 		[ -f "$frag" ] || die "configs/$part.config is missing"
@@ -67,6 +87,7 @@ configure()
 	kmake -s KCONFIG_CONFIG="$new" KCONFIG_ALLCONFIG="$OUT/.merge/.config" allnoconfig >>"$LOG" 2>&1 ||
 		die "allnoconfig failed: $(grep -m 1 -iE 'error|:[0-9]+:' "$LOG" || tail -n 1 "$LOG")"
 	missing=$(not_taken "$OUT/.merge/.config" "$new")
+	[ -n "$OURS" ] || missing=$(known_here <<<"$missing")
 	[ -z "$missing" ] || die "$NAME: these options did not take (dependencies?): $(xargs <<<"$missing")"
 	cmp -s "$new" "$OUT/.config" || cp "$new" "$OUT/.config"
 	rm -f "$new" "$new.old"
@@ -84,7 +105,7 @@ same_but_choice()
 }
 
 need make gcc flex bison bc flock
-"$ROOT/scripts/tree.sh"
+if [ -n "$OURS" ]; then "$ROOT/scripts/tree.sh"; else "$ROOT/scripts/fetch-base.sh"; fi
 mkdir -p "$OUT" "$BUILD/log"
 lock "$NAME"
 configure

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Talk to a QEMU over its monitor socket (QMP), and take its guest's memory."""
+import json
+import os
+import socket
+import time
+
+ANSWER_S = 30
+POLL_S = 0.2
+
+
+class QmpError(Exception):
+    """QEMU is not there, or refused."""
+
+
+class Monitor:
+    """A connection to one QEMU; use it in a with statement."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(ANSWER_S)
+        self.rest = b''
+        try:
+            self._connect()
+            if 'QMP' not in self._read():
+                raise QmpError(f'{path}: this is no QMP socket')
+            self.command('qmp_capabilities')
+        except TimeoutError as error:
+            self.close()
+            raise QmpError(f'{path}: QEMU does not answer: does another program hold its monitor?') from error
+        except OSError as error:
+            self.close()
+            raise QmpError(f'{path}: {error.strerror or error}: is this the QMP socket of a running QEMU?') from error
+        except QmpError:
+            self.close()
+            raise
+
+    def _connect(self):
+        """The kernel takes 107 bytes of a path; a longer one is named by way of its folder."""
+        folder = os.open(os.path.dirname(self.path) or '.', os.O_PATH | os.O_DIRECTORY)
+        try:
+            self.socket.connect(f'/proc/self/fd/{folder}/{os.path.basename(self.path)}')
+        finally:
+            os.close(folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.socket.close()
+
+    def _read(self):
+        while b'\n' not in self.rest:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                raise QmpError(f'{self.path}: QEMU has closed the connection')
+            self.rest += data
+        line, _, self.rest = self.rest.partition(b'\n')
+        try:
+            return json.loads(line)
+        except ValueError as error:
+            raise QmpError(f'{self.path}: this is no QMP socket') from error
+
+    def command(self, name, fds=(), **arguments):
+        """What QEMU returns; the events that come in between are passed over."""
+        request = {'execute': name, 'arguments': {key.replace('_', '-'): value for key, value in arguments.items()}}
+        try:
+            socket.send_fds(self.socket, [json.dumps(request).encode() + b'\n'], list(fds))
+            while True:
+                answer = self._read()
+                if 'return' in answer:
+                    return answer['return']
+                if 'error' in answer:
+                    raise QmpError(f'{name}: {answer["error"]["desc"]}')
+        except TimeoutError as error:
+            raise QmpError(f'{name}: no answer from QEMU in {ANSWER_S} s') from error
+        except OSError as error:
+            raise QmpError(f'{name}: {error.strerror}') from error
+
+    def memory_size(self):
+        """How many bytes the guest has."""
+        return sum(self.command('query-memory-size-summary').values())
+
+    def dump(self, file, progress=None):
+        """
+        Write the guest's memory to an open file as an ELF core.  The guest stands still meanwhile and goes on
+        afterwards.  QEMU gets the file and not its name, as its user may not be allowed to open it.
+        progress(done, total) is called now and then.
+        """
+        if self.command('query-dump')['status'] == 'active':
+            raise QmpError('QEMU is writing another dump: try again when that is done')
+        self.command('getfd', fds=[file.fileno()], fdname='core')
+        self.command('dump-guest-memory', paging=False, protocol='fd:core', detach=True)
+        while True:
+            state = self.command('query-dump')
+            if progress:
+                progress(state['completed'], state['total'])
+            if state['status'] == 'completed':
+                return
+            if state['status'] != 'active':
+                raise QmpError('QEMU could not write the dump: is the disk full?')
+            time.sleep(POLL_S)

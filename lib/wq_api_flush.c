@@ -276,6 +276,39 @@ static void flush_work_waits_for_last_queueing(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, item->reentered);
 }
 
+/*
+ * The same, but the second queueing is taken back: then the flush has the run to
+ * wait for that was there when it began.
+ */
+static void flush_work_waits_for_run_after_cancel(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	struct flusher *flushers[2];
+	int i;
+
+	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ))
+		kunit_skip(test, "the base kernel returns early");
+
+	queue_gated(test, wq, item);
+	wq_api_wait(test, &item->started, "the item starts");
+	KUNIT_EXPECT_TRUE(test, queue_work(wq, wq_api_work(item)));
+	for (i = 0; i < 2; i++) {
+		flushers[i] = start_flusher(test, wq, wq_api_work(item));
+		wq_api_call_blocks(test, flushers[i]->call);
+	}
+	KUNIT_EXPECT_TRUE(test, cancel_work(wq_api_work(item)));
+	for (i = 0; i < 2; i++)
+		wq_api_call_blocks(test, flushers[i]->call);
+
+	complete_all(&item->gate);
+	for (i = 0; i < 2; i++) {
+		KUNIT_EXPECT_TRUE(test, wq_api_call_result(test, flushers[i]->call));
+		KUNIT_EXPECT_GT(test, flushers[i]->back, item->end);
+	}
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
+}
+
 /* Several flushers of one pending item, each of whom waits. */
 static void many_flush_one_item(struct kunit *test)
 {
@@ -523,6 +556,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(flush_stress, wq_api_all_kinds),
 	KUNIT_CASE(flush_work_says_if_it_waited),
 	KUNIT_CASE_PARAM(flush_work_waits_for_last_queueing, wq_api_thread_kinds),
+	KUNIT_CASE_PARAM(flush_work_waits_for_run_after_cancel, wq_api_thread_kinds),
 	KUNIT_CASE(many_flush_one_item),
 	KUNIT_CASE_PARAM(drain_includes_chained, wq_api_few_kinds),
 	KUNIT_CASE_PARAM(destroy_drains, wq_api_all_kinds),

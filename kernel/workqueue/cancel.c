@@ -29,6 +29,30 @@ static void work_name_runner(struct work_struct *work, struct workqueue_struct *
 }
 
 /*
+ * Take the barriers behind @work to where they should be when it is gone.  @work goes
+ * along, and has to be taken off the list.
+ */
+static void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
+{
+	unsigned long data = work_data(work);
+	struct worker *runner = NULL;
+
+	/* it may be running, too: who waits for it waits for that run as well */
+	if (data & WORK_STRUCT_LINKED)
+		runner = pool_find_busy(pool, work);
+
+	if (runner) {
+		move_item_and_barriers(work, &runner->scheduled);
+	} else if (data & WORK_STRUCT_INACTIVE) {
+		/* they would be stuck without it, and may go ahead: they have no slot */
+		if (list_empty(&pool->worklist))
+			pool->last_progress_ts = jiffies;
+		move_item_and_barriers(work, &pool->worklist);
+	}
+	/* an item ready to run leaves them where they should be */
+}
+
+/*
  * Take @work off the pool it is queued on, which is locked, and unlock that.  RCU
  * keeps the workqueue.
  */
@@ -42,16 +66,7 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq)
 
 	debug_work_deactivate(work);
 
-	/*
-	 * Barriers behind a held-back item would be stuck without it.  They have
-	 * no slot, so they may go ahead.  An item ready to run leaves its barriers
-	 * where they should be.
-	 */
-	if (data & WORK_STRUCT_INACTIVE) {
-		if (list_empty(&pool->worklist))
-			pool->last_progress_ts = jiffies;
-		move_item_and_barriers(work, &pool->worklist);
-	}
+	work_leave_barriers(work, pool);
 	list_del_init(&work->entry);
 	work_set_offq_pending(work, pool);
 

@@ -40,6 +40,12 @@ dump: ## look into a running guest from outside: ARGS='dump --stalls'
 bench: ## both variants booted in turn, side by side: ARGS='--pairs 5 ...'
 	@scripts/run-bench.sh $(ARGS)
 
+torture: deps ## break the workqueues, or fail to: DURATION= ENGINE= CONFIG= VARIANT= SEED= CPUS=
+	@python3 scripts/torture.py --engine '$(if $(filter file,$(origin ENGINE)),uml,$(ENGINE))' \
+		--variant '$(VARIANT)' --config '$(CONFIG)' $${DURATION:+"--duration=$$DURATION"} \
+		$${SEED:+"--seed=$$SEED"} $${CPUS:+"--cpus=$$CPUS"} $${MEM:+"--mem=$$MEM"} \
+		$${TOPOLOGY:+"--topology=$$TOPOLOGY"} $${PARAMS:+"--params=$$PARAMS"}
+
 test: deps ## every test; closes with "N passed, N failed"
 	@tests/run.sh $(ARGS)
 
@@ -55,4 +61,4 @@ series: ## patches for `git am` on the base tree: build/series-7.3
 clean: ## remove what was built; the base tree, downloads and build/venv stay
 	@scripts/clean.sh
 
-.PHONY: help deps tree kernel boot dump bench test check module series clean
+.PHONY: help deps tree kernel boot dump bench torture test check module series clean

@@ -30,11 +30,11 @@ LOG=$BUILD/log/$NAME.log
 case $ENGINE in
 qemu)
 	ARCH=x86_64 PRODUCT=arch/x86/boot/bzImage
-	PARTS="common workqueue cgroup tracing hang kunit bench selftest qemu pm virtme storage crashdump"
+	PARTS="common workqueue cgroup tracing hang kunit bench selftest torture qemu pm virtme storage crashdump"
 	;;
 uml)
 	ARCH=um PRODUCT=linux
-	PARTS="common workqueue cgroup tracing hang kunit bench selftest uml"
+	PARTS="common workqueue cgroup tracing hang kunit bench selftest torture uml"
 	;;
 esac
 [ -n "$OURS" ] || PARTS="common workqueue qemu crashdump"

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Build the benchmark module against any kernel from 6.5 on.
+# Build the benchmark module against any kernel from 6.5 on, and from 6.12 on the
+# torture test.
 #
 # usage: KDIR=DIR scripts/module.sh
 #
 # KDIR is a kernel's build folder (default: the running kernel's). The result is
-# build/module-<kernel release>/test_workqueue.ko.
+# build/module-<kernel release>/test_workqueue.ko, and wqtorture.ko.
 . "$(dirname "$0")/lib.sh"
 [ $# = 0 ] || usage "$([ "$1" = --help ] || echo 1)"
 
@@ -29,9 +30,23 @@ log=$BUILD/log/module-$release.log
 mkdir -p "$out"
 cp -u "$ROOT"/lib/test_workqueue*.[ch] "$out/" 2>/dev/null || [ -f "$out/test_workqueue.c" ]
 echo 'obj-m := test_workqueue.o' >"$out/Kbuild"
-logged "$log" "building test_workqueue.ko for $release" \
+modules=(test_workqueue)
+if [ $((major * 1000 + minor)) -ge 6012 ]; then
+	cp -u "$ROOT"/lib/wqtorture*.[ch] "$out/"
+	# What a kernel lacks is looked up in its headers: distributions bring
+	# features back into old releases.
+	cat >>"$out/Kbuild" <<-'EOF'
+		obj-m += wqtorture.o
+		wqtorture-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqtorture_*.c))
+		without = $(if $(shell grep -w $(1) $(srctree)/include/linux/$(2)),,-D$(3))
+		ccflags-y += $(call without,WQ_PERCPU,workqueue.h,WQT_NO_PERCPU_FLAG)
+		ccflags-y += $(call without,hrtimer_setup,hrtimer.h,WQT_NO_HRTIMER_SETUP)
+	EOF
+	modules+=(wqtorture)
+fi
+logged "$log" "building ${modules[*]} for $release" \
 	make -C "$KDIR" M="$out" ARCH="$arch" modules || {
 	grep -nE 'error:|\*\*\*|undefined!' "$log" | head >&2
-	die "the module does not build against $release: see ${log#"$ROOT"/}"
+	die "the modules do not build against $release: see ${log#"$ROOT"/}"
 }
-say "${out#"$ROOT"/}/test_workqueue.ko"
+for module in "${modules[@]}"; do say "${out#"$ROOT"/}/$module.ko"; done

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Torture test for workqueues: what its files share.
+ *
+ *   wqtorture_main.c	parameters, threads, begin and end
+ *   wqtorture_slot.c	the workqueues, one of each kind, and their recreation
+ *   wqtorture_item.c	items that all actors share, and their accounts
+ *   wqtorture_token.c	items that are queued once and free themselves
+ *   wqtorture_ops.c	the writers: what the API allows, at random
+ *   wqtorture_irq.c	the same from softirq and hardirq
+ *   wqtorture_limit.c	max_active, to the number
+ *   wqtorture_chaos.c	attributes, masks, CPUs, memory, threads that cannot be made
+ *   wqtorture_file.c	small files of sysfs and procfs
+ *   wqtorture_report.c	violations, statistics, who is stuck
+ *
+ * What is checked is counted and stamped beside the workqueue, never asked of it.
+ */
+#ifndef _LIB_WQTORTURE_H
+#define _LIB_WQTORTURE_H
+
+#include <linux/atomic.h>
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/jiffies.h>
+#include <linux/llist.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/prandom.h>
+#include <linux/rwsem.h>
+#include <linux/spinlock.h>
+#include <linux/srcu.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "wqtorture_compat.h"
+
+#define WQT_ITEMS	16	/* shared items of each workqueue */
+
+/* What is counted. */
+enum wqt_stat {
+	WQT_QUEUE,		/* queue_work() and relatives that returned true */
+	WQT_REFUSED,		/* ... false */
+	WQT_DELAYED,
+	WQT_MOD,
+	WQT_CANCEL,
+	WQT_CANCEL_SYNC,
+	WQT_DISABLE,
+	WQT_FLUSH_WORK,
+	WQT_FLUSH_WQ,
+	WQT_DRAIN,
+	WQT_DESTROY,
+	WQT_TOKEN,		/* items that are queued once */
+	WQT_RCU,
+	WQT_STACK,
+	WQT_MOVED,		/* timers moved by their owner */
+	WQT_LIMIT,		/* rounds of wqtorture_limit.c */
+	WQT_SOFTIRQ,
+	WQT_HARDIRQ,
+	WQT_RUN,		/* functions that ran */
+	WQT_RUN_BH,
+	WQT_CPU_CHECKED,	/* runs whose place was foretold */
+	WQT_POD_CHECKED,
+	WQT_ORDER_CHECKED,
+	WQT_RCU_CHECKED,
+	WQT_ATTRS,		/* successful changes */
+	WQT_ATTRS_FAILED,
+	WQT_MASK,
+	WQT_SHARD,
+	WQT_MAX_ACTIVE,
+	WQT_CPU_DOWN,
+	WQT_CPU_UP,
+	WQT_FAMINE,		/* times no thread could be made */
+	WQT_RESCUED,		/* items that ran in those */
+	WQT_SQUEEZE,
+	WQT_FREEZE,
+	WQT_NR_STATS,
+};
+
+/* What must not happen. */
+enum wqt_wrong {
+	WQT_LOST,		/* queued, and neither run nor cancelled */
+	WQT_EXTRA,		/* run without having been queued */
+	WQT_OVERLAP,		/* two runs of one item at once */
+	WQT_WRONG_CONTEXT,
+	WQT_WRONG_CPU,
+	WQT_OUT_OF_POD,
+	WQT_ORDER,
+	WQT_OVER_LIMIT,		/* more than max_active ran */
+	WQT_UNDER_LIMIT,	/* less, with work waiting */
+	WQT_FLUSH_EARLY,	/* flush_work() */
+	WQT_FLUSH_WQ_EARLY,	/* flush_workqueue(), drain and destroy */
+	WQT_CANCEL_EARLY,
+	WQT_DISABLED_RAN,
+	WQT_BAD_RETURN,		/* true for false, or false for true */
+	WQT_EARLY,		/* before the delay was over */
+	WQT_RCU_EARLY,
+	WQT_TOUCHED,		/* a freed item was used */
+	WQT_HALF_APPLIED,	/* attributes changed by a call that failed */
+	WQT_NO_RESCUE,
+	WQT_STALL,		/* no progress */
+	WQT_NR_WRONGS,
+};
+
+struct wqt_kind {
+	const char *name;
+	unsigned int flags;
+	int max_active;
+	bool ordered;
+};
+
+enum wqt_scope {
+	WQT_SCOPE_DEFAULT,
+	WQT_SCOPE_CPU,
+	WQT_SCOPE_SMT,
+	WQT_SCOPE_CACHE,
+	WQT_SCOPE_CACHE_SHARD,
+	WQT_SCOPE_NUMA,
+	WQT_SCOPE_SYSTEM,
+	WQT_NR_SCOPES,
+};
+
+/* How many run on one CPU; for unbound workqueues, and ordered ones, in all. */
+struct wqt_inside {
+	atomic_t nr;
+};
+
+/*
+ * One shared item. Each successful queueing is consumed by one run or by one
+ * successful cancellation. Calls count themselves as begun before they are made
+ * and take that back when they return false: whoever reads "begun" last has an
+ * upper bound, whoever reads "known" first a lower one, whatever goes on.
+ */
+struct wqt_item {
+	struct delayed_work dwork;
+	struct wqt_slot *slot;
+	struct rnd_state rnd;		/* used by its runs alone */
+	int nr;
+	bool delayed;			/* queued by way of the timer only */
+	atomic_t running;
+	atomic_long_t queue_begun;
+	atomic_long_t queue_known;
+	atomic_long_t queue_maybe;	/* of those begun: mod or refusal? */
+	atomic_long_t cancel_begun;
+	atomic_long_t cancel_known;
+	atomic_long_t started;
+	atomic_long_t finished;
+	atomic_long_t disable_begun;	/* levels of disabling, from before the call */
+	atomic_long_t enable_done;	/* ... to after it */
+	atomic_long_t move_begun;	/* calls that take a timer down in between */
+	atomic_long_t move_done;
+};
+
+/*
+ * One workqueue and what belongs to it. Who uses @wq is in an SRCU read-side
+ * section; wqt_slot_settle() takes it away, waits, and checks the accounts.
+ */
+struct wqt_slot {
+	const struct wqt_kind *kind;
+	struct workqueue_struct __rcu *wq;
+	struct srcu_struct srcu;
+	struct wqt_item *items;
+	bool bh;
+	bool bound;			/* to CPUs, or BH */
+	bool unbound_attrs;		/* has files for its attributes */
+
+	/* how many may run, and do; @limit is raised before, lowered after */
+	int limit;
+	int max_active;			/* as last set */
+	struct wqt_inside __percpu *inside;
+
+	/* tokens */
+	atomic_t tokens;		/* queued and not finished */
+	atomic_t late;			/* ... still with a timer or RCU */
+	spinlock_t order_lock;		/* makes the two orders one */
+	u64 ticket;			/* last given out, under @order_lock */
+	u64 served;			/* last run; ordered: no two at once */
+
+	/* attributes; @seq is odd while they change */
+	struct mutex attrs_lock;
+	unsigned int seq;
+	enum wqt_scope scope;
+	bool strict;
+	cpumask_var_t mask;		/* as asked for */
+	cpumask_var_t allowed;		/* as in effect */
+};
+
+/* A thread or an interrupt source that makes random choices. */
+struct wqt_actor {
+	char name[16];
+	struct rnd_state rnd;
+	struct task_struct *task;
+	const char *op;			/* what it is at, NULL: nothing */
+	const struct wqt_slot *slot;
+	unsigned long since;
+	bool reported;
+	bool process;			/* may sleep */
+};
+
+struct wqt_token;
+
+/* wqtorture_main.c */
+extern int wqt_stall, wqt_attrs_ms, wqt_onoff_ms, wqt_famine_ms, wqt_squeeze_ms, wqt_freeze_ms;
+extern unsigned int wqt_seed;
+extern bool wqt_flush_older;
+extern struct rw_semaphore wqt_famine_sem;	/* written: no thread can be made */
+extern bool wqt_resting;
+bool wqt_over(void);
+void wqt_actor_init(struct wqt_actor *actor, const char *name, int nr);
+bool wqt_actor_naps(struct wqt_actor *actor, int ms);
+int wqt_actor_ends(struct wqt_actor *actor);
+void wqt_visit_actors(void (*fn)(struct wqt_actor *actor));
+
+static inline u32 wqt_rnd(struct rnd_state *rnd, u32 below)
+{
+	return prandom_u32_state(rnd) % below;
+}
+
+static inline bool wqt_one_in(struct rnd_state *rnd, u32 n)
+{
+	return wqt_rnd(rnd, n) == 0;
+}
+
+static inline void wqt_at(struct wqt_actor *actor, const char *op,
+			  const struct wqt_slot *slot)
+{
+	WRITE_ONCE(actor->slot, slot);
+	WRITE_ONCE(actor->since, jiffies);
+	WRITE_ONCE(actor->op, op);
+}
+
+/* wqtorture_slot.c */
+extern struct wqt_slot *wqt_slots;
+extern int wqt_nr_slots;
+int wqt_slots_init(void);
+void wqt_slots_finish(struct wqt_actor *actor);
+void wqt_slots_exit(void);
+struct wqt_slot *wqt_slot_pick(struct rnd_state *rnd);
+void wqt_slot_settle(struct wqt_slot *slot, struct wqt_actor *actor, bool reopen);
+struct wqt_inside *wqt_slot_enter(struct wqt_slot *slot);
+void wqt_slot_leave(struct wqt_inside *inside);
+
+/* wqtorture_item.c */
+void wqt_item_init(struct wqt_item *item, struct wqt_slot *slot, int nr);
+void wqt_item_settled(struct wqt_item *item);
+bool wqt_item_queue(struct wqt_item *item, struct workqueue_struct *wq,
+		    struct rnd_state *rnd);
+void wqt_item_mod(struct wqt_item *item, struct workqueue_struct *wq,
+		  struct rnd_state *rnd);
+void wqt_item_cancel(struct wqt_item *item, bool sync);
+void wqt_item_disable(struct wqt_item *item, struct workqueue_struct *wq,
+		      struct rnd_state *rnd, bool sync);
+void wqt_item_flush(struct wqt_item *item);
+void wqt_flush_wq(struct wqt_slot *slot, struct workqueue_struct *wq);
+void wqt_lock_class(struct work_struct *work, const struct wqt_slot *slot);
+
+/* wqtorture_token.c */
+int wqt_tokens_init(void);
+void wqt_tokens_reap(bool all);
+void wqt_tokens_exit(void);
+int wqt_reader_thread(void *arg);
+int wqt_token_queue(struct wqt_slot *slot, struct workqueue_struct *wq,
+		    struct rnd_state *rnd, gfp_t gfp, atomic_t *left);
+
+/* wqtorture_ops.c */
+int wqt_writer(void *arg);
+void wqt_quick_op(struct wqt_actor *actor);
+
+/* wqtorture_irq.c */
+int wqt_irq_init(int softirqs, int hardirqs, int base);
+void wqt_irq_stop(void);
+
+/* wqtorture_limit.c */
+void wqt_limit_round(struct wqt_actor *actor);
+
+/* wqtorture_chaos.c */
+int wqt_chaos_init(void);
+void wqt_chaos_exit(void);
+int wqt_attrs_thread(void *arg);
+int wqt_onoff_thread(void *arg);
+int wqt_famine_thread(void *arg);
+int wqt_squeeze_thread(void *arg);
+int wqt_freeze_thread(void *arg);
+void wqt_forget_attrs(struct wqt_slot *slot);
+int wqt_any_cpu(struct rnd_state *rnd);
+int wqt_online_cpu(struct rnd_state *rnd);
+unsigned long wqt_cpu_epoch(int cpu);
+unsigned long wqt_topology_epoch(void);
+bool wqt_cpu_unmoved(int cpu, unsigned long epoch);
+bool wqt_topology_whole(void);
+unsigned int wqt_masks_epoch(void);
+unsigned int wqt_attrs_epoch(const struct wqt_slot *slot);
+bool wqt_in_pod(const struct wqt_slot *slot, int from, int ran);
+
+/* wqtorture_file.c */
+int wqt_files_init(void);
+void wqt_files_exit(void);
+int wqt_sys_write(const char *name, const char *text);
+int wqt_sys_read(const char *name, char *buf, size_t size);
+int wqt_proc_write(const char *name, const char *text);
+int wqt_proc_read(const char *name, char *buf, size_t size);
+
+/* wqtorture_report.c */
+void wqt_count(enum wqt_stat stat);
+void wqt_add(enum wqt_stat stat, unsigned long nr);
+unsigned long wqt_sum(enum wqt_stat stat);
+unsigned long wqt_wrongs(void);
+__printf(3, 4)
+void wqt_wrong(enum wqt_wrong what, const struct wqt_slot *slot, const char *fmt, ...);
+int wqt_monitor(void *arg);
+void wqt_print_stats(void);
+void wqt_print_end(void);
+
+#endif /* _LIB_WQTORTURE_H */

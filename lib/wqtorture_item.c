@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Items that everybody queues, moves, cancels, disables and flushes at once, and
+ * the accounts that show whether each queueing came to exactly one end. See
+ * struct wqt_item for how the accounts are read while others write them.
+ */
+#include <linux/delay.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+
+#include "wqtorture.h"
+
+/* One place that initialises is one lock class: softirq and threads need two. */
+void wqt_lock_class(struct work_struct *work, const struct wqt_slot *slot)
+{
+	static struct lock_class_key bh_key, thread_key;
+
+	lockdep_init_map(&work->lockdep_map, slot->bh ? "wqt_bh_item" : "wqt_item",
+			 slot->bh ? &bh_key : &thread_key, 0);
+}
+
+/*
+ * The run
+ */
+
+static void run_begins(struct wqt_item *item)
+{
+	long cancelled = atomic_long_read(&item->cancel_known);
+	long started = atomic_long_inc_return(&item->started);
+	long begun = atomic_long_read(&item->queue_begun);
+
+	if (started + cancelled > begun)
+		wqt_wrong(WQT_EXTRA, item->slot,
+			  "item %d: %ld runs and %ld cancelled of %ld queued",
+			  item->nr, started, cancelled, begun);
+	if (atomic_xchg(&item->running, 1))
+		wqt_wrong(WQT_OVERLAP, item->slot, "item %d runs twice", item->nr);
+	if (item->slot->bh != !!in_serving_softirq())
+		wqt_wrong(WQT_WRONG_CONTEXT, item->slot, "item %d", item->nr);
+	wqt_count(item->slot->bh ? WQT_RUN_BH : WQT_RUN);
+}
+
+/* The last thing that a run does: whoever waited for it may look now. */
+static void run_ends(struct wqt_item *item)
+{
+	atomic_set(&item->running, 0);
+	atomic_long_inc(&item->finished);
+}
+
+/* Queue oneself or one of one's kind, cancel or disable another. */
+static void run_touches_others(struct wqt_item *item)
+{
+	struct rnd_state *rnd = &item->rnd;
+	struct wqt_slot *slot = wqt_one_in(rnd, 3) ? wqt_slot_pick(rnd) : item->slot;
+	int at = srcu_read_lock(&slot->srcu);
+	struct workqueue_struct *wq = srcu_dereference(slot->wq, &slot->srcu);
+	struct wqt_item *other;
+
+	if (wq) {
+		other = wqt_one_in(rnd, 2) && slot == item->slot ? item :
+			&slot->items[wqt_rnd(rnd, WQT_ITEMS)];
+		switch (wqt_rnd(rnd, 8)) {
+		case 0:
+			wqt_item_cancel(other, false);
+			break;
+		case 1:
+			wqt_item_disable(other, wq, rnd, false);
+			break;
+		case 2:
+			wqt_item_mod(other, wq, rnd);
+			break;
+		default:
+			wqt_item_queue(other, wq, rnd);
+		}
+	}
+	srcu_read_unlock(&slot->srcu, at);
+}
+
+static void run_takes_time(struct wqt_item *item)
+{
+	struct rnd_state *rnd = &item->rnd;
+	bool sleeps = !item->slot->bh;
+
+	switch (wqt_rnd(rnd, 16)) {
+	case 0:
+	case 1:
+		udelay(wqt_rnd(rnd, 50));
+		break;
+	case 2:
+	case 3:
+		if (sleeps)
+			usleep_range(1, 1 + wqt_rnd(rnd, 200));
+		break;
+	case 4:
+		if (sleeps)
+			cond_resched();
+		break;
+	case 5:
+		if (sleeps && wqt_one_in(rnd, 8))
+			msleep(wqt_rnd(rnd, 20));
+		break;
+	}
+}
+
+static void item_fn(struct work_struct *work)
+{
+	struct wqt_item *item = container_of(work, struct wqt_item, dwork.work);
+	struct wqt_inside *inside = wqt_slot_enter(item->slot);
+
+	run_begins(item);
+	if (wqt_one_in(&item->rnd, 4))
+		run_touches_others(item);
+	run_takes_time(item);
+	if (wqt_one_in(&item->rnd, 8))
+		run_touches_others(item);
+	wqt_slot_leave(inside);
+	run_ends(item);
+}
+
+/*
+ * The calls
+ */
+
+/*
+ * A CPU that is named may be offline, as long as it has workers; no timer may be put
+ * there, nor softirq work, and none may be meant for there when its timer runs out.
+ * With preemption off no CPU goes away.
+ */
+static bool queue_somewhere(struct wqt_item *item, struct workqueue_struct *wq,
+			    struct rnd_state *rnd)
+{
+	struct work_struct *work = &item->dwork.work;
+	bool queued;
+
+	if (wqt_one_in(rnd, 2))
+		return queue_work(wq, work);
+	if (!item->slot->bh && wqt_one_in(rnd, 2))
+		return queue_work_on(wqt_any_cpu(rnd), wq, work);
+	preempt_disable();
+	queued = queue_work_on(wqt_online_cpu(rnd), wq, work);
+	preempt_enable();
+	return queued;
+}
+
+static bool delay_somewhere(struct wqt_item *item, struct workqueue_struct *wq,
+			    struct rnd_state *rnd)
+{
+	unsigned long delay = wqt_one_in(rnd, 2) ? 0 : wqt_rnd(rnd, 4);
+	bool queued;
+
+	if (item->slot->bh || !wqt_one_in(rnd, 4))
+		return queue_delayed_work(wq, &item->dwork, delay);
+	preempt_disable();
+	queued = queue_delayed_work_on(wqt_online_cpu(rnd), wq, &item->dwork, delay);
+	preempt_enable();
+	return queued;
+}
+
+bool wqt_item_queue(struct wqt_item *item, struct workqueue_struct *wq,
+		    struct rnd_state *rnd)
+{
+	bool queued;
+
+	atomic_long_inc(&item->queue_begun);
+	/* The call must not be seen before it is accounted for; pairs with run_begins(). */
+	smp_mb__after_atomic();
+	queued = item->delayed ? delay_somewhere(item, wq, rnd) :
+				 queue_somewhere(item, wq, rnd);
+	if (queued)
+		atomic_long_inc(&item->queue_known);
+	else
+		atomic_long_dec(&item->queue_begun);
+	wqt_count(!queued ? WQT_REFUSED : item->delayed ? WQT_DELAYED : WQT_QUEUE);
+	return queued;
+}
+
+static bool is_surely_enabled(struct wqt_item *item, long *disables)
+{
+	*disables = atomic_long_read(&item->disable_begun);
+	smp_rmb();	/* enable_done is not read before; see disable_ends() */
+	return atomic_long_read(&item->enable_done) == *disables;
+}
+
+/*
+ * False means that the item was idle and now is queued, or that it is disabled:
+ * not to be told apart when somebody disables it in the meantime.
+ */
+void wqt_item_mod(struct wqt_item *item, struct workqueue_struct *wq,
+		  struct rnd_state *rnd)
+{
+	unsigned long delay = wqt_one_in(rnd, 3) ? 0 : wqt_rnd(rnd, 5);
+	long disables, later;
+	bool enabled;
+
+	if (!item->delayed)
+		return;
+	enabled = is_surely_enabled(item, &disables);
+	atomic_long_inc(&item->move_begun);
+	atomic_long_inc(&item->queue_begun);
+	smp_mb__after_atomic();		/* pairs with run_begins() */
+	if (mod_delayed_work(wq, &item->dwork, delay)) {
+		atomic_long_dec(&item->queue_begun);
+	} else {
+		smp_rmb();		/* after the call; pairs with disable_begins() */
+		later = atomic_long_read(&item->disable_begun);
+		if (enabled && later == disables)
+			atomic_long_inc(&item->queue_known);
+		else
+			atomic_long_inc(&item->queue_maybe);
+	}
+	smp_mb__before_atomic();	/* the move is over only now; pairs with is_unmoved() */
+	atomic_long_inc(&item->move_done);
+	wqt_count(WQT_MOD);
+}
+
+/*
+ * What "neither pending nor running", "finished" mean, seen from beside: what was
+ * queued before the call has been consumed after it, what ran before has ended.
+ */
+struct snapshot {
+	long queued;
+	long started;
+	long moves;
+	long cancels;
+	bool unmoved;
+	bool uncancelled;
+};
+
+static void snapshot_take(struct wqt_item *item, struct snapshot *snap)
+{
+	snap->queued = atomic_long_read(&item->queue_known);
+	snap->started = atomic_long_read(&item->started);
+	snap->moves = atomic_long_read(&item->move_begun);
+	smp_rmb();	/* a move that is done by then was begun before */
+	snap->unmoved = atomic_long_read(&item->move_done) == snap->moves;
+	snap->cancels = atomic_long_read(&item->cancel_begun);
+	snap->uncancelled = atomic_long_read(&item->cancel_known) == snap->cancels;
+	smp_mb();	/* all of this is before the call that follows */
+}
+
+/* Nobody else held the timer in hand: with one who does, the item looks idle. */
+static bool is_unmoved(struct wqt_item *item, const struct snapshot *snap, int own)
+{
+	return snap->unmoved &&
+	       atomic_long_read(&item->move_begun) == snap->moves + own;
+}
+
+/*
+ * Who flushes an item that runs and is queued again waits behind the newer queueing.
+ * When that is cancelled, or moved, there is nothing to wait for any more, though the
+ * older run goes on. Neither kernel is blamed for that unless asked to.
+ */
+static bool may_overlook_run(struct wqt_item *item, const struct snapshot *snap,
+			     enum wqt_wrong what, bool unmoved)
+{
+	if (what != WQT_FLUSH_EARLY || wqt_flush_older)
+		return false;
+	return !unmoved || !snap->uncancelled ||
+	       atomic_long_read(&item->cancel_begun) != snap->cancels;
+}
+
+static void snapshot_check(struct wqt_item *item, const struct snapshot *snap,
+			   enum wqt_wrong what, const char *call, int own_moves)
+{
+	bool unmoved, overlook;
+	long finished, gone;
+
+	smp_mb();	/* the call before has ended */
+	unmoved = is_unmoved(item, snap, own_moves);
+	finished = atomic_long_read(&item->finished);
+	smp_rmb();	/* a cancellation that is seen late counts all the same */
+	gone = finished + atomic_long_read(&item->cancel_begun);
+	overlook = may_overlook_run(item, snap, what, unmoved);
+	if (finished + overlook < snap->started)
+		wqt_wrong(what, item->slot, "%s(item %d): %ld started before, %ld finished",
+			  call, item->nr, snap->started, finished);
+	else if (unmoved && gone + overlook < snap->queued)
+		wqt_wrong(what, item->slot, "%s(item %d): %ld queued before, %ld gone",
+			  call, item->nr, snap->queued, gone);
+}
+
+void wqt_item_flush(struct wqt_item *item)
+{
+	struct snapshot snap;
+
+	snapshot_take(item, &snap);
+	if (item->delayed) {
+		atomic_long_inc(&item->move_begun);
+		smp_mb__after_atomic();		/* pairs with is_unmoved() */
+		flush_delayed_work(&item->dwork);
+		smp_mb__before_atomic();	/* pairs with is_unmoved() */
+		atomic_long_inc(&item->move_done);
+	} else {
+		flush_work(&item->dwork.work);
+	}
+	snapshot_check(item, &snap, WQT_FLUSH_EARLY, "flush_work", item->delayed);
+	wqt_count(WQT_FLUSH_WORK);
+}
+
+/* From here to disable_ends(), what is queued may be refused. */
+static void disable_begins(struct wqt_item *item)
+{
+	atomic_long_inc(&item->disable_begun);
+	smp_mb__after_atomic();		/* counts before the call; pairs with wqt_item_mod() */
+}
+
+static void disable_ends(struct wqt_item *item)
+{
+	smp_mb__before_atomic();	/* enabled before it counts; see is_surely_enabled() */
+	atomic_long_inc(&item->enable_done);
+}
+
+static bool cancel(struct wqt_item *item, bool sync)
+{
+	bool was;
+
+	if (!sync)
+		return item->delayed ? cancel_delayed_work(&item->dwork) :
+				       cancel_work(&item->dwork.work);
+	disable_begins(item);		/* while it waits, it refuses */
+	was = item->delayed ? cancel_delayed_work_sync(&item->dwork) :
+			      cancel_work_sync(&item->dwork.work);
+	disable_ends(item);
+	return was;
+}
+
+void wqt_item_cancel(struct wqt_item *item, bool sync)
+{
+	struct snapshot snap;
+
+	snapshot_take(item, &snap);
+	atomic_long_inc(&item->cancel_begun);
+	smp_mb__after_atomic();		/* pairs with snapshot_check() */
+	if (cancel(item, sync))
+		atomic_long_inc(&item->cancel_known);
+	else
+		atomic_long_dec(&item->cancel_begun);
+	if (sync)
+		snapshot_check(item, &snap, WQT_CANCEL_EARLY, "cancel_sync", 0);
+	wqt_count(sync ? WQT_CANCEL_SYNC : WQT_CANCEL);
+}
+
+/* While it is disabled by us: refused, and, if we waited, not running either. */
+static void check_disabled(struct wqt_item *item, struct workqueue_struct *wq,
+			   struct rnd_state *rnd, bool sync)
+{
+	long started = atomic_long_read(&item->started);
+	long finished = atomic_long_read(&item->finished);
+	long later;
+
+	if (sync && finished != started)
+		wqt_wrong(WQT_DISABLED_RAN, item->slot, "item %d: %ld started, %ld finished",
+			  item->nr, started, finished);
+	if (wqt_item_queue(item, wq, rnd))
+		wqt_wrong(WQT_BAD_RETURN, item->slot, "item %d is queued though disabled",
+			  item->nr);
+	udelay(wqt_rnd(rnd, 20));
+	later = atomic_long_read(&item->started);
+	if (sync && later != started)
+		wqt_wrong(WQT_DISABLED_RAN, item->slot, "item %d: %ld runs were %ld",
+			  item->nr, later, started);
+}
+
+static bool disable(struct wqt_item *item, bool sync)
+{
+	if (item->delayed)
+		return sync ? disable_delayed_work_sync(&item->dwork) :
+			      disable_delayed_work(&item->dwork);
+	return sync ? disable_work_sync(&item->dwork.work) :
+		      disable_work(&item->dwork.work);
+}
+
+void wqt_item_disable(struct wqt_item *item, struct workqueue_struct *wq,
+		      struct rnd_state *rnd, bool sync)
+{
+	struct snapshot snap;
+
+	snapshot_take(item, &snap);
+	disable_begins(item);
+	atomic_long_inc(&item->cancel_begun);
+	smp_mb__after_atomic();		/* pairs with snapshot_check() */
+	if (disable(item, sync))
+		atomic_long_inc(&item->cancel_known);
+	else
+		atomic_long_dec(&item->cancel_begun);
+	if (sync)
+		snapshot_check(item, &snap, WQT_CANCEL_EARLY, "disable_sync", 0);
+	check_disabled(item, wq, rnd, sync);
+	if (item->delayed)
+		enable_delayed_work(&item->dwork);
+	else
+		enable_work(&item->dwork.work);
+	disable_ends(item);
+	wqt_count(WQT_DISABLE);
+}
+
+/* What was queued on @wq before the call; a timer is not on it yet. */
+void wqt_flush_wq(struct wqt_slot *slot, struct workqueue_struct *wq)
+{
+	struct snapshot snaps[WQT_ITEMS];
+	int i;
+
+	for (i = 0; i < WQT_ITEMS; i++)
+		snapshot_take(&slot->items[i], &snaps[i]);
+	flush_workqueue(wq);
+	for (i = 0; i < WQT_ITEMS; i++)
+		if (!slot->items[i].delayed)
+			snapshot_check(&slot->items[i], &snaps[i], WQT_FLUSH_WQ_EARLY,
+				       "flush_workqueue", 0);
+	wqt_count(WQT_FLUSH_WQ);
+}
+
+/*
+ * Begin and end
+ */
+
+static void accounts_open(struct wqt_item *item)
+{
+	atomic_long_set(&item->queue_begun, 0);
+	atomic_long_set(&item->queue_known, 0);
+	atomic_long_set(&item->queue_maybe, 0);
+	atomic_long_set(&item->cancel_begun, 0);
+	atomic_long_set(&item->cancel_known, 0);
+	atomic_long_set(&item->started, 0);
+	atomic_long_set(&item->finished, 0);
+	atomic_long_set(&item->disable_begun, 0);
+	atomic_long_set(&item->enable_done, 0);
+	atomic_long_set(&item->move_begun, 0);
+	atomic_long_set(&item->move_done, 0);
+}
+
+void wqt_item_init(struct wqt_item *item, struct wqt_slot *slot, int nr)
+{
+	item->slot = slot;
+	item->nr = nr;
+	item->delayed = nr % 2;
+	prandom_seed_state(&item->rnd,
+			   ((u64)wqt_seed << 32) + (slot - wqt_slots) * WQT_ITEMS + nr);
+	INIT_DELAYED_WORK(&item->dwork, item_fn);
+	wqt_lock_class(&item->dwork.work, slot);
+	accounts_open(item);
+}
+
+/* Nobody uses the item any more, and nothing is under way: the accounts must agree. */
+void wqt_item_settled(struct wqt_item *item)
+{
+	long begun = atomic_long_read(&item->queue_begun);
+	long maybe = atomic_long_read(&item->queue_maybe);
+	long started = atomic_long_read(&item->started);
+	long finished = atomic_long_read(&item->finished);
+	long cancelled = atomic_long_read(&item->cancel_known);
+
+	if (finished != started)
+		wqt_wrong(WQT_FLUSH_WQ_EARLY, item->slot, "item %d: %ld started, %ld finished",
+			  item->nr, started, finished);
+	if (started + cancelled < begun - maybe)
+		wqt_wrong(WQT_LOST, item->slot,
+			  "item %d: %ld to %ld queued, %ld runs, %ld cancelled",
+			  item->nr, begun - maybe, begun, started, cancelled);
+	if (started + cancelled > begun)
+		wqt_wrong(WQT_EXTRA, item->slot, "item %d: %ld queued, %ld runs, %ld cancelled",
+			  item->nr, begun, started, cancelled);
+	if (work_busy(&item->dwork.work))
+		wqt_wrong(WQT_LOST, item->slot, "item %d is busy", item->nr);
+	accounts_open(item);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * max_active to the number: not one more runs, not one less while work waits, also
+ * after it was raised. On workqueues of its own, whose items wait to be let go.
+ */
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/nodemask.h>
+#include <linux/slab.h>
+
+#include "wqtorture.h"
+
+#define MOST		24
+#define SURE_SHARE	8	/* no node has less of an unbound workqueue */
+
+struct limit_round {
+	struct workqueue_struct *wq;
+	struct completion gate;
+	atomic_t inside;
+	atomic_t runs;
+	int limit;
+	bool unbound;
+	unsigned int masks;		/* epochs in which its pools stay the same */
+	unsigned long topology;
+};
+
+struct gated {
+	struct work_struct work;
+	struct limit_round *round;
+};
+
+/* Has an unbound workqueue always had the same pools? Others may have another share. */
+static bool has_one_share(const struct limit_round *round)
+{
+	return !round->unbound ||
+	       (wqt_topology_whole() && !(round->masks & 1) &&
+		round->masks == wqt_masks_epoch() &&
+		round->topology == wqt_topology_epoch());
+}
+
+static void gated_fn(struct work_struct *work)
+{
+	struct limit_round *round = container_of(work, struct gated, work)->round;
+	int inside = atomic_inc_return(&round->inside);
+
+	if (inside > READ_ONCE(round->limit) && has_one_share(round))
+		wqt_wrong(WQT_OVER_LIMIT, NULL, "%d of %d in a round for itself",
+			  inside, READ_ONCE(round->limit));
+	atomic_inc(&round->runs);
+	wqt_count(WQT_RUN);
+	wait_for_completion(&round->gate);
+	atomic_dec(&round->inside);
+}
+
+static void expect_inside(struct limit_round *round, int nr, const char *when)
+{
+	unsigned long end = jiffies + wqt_stall * HZ;
+
+	while (atomic_read(&round->inside) < nr) {
+		if (time_after(jiffies, end)) {
+			wqt_wrong(WQT_UNDER_LIMIT, NULL, "%d of %d run %s",
+				  atomic_read(&round->inside), nr, when);
+			return;
+		}
+		usleep_range(100, 500);
+	}
+}
+
+/* More items than may run, on one CPU. Then more may, in one or two steps. */
+static void fill_and_raise(struct limit_round *round, struct gated *items,
+			   struct rnd_state *rnd, int nr)
+{
+	int cpu = wqt_any_cpu(rnd);
+	int i, limit;
+
+	for (i = 0; i < nr; i++)
+		if (!queue_work_on(cpu, round->wq, &items[i].work))
+			wqt_wrong(WQT_BAD_RETURN, NULL, "a gated item is refused");
+	expect_inside(round, min(nr, round->limit), "at first");
+	for (i = wqt_rnd(rnd, 3); i; i--) {
+		limit = round->limit + 1 + wqt_rnd(rnd, 5);
+		if (round->unbound)
+			limit = min(limit, SURE_SHARE);
+		WRITE_ONCE(round->limit, limit);
+		workqueue_set_max_active(round->wq, limit);
+		expect_inside(round, min(nr, limit), "after raising max_active");
+	}
+	complete_all(&round->gate);
+	flush_workqueue(round->wq);
+	if (atomic_read(&round->runs) != nr || atomic_read(&round->inside))
+		wqt_wrong(WQT_LOST, NULL, "%d of %d gated items ran, %d run still",
+			  atomic_read(&round->runs), nr, atomic_read(&round->inside));
+}
+
+/* How wide an unbound workqueue is can be told to the number on one node only. */
+static unsigned int pick_flags(struct rnd_state *rnd)
+{
+	static const unsigned int flags[] = {
+		WQ_PERCPU, WQ_PERCPU | WQ_HIGHPRI, WQ_PERCPU | WQ_CPU_INTENSIVE,
+		WQ_PERCPU | WQ_MEM_RECLAIM, WQ_UNBOUND, WQ_UNBOUND | WQ_MEM_RECLAIM,
+	};
+
+	return flags[wqt_rnd(rnd, num_online_nodes() == 1 ? ARRAY_SIZE(flags) : 4)];
+}
+
+static void gated_round(struct limit_round *round, struct gated *items, struct rnd_state *rnd)
+{
+	int i, nr = 1 + wqt_rnd(rnd, MOST);
+	unsigned int flags = pick_flags(rnd);
+
+	init_completion(&round->gate);
+	round->limit = 1 + wqt_rnd(rnd, 6);
+	round->unbound = flags & WQ_UNBOUND;
+	round->masks = wqt_masks_epoch();
+	round->topology = wqt_topology_epoch();
+	round->wq = alloc_workqueue("wqt_limit", flags, round->limit);
+	if (!round->wq)
+		return;
+	for (i = 0; i < nr; i++) {
+		INIT_WORK(&items[i].work, gated_fn);
+		items[i].round = round;
+	}
+	fill_and_raise(round, items, rnd, nr);
+	destroy_workqueue(round->wq);
+	wqt_count(WQT_LIMIT);
+}
+
+/* Not while no thread can be made: then fewer run, rightly. */
+void wqt_limit_round(struct wqt_actor *actor)
+{
+	struct limit_round *round = kzalloc(sizeof(*round), GFP_KERNEL);
+	struct gated *items = kcalloc(MOST, sizeof(*items), GFP_KERNEL);
+
+	if (round && items && down_read_trylock(&wqt_famine_sem)) {
+		wqt_at(actor, "a round of max_active", NULL);
+		gated_round(round, items, &actor->rnd);
+		up_read(&wqt_famine_sem);
+	}
+	kfree(items);
+	kfree(round);
+}

@@ -543,10 +543,15 @@ def left_behind():
     return [place.name for place in world.running.FOLDER.iterdir() if place.suffix not in ('.qmp', '.json')]
 
 
+def hear_ctrl_c():
+    """What a shell starts in the background, as a CI may do with all of this, ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_interrupted_dump(booted):
     """Ctrl-C in the middle: the guest goes on, its memory is deleted, and the next dump works."""
     child = subprocess.Popen(['scripts/dump-guest.sh', '--guest', booted.name, 'dump'], cwd=world.ROOT,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
     deadline = time.monotonic() + 30
     while not any(name.startswith(f'.guest-{child.pid}-') for name in left_behind()):
         assert time.monotonic() < deadline and child.poll() is None

@@ -276,6 +276,11 @@ print('END')
 '''
 
 
+def hear_ctrl_c():
+    """What a shell starts in the background, as a CI may do with all of this, ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     def __init__(self, interval='0.05', more=()):
         self.master, slave = pty.openpty()
@@ -284,7 +289,8 @@ class Terminal:
         termios.tcsetwinsize(slave, (12, 90)) if hasattr(termios, 'tcsetwinsize') else None
         code = SCREEN.format(tests=str(Path(__file__).parent), interval=interval, more=list(more))
         self.child = subprocess.Popen([sys.executable, '-c', code], stdin=slave, stdout=slave, stderr=slave,
-                                      start_new_session=True, env={**os.environ, 'COLUMNS': '90', 'LINES': '12'})
+                                      start_new_session=True, preexec_fn=hear_ctrl_c,
+                                      env={**os.environ, 'COLUMNS': '90', 'LINES': '12'})
         self.held, self.text = slave, ''
 
     def until(self, pattern, seconds=20):

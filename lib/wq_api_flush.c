@@ -7,6 +7,7 @@
  * what it waited for from the stamp that it takes on return.
  */
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 
 #include "wq_api.h"
 
@@ -282,8 +283,11 @@ static void flush_work_waits_for_last_queueing(struct kunit *test)
  */
 static void flush_work_waits_for_run_after_cancel(struct kunit *test)
 {
+	const struct wq_api_kind *kind = test->param_value;
 	struct wq_api_item *item = wq_api_items(test, 1);
-	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	/* held back, for the worker would have it otherwise, with what waits for it */
+	struct workqueue_struct *wq = kind->ordered ? wq_api_wq_kind(test) :
+						      wq_api_wq(test, kind->flags, 1);
 	struct flusher *flushers[2];
 	int i;
 
@@ -298,6 +302,8 @@ static void flush_work_waits_for_run_after_cancel(struct kunit *test)
 		wq_api_call_blocks(test, flushers[i]->call);
 	}
 	KUNIT_EXPECT_TRUE(test, cancel_work(wq_api_work(item)));
+	/* who goes wrong here needs a worker and a moment for that */
+	msleep(20);
 	for (i = 0; i < 2; i++)
 		wq_api_call_blocks(test, flushers[i]->call);
 

@@ -7,7 +7,6 @@
  * pools count as disassociated: there is no concurrency to manage.
  */
 #include <linux/bottom_half.h>
-#include <linux/cpumask.h>
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 
@@ -51,19 +50,17 @@ void __init bh_pool_init(struct worker_pool *pool, int highpri)
  * bh_pool_kick - raise the softirq that serves a pool
  * @pool: the pool, locked
  *
- * A dead CPU's pool is served by whoever drains it, where it is.  Until then, an item
- * may be cancelled that the CPU left behind; workqueue_softirq_dead() will look at
- * what remains.
+ * A dead CPU's pool is served by whoever drains it, where it is.
  */
 void bh_pool_kick(struct worker_pool *pool)
 {
 	bool highpri = bh_is_highpri(pool);
 
-	if (!IS_ENABLED(CONFIG_SMP) || pool->cpu == smp_processor_id() ||
-	    (pool->flags & POOL_BH_DRAINING))
-		raise_softirq_irqoff(highpri ? HI_SOFTIRQ : TASKLET_SOFTIRQ);
-	else if (cpu_online(pool->cpu))
+	if (IS_ENABLED(CONFIG_SMP) && pool->cpu != smp_processor_id() &&
+	    !(pool->flags & POOL_BH_DRAINING))
 		irq_work_queue_on(&per_cpu(bh_kick_work, pool->cpu)[highpri], pool->cpu);
+	else
+		raise_softirq_irqoff(highpri ? HI_SOFTIRQ : TASKLET_SOFTIRQ);
 }
 
 #ifdef CONFIG_PREEMPT_RT

@@ -2,6 +2,7 @@
 /*
  * Taking items back: cancel, disable, enable.
  */
+#include <linux/cpumask.h>
 #include <linux/export.h>
 
 #include "internal.h"
@@ -31,6 +32,10 @@ static void work_name_runner(struct work_struct *work, struct workqueue_struct *
 /*
  * Take the barriers behind @work to where they should be when it is gone.  @work goes
  * along, and has to be taken off the list.
+ *
+ * An ordered item may run on an older pwq of another pool, where its barriers cannot
+ * go: they count in this one.  Then flush_work() does not wait for that run, nor may it
+ * look at the item again, which may be gone.
  */
 static void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
 {
@@ -63,6 +68,7 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq)
 	struct worker_pool *pool = pwq->pool;
 	unsigned long data = work_data(work);
 	bool plugged = pwq->plugged;
+	struct task_struct *wake = NULL;
 
 	debug_work_deactivate(work);
 
@@ -70,9 +76,15 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq)
 	list_del_init(&work->entry);
 	work_set_offq_pending(work, pool);
 
-	/* barriers, or an item that gets the slot, may find all workers asleep */
 	pwq_item_done(pwq, data);
-	pool_unlock_wake(pool, pool_kick(pool));
+	/*
+	 * Barriers, or an item that gets the slot, may find all workers asleep.  What
+	 * a CPU left in its BH pools on its way down is workqueue_softirq_dead()'s;
+	 * interrupts are off, so that the CPU does not go between test and kick.
+	 */
+	if (!(pool->flags & POOL_BH) || cpu_online(pool->cpu))
+		wake = pool_kick(pool);
+	pool_unlock_wake(pool, wake);
 
 	if (plugged)
 		work_name_runner(work, wq);

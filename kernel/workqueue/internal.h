@@ -106,7 +106,8 @@ struct worker_pool {
 	 * Workers of a per-CPU pool that run and are concurrency managed.
 	 * Changed on the pool's CPU only: raised with preemption off, lowered
 	 * under L.  Holders of L on any CPU may test it for zero: whoever
-	 * lowers it to zero takes L to do so.
+	 * lowers it to zero takes L to do so.  The test and the raise without L use
+	 * READ_ONCE() and WRITE_ONCE().
 	 */
 	int nr_running;
 

@@ -271,20 +271,23 @@ static void nna_fill(struct wq_node_nr_active *nna)
 	} while (pwq);
 }
 
-static void wq_divide_max(struct workqueue_struct *wq, int off_cpu)
+static void wq_divide_max(struct workqueue_struct *wq)
 {
 	const struct cpumask *allowed = wq_effective_cpumask(wq);
 	int max = READ_ONCE(wq->max_active), min = READ_ONCE(wq->min_active);
-	int cpu, node, total = 0;
+	int cpu, node, total;
 
-	for_each_cpu_and(cpu, allowed, cpu_online_mask)
-		total += cpu != off_cpu;
+	/* a change goes unseen here only if its author has yet to call us */
+	total = data_race(cpumask_weight_and(allowed, wq_online_cpumask));
+
+	/* a node without a CPU now may have items that came before: let them go on */
+	min = max(min, !!max);
 
 	for_each_node(node) {
 		int nr = 0, share;
 
 		for_each_cpu_and(cpu, allowed, cpumask_of_node(node))
-			nr += cpu != off_cpu && cpu_online(cpu);
+			nr += cpumask_test_cpu(cpu, wq_online_cpumask);
 		share = total ? DIV_ROUND_UP(max * nr, total) : min;
 		WRITE_ONCE(wq_nna(wq, node)->max, clamp(share, min, max));
 	}
@@ -293,15 +296,15 @@ static void wq_divide_max(struct workqueue_struct *wq, int off_cpu)
 /**
  * wq_update_node_max - divide max_active among the nodes
  * @wq: unbound workqueue
- * @off_cpu: CPU about to go down, or -1
  *
  * A node gets its share by online CPUs that @wq may use, rounded up and at least
- * min_active.  Pools that span nodes may use all of max_active.  Items that fit
- * under a raised limit become active.
+ * min_active.  Whoever changes wq_online_cpumask calls this afterwards, so a CPU that
+ * comes or goes meanwhile is made up for.  Pools that span nodes may use all of
+ * max_active.  Items that fit under a raised limit become active.
  *
  * Context: may sleep; wq->mutex held.
  */
-void wq_update_node_max(struct workqueue_struct *wq, int off_cpu)
+void wq_update_node_max(struct workqueue_struct *wq)
 {
 	int node;
 
@@ -309,7 +312,7 @@ void wq_update_node_max(struct workqueue_struct *wq, int off_cpu)
 
 	/* until the nodes are known, all pools span them */
 	if (wq_topo_ready)
-		wq_divide_max(wq, off_cpu);
+		wq_divide_max(wq);
 	WRITE_ONCE(wq_nna(wq, NUMA_NO_NODE)->max, READ_ONCE(wq->max_active));
 
 	for_each_node(node)
@@ -360,7 +363,7 @@ void wq_apply_max_active(struct workqueue_struct *wq)
 	WRITE_ONCE(wq->min_active, min);
 
 	if (wq->flags & WQ_UNBOUND)
-		wq_update_node_max(wq, -1);
+		wq_update_node_max(wq);
 	else
 		wq_fill_percpu(wq);
 }

@@ -497,6 +497,6 @@ void __init workqueue_init_topology(void)
 	list_for_each_entry(wq, &workqueues, list) {
 		guard(mutex)(&wq->mutex);
 		if (wq->flags & WQ_UNBOUND)
-			wq_update_node_max(wq, -1);
+			wq_update_node_max(wq);
 	}
 }

@@ -290,7 +290,7 @@ static void plan_commit(struct attrs_plan *plan)
 		plan->dfl_pwq = wq_swap_slot(wq, -1, plan->dfl_pwq);
 		for_each_possible_cpu(cpu)
 			plan->cpu_pwq[cpu] = wq_swap_slot(wq, cpu, plan->cpu_pwq[cpu]);
-		wq_update_node_max(wq, -1);
+		wq_update_node_max(wq);
 	}
 	plan_free(plan);
 }

@@ -82,8 +82,8 @@ static void pool_restore_cpus(struct worker_pool *pool, int cpu)
 		WARN_ON_ONCE(set_cpus_allowed_ptr(worker->task, allowed));
 }
 
-/* let unbound workqueues follow; @off_cpu: CPU that is still online, or -1 */
-static void wqs_follow_cpu(int cpu, int off_cpu)
+/* let unbound workqueues follow a CPU that came or goes */
+static void wqs_follow_cpu(int cpu)
 {
 	struct workqueue_struct *wq;
 
@@ -92,7 +92,7 @@ static void wqs_follow_cpu(int cpu, int off_cpu)
 			continue;
 		wq_update_pod_of(wq, cpu);
 		guard(mutex)(&wq->mutex);
-		wq_update_node_max(wq, off_cpu);
+		wq_update_node_max(wq);
 	}
 }
 
@@ -143,7 +143,7 @@ int workqueue_online_cpu(unsigned int cpu)
 			pool_restore_cpus(pool, cpu);
 	}
 
-	wqs_follow_cpu(cpu, -1);
+	wqs_follow_cpu(cpu);
 	affinity_cpu_online();
 	return 0;
 }
@@ -167,7 +167,7 @@ int workqueue_offline_cpu(unsigned int cpu)
 
 	guard(mutex)(&wq_pool_mutex);
 	cpumask_clear_cpu(cpu, wq_online_cpumask);
-	wqs_follow_cpu(cpu, cpu);
+	wqs_follow_cpu(cpu);
 	return 0;
 }
 

@@ -270,7 +270,7 @@ extern struct mutex wq_pool_attach_mutex;
 extern raw_spinlock_t wq_mayday_lock;
 extern struct list_head workqueues;		/* PR */
 extern bool wq_online;				/* I after boot: kthreads exist */
-extern cpumask_var_t wq_online_cpumask;		/* P: without a CPU going down */
+extern cpumask_var_t wq_online_cpumask;		/* P; active.c peeks */
 extern cpumask_var_t wq_unbound_cpumask;	/* P and A */
 extern cpumask_var_t wq_requested_unbound_cpumask; /* P: what the user asked */
 extern cpumask_var_t wq_isolated_cpumask;	/* P: kept out of unbound ones */
@@ -453,7 +453,7 @@ bool pwq_reserve_active(struct pool_workqueue *pwq);
 bool pwq_activate_first(struct pool_workqueue *pwq);
 void pwq_item_done(struct pool_workqueue *pwq, unsigned long data);
 void wq_apply_max_active(struct workqueue_struct *wq);
-void wq_update_node_max(struct workqueue_struct *wq, int off_cpu);
+void wq_update_node_max(struct workqueue_struct *wq);
 int nna_alloc_all(struct workqueue_struct *wq);
 void nna_free_all(struct workqueue_struct *wq);
 struct wq_node_nr_active *wq_nna(struct workqueue_struct *wq, int node);

@@ -77,6 +77,9 @@ BOOTS = (
     Boot('qemu-unequal', 'qemu', ('pods',), cpus=24,
          topology='sockets=2,cores=6,threads=2', online=19, mem='1G',
          append='nr_cpus=19 workqueue.cache_shard_size=4', shards='4 3 3', timeout=900),
+    # one CPU of each LLC is outside all domains of the scheduler
+    Boot('qemu-isolated', 'qemu', ('pods',), cpus=8, topology='sockets=2,cores=4',
+         mem='1G', append='isolcpus=domain,1,5', timeout=600),
     # 3 CPUs are there and come up only after the boot
     Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=8, topology='sockets=2,cores=4', online=5,
          mem='1G', append='maxcpus=5', timeout=600),

@@ -3,9 +3,9 @@
  * Affinity scopes: which CPUs form a pod, and which CPU unbound work starts from.
  *
  * With whom a CPU shares its core and cache is learned while they are online together:
- * only then do the architecture and the scheduler know.  It is kept when one of them
- * goes offline.  A CPU that was never online is a pod of its own in the scopes below
- * numa.  News rebuild the pods, and the workqueues follow.
+ * only then does the architecture know.  It is kept when one of them goes offline.  A
+ * CPU that was never online is a pod of its own in the scopes below numa.  News rebuild
+ * the pods, and the workqueues follow.
  */
 #include <linux/cpu.h>
 #include <linux/moduleparam.h>
@@ -264,6 +264,22 @@ static bool wq_has_shards(struct workqueue_struct *wq)
 }
 
 /*
+ * The online CPUs behind @cpu's last-level cache.  The scheduler builds its domains by
+ * the same mask, but has nothing to say of CPUs outside all domains: to
+ * cpus_share_cache(), those all share one cache.
+ */
+static const struct cpumask *llc_cpus(int cpu)
+{
+#if defined(arch_llc_mask)
+	return arch_llc_mask(cpu);
+#elif defined(CONFIG_SCHED_MC)
+	return cpu_coregroup_mask(cpu);
+#else
+	return cpumask_of(cpu);
+#endif
+}
+
+/*
  * Note with whom an online CPU shares core and cache: all of one core, or cache, get
  * the lowest number among them.  Return true if that is news.
  */
@@ -279,7 +295,7 @@ static bool learn_cpu(int cpu)
 			continue;
 		if (cpumask_test_cpu(cpu, cpu_smt_mask(other)))
 			core = min(core, core_of[other]);
-		if (cpus_share_cache(cpu, other))
+		if (cpumask_test_cpu(other, llc_cpus(cpu)))
 			llc = min(llc, llc_of[other]);
 	}
 
@@ -332,7 +348,6 @@ static int follow_topology(void)
 
 static void learn_fn(struct work_struct *unused)
 {
-	/* the scheduler knows a new CPU's cache once hotplug is through with it */
 	guard(cpus_read_lock)();
 	guard(mutex)(&wq_pool_mutex);
 	if (follow_topology())
@@ -343,6 +358,8 @@ static DECLARE_WORK(learn_work, learn_fn);
 
 /**
  * affinity_cpu_online - a CPU came up: see whether that tells us anything new
+ *
+ * Later, in a work item: many CPUs may come up in a row, and hotplug need not wait.
  *
  * Context: hotplug; wq_pool_mutex held.
  */

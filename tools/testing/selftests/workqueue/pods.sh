@@ -123,6 +123,19 @@ test_layout()	# SCOPE
 		}'
 }
 
+# Isolated CPUs have pods as well, also after they were away; work comes there when
+# it is asked for.
+include_isolated()
+{
+	local cpu
+
+	set_to $GLOBAL/cpumask "$(printf '%x' $(((1 << $(nr_online)) - 1)))" || bail "no work on all CPUs"
+	for cpu in $(expand_list "$(cat $CPU/isolated)"); do
+		set_to "$CPU/cpu$cpu/online" 0 && set_to "$CPU/cpu$cpu/online" 1 ||
+			bail "CPU $cpu does not go and come back"
+	done
+}
+
 # Whole cores of one LLC, as few shards as the size allows, as even as can be.
 # The base kernel takes the size for a mean and may exceed it.
 check_shards()	# SIZE
@@ -253,6 +266,7 @@ create wqt_s unbound
 create wqt_l unbound
 echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
 TOPOLOGY=$(topology)
+same_mask "$(cat $GLOBAL/cpumask_isolated)" 0 || include_isolated
 
 set -- layout:cpu layout:smt layout:cache layout:numa layout:system shards \
 	queue_on:cpu queue_on:cache_shard queue_on:numa loose:cache_shard loose:cpu

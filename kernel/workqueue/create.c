@@ -158,14 +158,13 @@ static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
 {
 	int cpu;
 
-	guard(mutex)(&wq->mutex);
-
 	for_each_possible_cpu(cpu) {
 		struct pool_workqueue *pwq = pwq_alloc(wq, wq_percpu_pool(wq, cpu));
 
 		if (!pwq)
 			goto nomem;
-		pwq_link(pwq);
+		scoped_guard(mutex, &wq->mutex)
+			pwq_link(pwq);
 		rcu_assign_pointer(*wq_pwq_slot(wq, cpu), pwq);
 	}
 	return 0;

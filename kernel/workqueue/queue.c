@@ -144,6 +144,9 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 		struct pool_workqueue *pwq = wq_pwq_for(wq, req_cpu), *running;
 		struct worker_pool *last = work_last_pool(work);
 
+		if (unlikely(!pwq))
+			break;
+
 		if (last && last != pwq->pool && !(wq->flags & __WQ_ORDERED)) {
 			running = pool_lock_if_running(last, wq, work);
 			if (running)
@@ -155,12 +158,12 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 			return pwq;
 		raw_spin_unlock(&pwq->pool->lock);
 
-		if (WARN_ONCE(!(wq->flags & WQ_UNBOUND),
-			      "workqueue: %ps is queued on destroyed %s\n",
-			      work->func, wq->name))
-			return NULL;
+		if (unlikely(!(wq->flags & WQ_UNBOUND)))
+			break;
 		cpu_relax();
 	}
+	WARN_ONCE(true, "workqueue: %ps is queued on destroyed %s\n", work->func, wq->name);
+	return NULL;
 }
 
 /* queue @work, which the caller owns through PENDING; interrupts are off */

@@ -38,6 +38,7 @@ class Boot:
     mem: str = '512M'
     append: str = ''
     env: str = ''
+    icount: bool = False        # time is what was executed, for many CPUs
     timeout: int = 300
     dies: bool = False          # the script makes the kernel panic
 
@@ -65,6 +66,7 @@ BOOTS = (
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
     Boot('uml-debug', 'uml', (*EVERYWHERE, 'watchdog'), KUNIT, config='debug', mem='1G', timeout=900),
+    Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu', ('sysfs', 'params', 'pods', 'masks', 'hotplug', 'freezer', 'sysrq', 'resize'),
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', timeout=900),
@@ -143,6 +145,7 @@ def result(boot):
     outcome = guest.run(
         folder, guest_command(boot), engine=boot.engine, cpus=boot.cpus, topology=boot.topology or None,
         mem=boot.mem, append=f'{boot.append} kunit.enable=1 kunit.autorun=1'.strip(), timeout=boot.timeout,
+        icount=boot.icount,
         files=[f'{SELFTESTS}:/wq', f'{KTAP_HELPERS}:/wq/ktap_helpers.sh'],
         log=RESULTS / f'{boot.name}.log', stream=Progress(boot.name))
     say(f'{boot.name}: {time.monotonic() - begin:.0f} s')

@@ -1,0 +1,128 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# No memory, at each step: a write is done again and again, and each time one
+# allocation later fails, until none does. A write that fails has changed nothing.
+# Needs a kernel with CONFIG_FAILSLAB.
+
+. "$(dirname "$0")/lib.sh"
+
+NTH=/proc/self/fail-nth
+SLAB=/sys/kernel/debug/failslab
+FEWEST=5	# allocations that a write makes at least, opening the file included
+
+# Sets STATUS to what became of the write, and LEFT to the allocations that it was
+# short of a failure. Without a fork, which would fail instead.
+write_short_of_memory()	# FILE TEXT N
+{
+	LEFT=
+	{
+		echo "$3" >$NTH
+		echo "$2" >"$1"
+		STATUS=$?
+		read -r LEFT <$NTH
+		echo 0 >$NTH
+	} 2>/dev/null
+}
+
+# Forks are slow where this runs: what is asked for each failure does without.
+
+pods()	# NAME: sets PODS to its pods, by CPU
+{
+	local cpu allowed _
+
+	PODS=
+	while read -r cpu _ _ allowed _; do
+		PODS="$PODS $cpu:$allowed"
+	done <"$HELPER/$1/map"
+}
+
+value()	# FILE: sets VALUE, without a remark in brackets
+{
+	read -r VALUE _ <"$1"
+}
+
+# Does FILE say OLD, and are the pods of wqt_f as they were?
+is_unchanged()	# FILE OLD PODS
+{
+	value "$1"
+	pods wqt_f
+	is_equal "$1" "$VALUE" "$2" && is_equal "pods of wqt_f" "$PODS" "$3"
+}
+
+test_write()	# FILE=TEXT
+{
+	local file=${1%=*} new=${1##*=} nth=0 failed=0 old before
+
+	value "$file"
+	old=$VALUE
+	pods wqt_f
+	before=$PODS
+	while [ $nth -lt 1000 ]; do
+		nth=$((nth + 1))
+		write_short_of_memory "$file" "$new" $nth
+		if [ "$STATUS" -ne 0 ]; then
+			failed=$((failed + 1))
+			is_unchanged "$file" "$old" "$before" && continue
+			diag "allocation $nth of the write to $file had failed"
+			return 1
+		fi
+		value "$file"
+		[ "$VALUE" != "$old" ] || { diag "$file is still '$old'"; return 1; }
+		[ "${LEFT:-0}" -eq 0 ] || break
+		# It did without what it was refused.
+		set_to "$file" "$old" || return 1
+	done
+	set_to "$file" "$old" && is_unchanged "$file" "$old" "$before" || return 1
+	diag "$file: $failed of $((nth - 1)) failures made the write fail"
+	[ $failed -ge $FEWEST ] && progresses wqt_l
+}
+
+# Queues on each CPU, if wqt_n has its files: debugfs does not say when it had no memory.
+is_served()
+{
+	[ -e "$HELPER/wqt_n/map" ] || return 0
+	pods wqt_n
+	set -- $PODS
+	is_equal "CPUs that wqt_n served" $# "$NR_ONLINE"
+}
+
+test_create()	# FLAGS
+{
+	local nth=0 failed=0
+
+	while [ $nth -lt 1000 ]; do
+		nth=$((nth + 1))
+		write_short_of_memory "$HELPER/create" "wqt_n $1" $nth
+		if [ "$STATUS" -ne 0 ]; then
+			failed=$((failed + 1))
+			[ ! -e "$HELPER/wqt_n" ] && [ ! -e $DEVICES/wqt_n ] && continue
+			diag "allocation $nth had failed, but wqt_n is there"
+			return 1
+		fi
+		is_served && destroy wqt_n || return 1
+		[ "${LEFT:-0}" -eq 0 ] || break
+	done
+	diag "$failed of $((nth - 1)) failures made creation fail"
+	[ $failed -ge $FEWEST ]
+}
+
+mount_all
+load_helper
+[ -e $NTH ] && [ -d $SLAB ] || bail "no $SLAB: is CONFIG_FAILSLAB set?"
+echo N >$SLAB/ignore-gfp-wait
+echo 0 >$SLAB/verbose
+NR_ONLINE=$(nr_online)
+create wqt_f unbound
+create wqt_l unbound
+tell wqt_l load "threads=1 depth=4 spin_us=10"
+echo 1 >"$(dev wqt_f affinity_strict)" || bail "no strict workqueue"
+
+set -- write:"$(dev wqt_f affinity_scope)=cpu" write:"$(dev wqt_f nice)=-5" \
+	write:"$(dev wqt_f cpumask)=1" write:"$(dev wqt_f affinity_strict)=0" \
+	write:"$GLOBAL/cpumask=1" write:"$PARAMS/default_affinity_scope=cpu"
+[ "$VARIANT" = base ] || set -- "$@" write:"$PARAMS/cache_shard_size=1"
+for flags in percpu unbound ordered bh "unbound mem_reclaim"; do
+	set -- "$@" create:"$flags"
+done
+run_tests "$@"

@@ -51,25 +51,28 @@ static unsigned long pool_well_at(const struct worker_pool *pool)
 }
 
 /*
- * Does @pool have work, and has had no progress for @thresh jiffies at @now?  Look
- * without the lock first: nearly all pools pass that.  Under it, an item seen on
- * the worklist comes with the time stamp that its queueing wrote.
+ * If @pool has work and had no progress for more than @thresh jiffies at @now, the
+ * jiffies since its last progress, else 0.  Look without the lock first: nearly all
+ * pools pass that.  Under it, an item seen on the worklist comes with the time stamp
+ * that its queueing wrote.
  */
-static bool pool_is_stuck(struct worker_pool *pool, unsigned long now,
-			  unsigned long thresh)
+static unsigned long pool_stuck_for(struct worker_pool *pool, unsigned long now,
+				    unsigned long thresh)
 {
 	if (list_empty(&pool->worklist))
-		return false;
+		return 0;
 
 	/* the host may have stopped us for a while: that is no stall */
 	kvm_check_and_clear_guest_paused();
 
 	if (!time_after(now, pool_well_at(pool) + thresh))
-		return false;
+		return 0;
 
 	guard(raw_spinlock_irqsave)(&pool->lock);
-	return !list_empty(&pool->worklist) &&
-		time_after(now, pool_well_at(pool) + thresh);
+	if (list_empty(&pool->worklist) || !time_after(now, pool_well_at(pool) + thresh))
+		return 0;
+	/* now, for it may get on while the log is written */
+	return now - pool->last_progress_ts;
 }
 
 /*
@@ -87,14 +90,14 @@ static int find_stuck_pools(unsigned long thresh)
 	guard(rcu)();
 
 	for_each_pool(pool, id) {
+		unsigned long stuck = pool_stuck_for(pool, now, thresh);
 		unsigned int secs;
 
-		pool->cpu_stall = false;
-		if (!pool_is_stuck(pool, now, thresh))
+		pool->cpu_stall = stuck && pool_is_bound(pool);
+		if (!stuck)
 			continue;
 
-		pool->cpu_stall = pool_is_bound(pool);
-		secs = jiffies_to_msecs(now - READ_ONCE(pool->last_progress_ts)) / MSEC_PER_SEC;
+		secs = jiffies_to_msecs(stuck) / MSEC_PER_SEC;
 		longest = max_t(int, longest, secs);
 
 		pr_emerg("BUG: workqueue lockup - pool cpus=%*pbl%s stuck for %us!\n",

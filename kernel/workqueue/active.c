@@ -320,6 +320,28 @@ void wq_update_node_max(struct workqueue_struct *wq)
 	nna_fill(wq_nna(wq, NUMA_NO_NODE));
 }
 
+static bool nna_has_slots_taken(struct wq_node_nr_active *nna)
+{
+	guard(raw_spinlock_irq)(&nna->lock);
+	return atomic_read(&nna->nr);
+}
+
+/**
+ * wq_has_slots_taken - is any slot of an unbound workqueue in use?
+ * @wq: unbound workqueue
+ *
+ * Return: true if so; with a limit of 0 in force, false stays false.
+ */
+bool wq_has_slots_taken(struct workqueue_struct *wq)
+{
+	int node;
+
+	for_each_node(node)
+		if (nna_has_slots_taken(wq_nna(wq, node)))
+			return true;
+	return nna_has_slots_taken(wq_nna(wq, NUMA_NO_NODE));
+}
+
 static void wq_fill_percpu(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;

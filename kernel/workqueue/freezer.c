@@ -34,20 +34,26 @@ void freeze_workqueues_begin(void)
 	wqs_apply_max_active();
 }
 
+static bool pwq_has_active(struct pool_workqueue *pwq)
+{
+	guard(raw_spinlock_irq)(&pwq->pool->lock);
+	WARN_ON_ONCE(pwq->nr_active < 0);
+	return pwq->nr_active;
+}
+
+/*
+ * Who took a slot by the limit from before did so under pool->lock and is counted in
+ * nr_active by now, or under nna->lock and has the slot still, if not the item.
+ */
 static bool wq_has_active(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;
 
 	guard(rcu)();
-	for_each_pwq(pwq, wq) {
-		/* it only falls now; the freezer asks again */
-		int nr = data_race(pwq->nr_active);
-
-		WARN_ON_ONCE(nr < 0);
-		if (nr)
+	for_each_pwq(pwq, wq)
+		if (pwq_has_active(pwq))
 			return true;
-	}
-	return false;
+	return (wq->flags & WQ_UNBOUND) && wq_has_slots_taken(wq);
 }
 
 /**

@@ -454,6 +454,7 @@ bool pwq_activate_first(struct pool_workqueue *pwq);
 void pwq_item_done(struct pool_workqueue *pwq, unsigned long data);
 void wq_apply_max_active(struct workqueue_struct *wq);
 void wq_update_node_max(struct workqueue_struct *wq);
+bool wq_has_slots_taken(struct workqueue_struct *wq);
 int nna_alloc_all(struct workqueue_struct *wq);
 void nna_free_all(struct workqueue_struct *wq);
 struct wq_node_nr_active *wq_nna(struct workqueue_struct *wq, int node);

@@ -223,7 +223,8 @@ static bool wq_is_idle(struct workqueue_struct *wq)
 	struct pool_workqueue *pwq;
 
 	for_each_pwq(pwq, wq)
-		if (!pwq_is_empty(pwq))
+		/* the state of a moment, with or without the lock */
+		if (!data_race(pwq_is_empty(pwq)))
 			return false;
 	return true;
 }

@@ -214,6 +214,8 @@ static int set_strict(struct workqueue_attrs *attrs, const char *buf)
 	int strict, ret;
 
 	ret = parse_int(buf, &strict);
+	if (!ret && strict != !!strict)
+		ret = -EINVAL;
 	if (!ret)
 		attrs->affn_strict = strict;
 	return ret;

@@ -91,6 +91,8 @@ test_all_but_one_under_load()
 
 	start_load || return 1
 	for cpu in $CPUS; do
+		# there are machines where CPU 0 can go, too
+		[ "$(nr_online)" -gt 1 ] || break
 		offline "$cpu" && all_progress || ok=1
 	done
 	is_equal "CPUs online" "$(nr_online)" 1 || ok=1

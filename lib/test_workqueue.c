@@ -104,24 +104,24 @@ module_param(keep, bool, 0444);
 MODULE_PARM_DESC(keep, "stay loaded, for further passes through \"run\" (default N)");
 
 enum bench_scope {
-	SCOPE_DEFAULT,
-	SCOPE_CPU,
-	SCOPE_SMT,
-	SCOPE_CACHE,
-	SCOPE_CACHE_SHARD,
-	SCOPE_NUMA,
-	SCOPE_SYSTEM,
-	NR_SCOPES,
+	BENCH_SCOPE_DEFAULT,
+	BENCH_SCOPE_CPU,
+	BENCH_SCOPE_SMT,
+	BENCH_SCOPE_CACHE,
+	BENCH_SCOPE_CACHE_SHARD,
+	BENCH_SCOPE_NUMA,
+	BENCH_SCOPE_SYSTEM,
+	NR_BENCH_SCOPES,
 };
 
-static const char * const bench_scope_names[NR_SCOPES] = {
-	[SCOPE_DEFAULT]		= "default",
-	[SCOPE_CPU]		= "cpu",
-	[SCOPE_SMT]		= "smt",
-	[SCOPE_CACHE]		= "cache",
-	[SCOPE_CACHE_SHARD]	= "cache_shard",
-	[SCOPE_NUMA]		= "numa",
-	[SCOPE_SYSTEM]		= "system",
+static const char * const bench_scope_names[NR_BENCH_SCOPES] = {
+	[BENCH_SCOPE_DEFAULT]		= "default",
+	[BENCH_SCOPE_CPU]		= "cpu",
+	[BENCH_SCOPE_SMT]		= "smt",
+	[BENCH_SCOPE_CACHE]		= "cache",
+	[BENCH_SCOPE_CACHE_SHARD]	= "cache_shard",
+	[BENCH_SCOPE_NUMA]		= "numa",
+	[BENCH_SCOPE_SYSTEM]		= "system",
 };
 
 /* What one pass does: the parameters, checked and copied when it starts. */
@@ -137,7 +137,7 @@ struct bench_plan {
 	bool		batch;
 	bool		all_scopes;	/* none was asked for by name */
 	unsigned int	nr_scopes;
-	enum bench_scope scopes[NR_SCOPES];
+	enum bench_scope scopes[NR_BENCH_SCOPES];
 };
 
 /* Buckets hold 1 ns each up to 2^9, then 1/256 of the next power of two. */
@@ -264,7 +264,7 @@ static bool bench_in_range(const char *name, int value, int min, int max)
 
 static int bench_scope_by_name(const char *name)
 {
-	return match_string(bench_scope_names, NR_SCOPES, name);
+	return match_string(bench_scope_names, NR_BENCH_SCOPES, name);
 }
 
 static int bench_plan_scopes(struct bench_plan *plan, char *list)
@@ -274,7 +274,7 @@ static int bench_plan_scopes(struct bench_plan *plan, char *list)
 
 	plan->all_scopes = !*list;
 	if (plan->all_scopes) {
-		for (int scope = SCOPE_CPU; scope < NR_SCOPES; scope++)
+		for (int scope = BENCH_SCOPE_CPU; scope < NR_BENCH_SCOPES; scope++)
 			plan->scopes[plan->nr_scopes++] = scope;
 		return 0;
 	}
@@ -528,7 +528,7 @@ static int bench_read_scope(bool *is_default)
 	if (*is_default) {
 		name = strchr(buf, '(');
 		if (!name)
-			return SCOPE_DEFAULT;
+			return BENCH_SCOPE_DEFAULT;
 		name++;
 		name[strcspn(name, ")")] = '\0';
 	}
@@ -547,8 +547,8 @@ static int bench_enter_scope(enum bench_scope scope, enum bench_scope *actual)
 	int ret;
 
 	ret = bench_write_file(BENCH_WQ_DIR "affinity_scope", bench_scope_names[scope]);
-	if (ret == -ENOENT && scope == SCOPE_DEFAULT) {
-		*actual = SCOPE_DEFAULT;
+	if (ret == -ENOENT && scope == BENCH_SCOPE_DEFAULT) {
+		*actual = BENCH_SCOPE_DEFAULT;
 		return 1;
 	}
 	if (ret == -EINVAL || ret == -ENOENT)
@@ -565,7 +565,7 @@ static int bench_enter_scope(enum bench_scope scope, enum bench_scope *actual)
 		       bench_scope_names[scope], ERR_PTR(ret));
 		return ret;
 	}
-	if ((is_default ? SCOPE_DEFAULT : ret) != scope)
+	if ((is_default ? BENCH_SCOPE_DEFAULT : ret) != scope)
 		return 0;
 	*actual = ret;
 	return 1;
@@ -633,18 +633,18 @@ static void bench_scope_bound(enum bench_scope scope, unsigned int cpu,
 	int node = cpu_to_node(cpu);
 
 	switch (scope) {
-	case SCOPE_CPU:
+	case BENCH_SCOPE_CPU:
 		cpumask_copy(mask, cpumask_of(cpu));
 		return;
-	case SCOPE_SMT:
+	case BENCH_SCOPE_SMT:
 		cpumask_copy(mask, topology_sibling_cpumask(cpu));
 		return;
-	case SCOPE_CACHE:
-	case SCOPE_CACHE_SHARD:
+	case BENCH_SCOPE_CACHE:
+	case BENCH_SCOPE_CACHE_SHARD:
 		if (bench_llc_mask(cpu, mask))
 			return;
 		fallthrough;
-	case SCOPE_NUMA:
+	case BENCH_SCOPE_NUMA:
 		if (node != NUMA_NO_NODE) {
 			cpumask_copy(mask, cpumask_of_node(node));
 			return;
@@ -709,7 +709,7 @@ static int bench_find_pod(struct bench_thread *thread, enum bench_scope scope)
 
 	thread->bad_pod = !cpumask_test_cpu(thread->cpu, &thread->seen) ||
 			  !cpumask_subset(&thread->seen, &thread->pod);
-	if (scope == SCOPE_CACHE_SHARD && !bench_shard_fits(&thread->seen, usable))
+	if (scope == BENCH_SCOPE_CACHE_SHARD && !bench_shard_fits(&thread->seen, usable))
 		thread->bad_pod = true;
 
 	cpumask_and(&thread->pod, &thread->pod, &thread->seen);
@@ -1246,7 +1246,7 @@ static int bench_all_runs(struct bench *bench)
 			pr_err("this kernel has none of the scopes asked for\n");
 			return -EOPNOTSUPP;
 		}
-		ret = bench_one_run(bench, SCOPE_DEFAULT, repeat);
+		ret = bench_one_run(bench, BENCH_SCOPE_DEFAULT, repeat);
 		if (ret)
 			return ret;
 	}

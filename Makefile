@@ -12,9 +12,9 @@ BOOT_KERNEL = build/qemu-$(VARIANT)-$(CONFIG)-$(LINUX)
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=VALUE...]'
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
-	@echo 'values (first: default): ENGINE=qemu|uml VARIANT=cmwq|base'
-	@echo '  CONFIG=release|debug|kcsan LINUX=7.3|6.12 (only VARIANT=base) KERNEL_SRC=DIR (a base tree of yours)'
+	@sed -n 's/^\([a-z0-9]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@echo 'values (first: default): ENGINE=qemu|uml|arm64 VARIANT=cmwq|base'
+	@echo '  CONFIG=release|debug|kcsan|preempt|rt|up LINUX=7.3|6.12 (only VARIANT=base) KERNEL_SRC=DIR (a base tree of yours)'
 
 deps: ## install what is missing: Debian packages (as root), build/venv
 	@scripts/deps.sh
@@ -40,14 +40,24 @@ dump: ## look into a running guest from outside: ARGS='dump --stalls'
 bench: ## both variants booted in turn, side by side: ARGS='--pairs 5 ...'
 	@scripts/run-bench.sh $(ARGS)
 
-torture: deps ## break the workqueues, or fail to: DURATION= ENGINE= CONFIG= VARIANT= SEED= CPUS=
+torture: override export APPEND := $(value APPEND)
+torture: deps ## break the workqueues, or fail to: DURATION= ENGINE= CONFIG= SEED= CPUS= TOPOLOGY= APPEND= TIMEOUT=
 	@python3 scripts/torture.py --engine '$(if $(filter file,$(origin ENGINE)),uml,$(ENGINE))' \
 		--variant '$(VARIANT)' --config '$(CONFIG)' $${DURATION:+"--duration=$$DURATION"} \
 		$${SEED:+"--seed=$$SEED"} $${CPUS:+"--cpus=$$CPUS"} $${MEM:+"--mem=$$MEM"} \
-		$${TOPOLOGY:+"--topology=$$TOPOLOGY"} $${PARAMS:+"--params=$$PARAMS"}
+		$${TOPOLOGY:+"--topology=$$TOPOLOGY"} $${PARAMS:+"--params=$$PARAMS"} \
+		$${APPEND:+"--append=$$APPEND"} $${TIMEOUT:+"--timeout=$$TIMEOUT"}
+
+matrix: deps ## torture in every configuration, and a table: DURATION= ONLY='qemu-rt uml*' VARIANT= ARGS='--again'
+	@python3 scripts/torture_matrix.py --variant '$(VARIANT)' $${DURATION:+"--duration=$$DURATION"} $(ARGS) \
+		-- $(foreach name,$(ONLY),'$(name)')
 
 test: deps ## every test; closes with "N passed, N failed"
 	@tests/run.sh $(ARGS)
+
+arm64: override export ENGINE := arm64
+arm64: deps ## the tests of ENGINE=arm64, which `test` leaves out
+	@tests/run.sh tests/test_arm64.py $(ARGS)
 
 check: deps ## checkpatch, sparse, W=1 on our files, and the originality check
 	@scripts/check.sh
@@ -61,4 +71,4 @@ series: ## patches for `git am` on the base tree: build/series-7.3
 clean: ## remove what was built; the base tree, downloads and build/venv stay
 	@scripts/clean.sh
 
-.PHONY: help deps tree kernel boot dump bench torture test check module series clean
+.PHONY: help deps tree kernel boot dump bench torture matrix test arm64 check module series clean

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Check our sources: checkpatch, compiler warnings and sparse, originality.
 #
-# usage: [ENGINE=uml] [CONFIG=release] scripts/check.sh
+# usage: [ENGINE=uml|arm64] [CONFIG=release] scripts/check.sh
 #
 # Exit status 1 when any of them has something to say about our files.
 . "$(dirname "$0")/lib.sh"
@@ -45,16 +45,20 @@ report "checkpatch --strict, ${#files[@]} files" "$(
 
 # Our objects alone, again: W=1 and sparse look at what is compiled.
 out=$("$ROOT/scripts/kernel.sh" --print-dir)
-arch=x86_64
-[ "$ENGINE" = qemu ] || arch=um
+cross=
+case $ENGINE in
+uml) arch=um ;;
+arm64) arch=arm64 cross=aarch64-linux-gnu- ;;
+*) arch=x86_64 ;;
+esac
 log=$BUILD/log/check.log
 # Debian 12's sparse 0.6.4 is older than some of what the kernel's headers use.
 sparse="sparse -D__typeof_unqual__=__typeof__ '-D__builtin_strlen(s)=(sizeof(s)-1)' '-D__builtin_ia32_rdtsc()=0ull'"
-CC=gcc
-! command -v ccache >/dev/null || CC="ccache gcc"
+CC=${cross}gcc
+! command -v ccache >/dev/null || CC="ccache $CC"
 kmake()
 {
-	nice make -C "$TREE" O="$out" ARCH="$arch" CC="$CC" CHECK="$sparse" \
+	nice make -C "$TREE" O="$out" ARCH="$arch" CROSS_COMPILE="$cross" CC="$CC" CHECK="$sparse" \
 		W=1 C=2 CF=-D__CHECK_ENDIAN__ -j"$NPROC" "$@"
 }
 for dir in kernel/workqueue lib/cmwq; do

@@ -10,6 +10,6 @@
 [ $# = 0 ] || usage "$([ "$1" = --help ] || echo 1)"
 
 cd "$BUILD" 2>/dev/null || exit 0
-for dir in qemu-*-[0-9]* uml-*-[0-9]* module-* series-* tree-* .stage-* .guest log; do
+for dir in qemu-*-[0-9]* uml-*-[0-9]* arm64-*-[0-9]* module-* series-* tree-* .stage-* .guest log; do
 	[ ! -e "$dir" ] || { say "removing build/$dir"; rm -rf "$dir"; }
 done

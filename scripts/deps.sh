@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # Install what the project needs: Debian packages (as root) and build/venv.
 #
-# usage: scripts/deps.sh [--check]
+# usage: [ENGINE=qemu|uml|arm64] scripts/deps.sh [--check]
 #
+# What only ENGINE=arm64 needs (a cross compiler, another QEMU) is asked for with it.
 # Nothing is done that was done before. Without root, or with --check, missing
 # packages are named and nothing is installed.
 . "$(dirname "$0")/lib.sh"
@@ -18,6 +19,11 @@ busybox:busybox-static qemu-system-x86_64:qemu-system-x86
 fio:fio cryptsetup:cryptsetup-bin spin:spin
 /usr/include/gelf.h:libelf-dev /usr/include/openssl/ssl.h:libssl-dev
 /usr/lib/python3:python3 @venv:python3-venv
+"
+
+[ "${ENGINE:-}" != arm64 ] || NEEDS="$NEEDS
+aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-system-aarch64:qemu-system-arm
+/usr/share/qemu-efi-aarch64/QEMU_EFI.fd:qemu-efi-aarch64 iasl:acpica-tools
 "
 
 have()

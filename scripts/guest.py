@@ -4,7 +4,8 @@
 
 The guest is busybox, a real shell and real kmod in an initramfs, with proc,
 sysfs, devtmpfs, devpts, debugfs, tracefs and cgroup2 mounted, and the modules
-of the kernel's build folder under /lib/modules, so that `modprobe NAME` works.
+of the kernel's build folder under /lib/modules, so that `modprobe NAME` works. On
+arm64, busybox is all there is; see guest_arm64.py.
 Kernel messages and the command's output come over channels of their own: the
 output is passed on to stdout as it comes, --log gets both.
 
@@ -12,7 +13,9 @@ exit status: the command's; 124 when the time was over; 125 when the guest died
 or never came up; 2 for a wrong call.
 
 --topology takes a list of: sockets=, cores= (in each socket), threads= (of each
-core), llcs= (last-level caches in all, a multiple of sockets), nodes= (NUMA).
+core), llcs= (last-level caches in all, a multiple of sockets), nodes= (NUMA, each
+with as many CPUs), memless= (so many of the nodes, the last ones, have no memory),
+cpuless= (so many more nodes have memory and no CPUs).
 """
 import argparse
 import contextlib
@@ -33,6 +36,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import guest_arm64
 import running
 
 BUILD = Path(__file__).resolve().parent.parent / 'build'
@@ -40,8 +44,14 @@ CACHE = BUILD / '.guest'
 TIMED_OUT, DIED = 124, 125
 KVM_PROBE_S = 20
 POWEROFF_S = 10
+LAST_WORDS_S, SILENT_S = 30, 2   # for what a guest still has to say before it is killed
 CACHE_S = 24 * 3600
-TOPOLOGY_KEYS = ('sockets', 'cores', 'threads', 'llcs', 'nodes')
+IMAGES = {'uml': 'linux', 'qemu': 'arch/x86/boot/bzImage', 'arm64': guest_arm64.IMAGE}
+OUT_DEVICES = {'uml': '/dev/tty1', 'qemu': '/dev/ttyS1', 'arm64': guest_arm64.OUT_DEVICE}
+SO_SNDBUFFORCE = 32     # include/uapi/asm-generic/socket.h
+CHANNEL_BYTES = 16 << 20
+MODULE_TOOLS = ('insmod', 'rmmod', 'modprobe', 'lsmod', 'depmod', 'modinfo')
+TOPOLOGY_KEYS = ('sockets', 'cores', 'threads', 'llcs', 'nodes', 'memless', 'cpuless')
 
 INIT = r'''#!/bin/sh
 export PATH=/sbin:/usr/sbin:/usr/bin:/bin HOME=/root TERM=dumb
@@ -64,6 +74,7 @@ exec </dev/null >$GUEST_OUT 2>&1
 /bin/sh /guest/command
 rc=$?
 printf '%s%d\n' "$GUEST_MARK" $rc
+while [ $rc -ne 0 ] && [ "$GUEST_STAYS" ]; do sleep 60; done
 sync
 sleep 0.1
 poweroff -f
@@ -163,7 +174,7 @@ def cached(name, key, make):
     return path
 
 
-def base_archive():
+def base_archive(engine):
     def make():
         archive = Cpio()
         for folder in ('dev', 'proc', 'sys', 'tmp', 'run', 'root', 'usr/bin', 'usr/sbin', 'etc', 'guest'):
@@ -173,19 +184,27 @@ def base_archive():
         archive.file('init', INIT.encode(), 0o755)
         archive.file('etc/passwd', b'root:x:0:0:root:/root:/bin/sh\n')
         archive.file('etc/group', b'root:x:0:\n')
-        archive.binary('busybox', 'bin/busybox')
-        archive.binary('dash', 'bin/sh')
-        archive.binary('kmod', 'bin/kmod')
-        for tool in ('insmod', 'rmmod', 'modprobe', 'lsmod', 'depmod', 'modinfo'):
-            archive.link(f'sbin/{tool}', '../bin/kmod')
+        if engine == 'arm64':
+            guest_arm64.add_programs(archive, MODULE_TOOLS)
+        else:
+            archive.binary('busybox', 'bin/busybox')
+            archive.binary('dash', 'bin/sh')
+            archive.binary('kmod', 'bin/kmod')
+            for tool in MODULE_TOOLS:
+                archive.link(f'sbin/{tool}', '../bin/kmod')
         for tool in ('mount', 'mkdir', 'rm', 'stty', 'hostname', 'sync', 'sleep', 'poweroff'):
             archive.link(f'bin/{tool}', 'busybox')
         return archive.bytes()
-    tools = [Path(p).resolve() for p in map(shutil.which, ('busybox', 'dash', 'kmod')) if p]
+    if engine == 'arm64':
+        if not guest_arm64.busybox():
+            raise GuestError('there is no busybox for arm64: see scripts/userland.sh')
+        tools = [guest_arm64.BUSYBOX]
+    else:
+        tools = [Path(p).resolve() for p in map(shutil.which, ('busybox', 'dash', 'kmod')) if p]
     return cached('base', [INIT] + [(str(p), p.stat().st_mtime) for p in tools], make)
 
 
-def modules_archive(folder):
+def modules_archive(folder, strip):
     """The modules that were built with the kernel, without debug sections."""
     order = folder / 'modules.order'
     release = folder / 'include/config/kernel.release'
@@ -200,7 +219,7 @@ def modules_archive(folder):
             place = Path(temp, 'lib/modules', release)
             place.mkdir(parents=True)
             for module in modules:
-                subprocess.run(['strip', '-g', '-o', place / module.name, module], check=True)
+                subprocess.run([strip, '-g', '-o', place / module.name, module], check=True)
             (place / 'modules.order').write_text(''.join(f'{m.name}\n' for m in modules))
             for name in ('modules.builtin', 'modules.builtin.modinfo'):
                 if (folder / name).exists():
@@ -215,9 +234,17 @@ def modules_archive(folder):
     return cached('modules', [release] + [(str(m), m.stat().st_mtime_ns) for m in modules], make)
 
 
-def build_initrd(path, folder, command, mark, out_device, files, bins):
+def acpi_archive(topo):
+    """The table that Linux takes in place of QEMU's: it must come first, uncompressed."""
     archive = Cpio()
-    archive.file('guest/settings', f'GUEST_MARK={mark}\nGUEST_OUT={out_device}\n'.encode())
+    archive.file(guest_arm64.OVERRIDE, guest_arm64.table(topo))
+    return archive.bytes()
+
+
+def build_initrd(path, folder, command, mark, engine, topo, files, bins, stays):
+    archive = Cpio()
+    archive.file('guest/settings', f'GUEST_MARK={mark}\nGUEST_OUT={OUT_DEVICES[engine]}\n'
+                                   f'GUEST_STAYS={"1" if stays else ""}\n'.encode())
     archive.file('guest/command', command.encode() + b'\n')
     for program in bins:
         archive.binary(program, f'usr/bin/{Path(program).name}')
@@ -228,8 +255,11 @@ def build_initrd(path, folder, command, mark, out_device, files, bins):
         if not Path(source).exists():
             raise GuestError(f'--file {pair}: there is no {source}')
         archive.host(source, place)
+    strip = guest_arm64.STRIP if engine == 'arm64' else 'strip'
     with open(path, 'wb') as out:
-        for part in (base_archive(), modules_archive(folder)):
+        if engine == 'arm64':
+            out.write(acpi_archive(topo))
+        for part in (base_archive(engine), modules_archive(folder, strip)):
             if part:
                 out.write(part.read_bytes())
         out.write(archive.bytes())
@@ -249,7 +279,7 @@ def parse_topology(text):
 
 def machine(cpus, topology):
     """All keys of the topology filled in, and checked against each other."""
-    topo = {'sockets': 1, 'threads': 1, 'nodes': 1, **topology}
+    topo = {'sockets': 1, 'threads': 1, 'nodes': 1, 'memless': 0, 'cpuless': 0, **topology}
     if 'cores' not in topo:
         per_core = topo['sockets'] * topo['threads']
         topo['cores'] = max(1, (cpus or 2 * per_core) // per_core)
@@ -262,6 +292,8 @@ def machine(cpus, topology):
                          f'that divides the {topo["sockets"] * topo["cores"]} cores')
     if topo['cpus'] % topo['nodes']:
         raise GuestError(f'nodes={topo["nodes"]} does not divide {topo["cpus"]} CPUs')
+    if topo['memless'] >= topo['nodes']:
+        raise GuestError(f'memless={topo["memless"]}: one of {topo["nodes"]} nodes at least must have memory')
     return topo
 
 
@@ -275,32 +307,44 @@ def megabytes(text):
 def find_kernel(kernel, engine):
     """(engine, kernel file, build folder) of a build folder or a kernel file."""
     kernel = Path(kernel).absolute()
-    names = {'uml': 'linux', 'qemu': 'arch/x86/boot/bzImage'}
-    if engine and engine not in names:
-        raise GuestError(f'engine {engine!r}: must be qemu or uml')
+    if engine and engine not in IMAGES:
+        raise GuestError(f'engine {engine!r}: must be one of {", ".join(IMAGES)}')
     if kernel.is_file():
-        guess = 'uml' if os.access(kernel, os.X_OK) and kernel.name == 'linux' else 'qemu'
-        engine = engine or guess
-        depth = len(Path(names[engine]).parts)
+        engine = engine or next((name for name, place in IMAGES.items() if Path(place).name == kernel.name), 'qemu')
+        depth = len(Path(IMAGES[engine]).parts)
         return engine, kernel, kernel.parents[depth - 1]
-    for name, place in names.items():
+    for name, place in IMAGES.items():
         if engine in (None, name) and (kernel / place).is_file():
             return name, kernel / place, kernel
-    wanted = names[engine] if engine else ' or '.join(names.values())
+    wanted = IMAGES[engine] if engine else ' or '.join(IMAGES.values())
     raise GuestError(f'{kernel} has no {wanted}: build it with `make kernel` first')
 
 
-def qemu_topology_args(topo, mem):
-    dies = topo['llcs'] // topo['sockets']
+def qemu_topology_args(topo, mem, dies=None):
+    dies = dies or topo['llcs'] // topo['sockets']
     args = ['-smp', f'{topo["cpus"]},sockets={topo["sockets"]},dies={dies},'
                     f'cores={topo["cores"] // dies},threads={topo["threads"]}']
-    if topo['nodes'] > 1:
-        each, share = topo['cpus'] // topo['nodes'], mem // topo['nodes']
-        for node in range(topo['nodes']):
-            args += ['-object', f'memory-backend-ram,id=m{node},size={share}M',
-                     '-numa', f'node,nodeid={node},cpus={node * each}-{node * each + each - 1},memdev=m{node}']
-        mem = share * topo['nodes']
+    if topo['nodes'] + topo['cpuless'] > 1:
+        more, mem = numa_args(topo, mem)
+        args += more
     return args + ['-m', f'{mem}M']
+
+
+def numa_args(topo, mem):
+    """The nodes, and what of the memory can be divided among those that have any."""
+    args, each = [], topo['cpus'] // topo['nodes']
+    with_memory = [node for node in range(topo['nodes'] + topo['cpuless'])
+                   if not topo['nodes'] - topo['memless'] <= node < topo['nodes']]
+    share = mem // len(with_memory)
+    for node in range(topo['nodes'] + topo['cpuless']):
+        words = [f'node,nodeid={node}']
+        if node < topo['nodes']:
+            words.append(f'cpus={node * each}-{node * each + each - 1}')
+        if node in with_memory:
+            args += ['-object', f'memory-backend-ram,id=m{node},size={share}M']
+            words.append(f'memdev=m{node}')
+        args += ['-numa', ','.join(words)]
+    return args, share * len(with_memory)
 
 
 def accel_args(accel, icount):
@@ -331,6 +375,14 @@ def qemu_command(image, initrd, topo, mem, append, accel, icount, temp, qmp):
     if qmp:
         args += ['-qmp', f'unix:{qmp},server=on,wait=off']
     return args + accel_args(accel, icount) + qemu_topology_args(topo, mem)
+
+
+def arm64_command(image, initrd, topo, mem, append, icount, temp, qmp):
+    args = guest_arm64.command(image, initrd, append, icount, temp)
+    if qmp:
+        args += ['-qmp', f'unix:{qmp},server=on,wait=off']
+    # the caches are in the PPTT: QEMU's own idea of them goes nowhere
+    return args + qemu_topology_args(topo, mem, 1)
 
 
 def uml_command(image, initrd, cpus, mem, append, log_fd, out_fd, temp):
@@ -367,12 +419,16 @@ def kvm_works(image):
 
 # The run
 
+PANICKED = '---[ end Kernel panic'
+
+
 class Reader:
     """Takes what comes over the two channels apart into lines."""
 
     def __init__(self, mark, stream, log_path):
         self.mark, self.stream = mark, stream
         self.rc = None
+        self.panicked = False
         self.kept = {'log': [], 'out': []}
         self.all = []
         self.rest = {'log': '', 'out': ''}
@@ -390,6 +446,7 @@ class Reader:
             self.rc = int(rc)
             if not text:
                 return
+        self.panicked = self.panicked or channel == 'log' and PANICKED in text
         self.kept[channel].append(text)
         self.all.append(text)
         if self.file:
@@ -419,7 +476,8 @@ class Channel:
     """Bytes from the guest as they come: over a socket, or in a file that grows.
 
     QEMU gets files: its serial port drops what a full socket does not take. UML
-    gets sockets: its consoles want something that they can poll.
+    gets sockets: its consoles want something that they can poll. They, too, drop what
+    does not fit, so that root gets room for the state of all tasks at once.
     """
 
     def __init__(self, path=None):
@@ -429,6 +487,8 @@ class Channel:
         else:
             self.source, self.far = socket.socketpair()
             self.source.setblocking(False)
+            with contextlib.suppress(PermissionError):
+                self.far.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, CHANNEL_BYTES)
 
     def read(self):
         if self.path:
@@ -447,8 +507,8 @@ class Channel:
         self.close_far()
 
 
-def pump(child, channels, reader, deadline):
-    """Read until the guest is gone; returns False when its time was over."""
+def pump(child, channels, reader, deadline, stays):
+    """Read until the guest is gone, or stays for somebody to look at; False when its time was over."""
     while True:
         gone = child.poll() is not None
         idle = True
@@ -460,7 +520,7 @@ def pump(child, channels, reader, deadline):
         now = time.monotonic()
         if reader.rc is not None:
             deadline = min(deadline, now + POWEROFF_S)
-        if idle and gone:
+        if idle and (gone or stays and (reader.rc or reader.panicked)):
             return True
         if now > deadline:
             return reader.rc is not None
@@ -468,9 +528,28 @@ def pump(child, channels, reader, deadline):
             time.sleep(0.01)
 
 
+def hear_out(channels, reader):
+    """Read until the guest is silent, which may take a while on a console."""
+    end = time.monotonic() + LAST_WORDS_S
+    silent_at = time.monotonic() + SILENT_S
+    while time.monotonic() < min(end, silent_at):
+        for name, channel in channels.items():
+            data = channel.read()
+            if data:
+                reader.feed(name, data)
+                silent_at = time.monotonic() + SILENT_S
+        time.sleep(0.01)
+
+
 def run(kernel, command, *, engine=None, cpus=None, topology=None, mem='1G', append='',
-        timeout=300, files=(), bins=(), log=None, stream=None, accel='auto', icount=False, qmp=None):
-    """Boot `kernel`, run `command` in it by /bin/sh, return a Result."""
+        timeout=300, files=(), bins=(), log=None, stream=None, accel='auto', icount=False, qmp=None,
+        post_mortem=None):
+    """Boot `kernel`, run `command` in it by /bin/sh, return a Result.
+
+    post_mortem(place, rc) is called before a guest is killed that hangs or panicked (rc is
+    None then), or whose command failed with rc. The guest still runs: place is the QMP
+    socket, or the folder in which UML has its mconsole.
+    """
     engine, image, folder = find_kernel(kernel, engine)
     topo = machine(cpus, parse_topology(topology) if isinstance(topology, str) else topology or {})
     mem = megabytes(mem)
@@ -482,6 +561,11 @@ def run(kernel, command, *, engine=None, cpus=None, topology=None, mem='1G', app
             print(f'guest: UML crawls with more CPUs than the host has: {topo["cpus"]} asked for, '
                   f'{host} taken', file=sys.stderr)
             topo['cpus'] = host
+    elif engine == 'arm64':
+        if guest_arm64.missing():
+            raise GuestError(f'{guest_arm64.missing()} is not installed here: run ENGINE=arm64 scripts/deps.sh as root')
+        if bins or accel == 'kvm':
+            raise GuestError('arm64 is emulated: no --accel kvm, no --bin')
     elif icount and topo['cpus'] != 1:
         raise GuestError('icount counts one CPU: add --cpus 1')
     elif accel == 'auto':
@@ -492,7 +576,10 @@ def run(kernel, command, *, engine=None, cpus=None, topology=None, mem='1G', app
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix='run-') as temp:
         initrd = Path(temp, 'initrd')
-        build_initrd(initrd, folder, command, mark, '/dev/tty1' if engine == 'uml' else '/dev/ttyS1', files, bins)
+        stays = post_mortem is not None
+        build_initrd(initrd, folder, command, mark, engine, topo, files, bins, stays)
+        if stays and engine != 'uml':
+            append = f'{append} panic=0'    # the last word: stand still, do not reboot
         channels = {name: Channel(None if engine == 'uml' else Path(temp, name)) for name in ('log', 'out')}
         if engine == 'uml':
             fds = [channel.far.fileno() for channel in channels.values()]
@@ -500,7 +587,10 @@ def run(kernel, command, *, engine=None, cpus=None, topology=None, mem='1G', app
             own_output = channels['log'].far
         else:
             fds = []
-            args = qemu_command(image, initrd, topo, mem, append, accel, icount, temp, qmp)
+            if engine == 'arm64':
+                args = arm64_command(image, initrd, topo, mem, append, icount, temp, qmp)
+            else:
+                args = qemu_command(image, initrd, topo, mem, append, accel, icount, temp, qmp)
             own_output = open(Path(temp, 'qemu'), 'w+')
         reader = Reader(mark, stream, log)
         child = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=own_output, stderr=own_output,
@@ -509,20 +599,23 @@ def run(kernel, command, *, engine=None, cpus=None, topology=None, mem='1G', app
         for channel in channels.values():
             channel.close_far()
         words = f'guest.py, {topo["cpus"]} CPUs, {mem} MB, {command.strip()[:40]!r}'
-        listed = running.announced(folder, qmp, words) if qmp and engine == 'qemu' else contextlib.nullcontext()
+        listed = running.announced(folder, qmp, words) if qmp and engine != 'uml' else contextlib.nullcontext()
         try:
             with listed:
-                in_time = pump(child, channels, reader, begin + timeout)
+                in_time = pump(child, channels, reader, begin + timeout, stays)
+                rc = reader.rc
+                if stays and child.poll() is None and rc != 0:
+                    post_mortem(temp if engine == 'uml' else qmp, rc)
+                    hear_out(channels, reader)
         finally:
             kill_group(child)
-            if engine == 'qemu':
+            if engine != 'uml':
                 own_output.seek(0)
                 reader.feed('log', own_output.read().encode())
                 own_output.close()
             reader.close()
             for channel in channels.values():
                 channel.close()
-    rc = reader.rc
     if rc is None:
         rc = DIED if in_time else TIMED_OUT
     return Result(rc, ''.join(reader.kept['out']), ''.join(reader.all), ''.join(reader.kept['log']),
@@ -537,7 +630,7 @@ def temp_for_memory():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--kernel', required=True, help='build folder, or a kernel file')
-    parser.add_argument('--engine', choices=('qemu', 'uml'), help='default: what the folder holds')
+    parser.add_argument('--engine', choices=tuple(IMAGES), help='default: what the folder holds')
     parser.add_argument('--cpus', type=int, help='default: what the topology has, or 2')
     parser.add_argument('--topology', metavar='KEY=N,...', help='QEMU only')
     parser.add_argument('--mem', default='1G', help='default: %(default)s')
@@ -547,7 +640,8 @@ def main():
     parser.add_argument('--bin', action='append', default=[], metavar='PROGRAM', help='a program of this host, with its libraries')
     parser.add_argument('--log', metavar='FILE', help='console log: kernel messages and output')
     parser.add_argument('--accel', choices=('auto', 'kvm', 'tcg'), default='auto')
-    parser.add_argument('--icount', action='store_true', help='QEMU: one CPU, guest time = guest instructions')
+    parser.add_argument('--icount', action='store_true',
+                        help='QEMU: guest time = guest instructions; one CPU, but on arm64')
     parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: a socket for its monitor, which dump-guest.sh finds')
     parser.add_argument('command', nargs='+', help='after --: the shell command to run in the guest')
     args = parser.parse_args()

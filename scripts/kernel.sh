@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: GPL-2.0
 # Configure and build one kernel with its modules.
 #
-# usage: [ENGINE=qemu|uml] [VARIANT=cmwq|base] [CONFIG=release|debug|kcsan]
-#        [LINUX=7.3] [KERNEL_SRC=DIR] scripts/kernel.sh [--config-only|--print-dir]
+# usage: [ENGINE=qemu|uml|arm64] [VARIANT=cmwq|base]
+#        [CONFIG=release|debug|kcsan|preempt|rt|up] [LINUX=7.3] [KERNEL_SRC=DIR] scripts/kernel.sh [--config-only|--print-dir]
 #
-# Output: build/<engine>-<variant>-<config>-<linux>/, with arch/x86/boot/bzImage
-# or the UML binary `linux`. The configuration is `allnoconfig` and the fragments
-# of configs/ that this script names; an option that did not take is an error.
+# Output: build/<engine>-<variant>-<config>-<linux>/, with arch/x86/boot/bzImage,
+# arch/arm64/boot/Image or the UML binary `linux`. The configuration is
+# `allnoconfig` and the fragments of configs/ that this script names; an option
+# that did not take is an error.
 . "$(dirname "$0")/lib.sh"
 
 ENGINE=${ENGINE:-qemu} VARIANT=${VARIANT:-cmwq} CONFIG=${CONFIG:-release}
-one_of ENGINE "$ENGINE" qemu uml
+one_of ENGINE "$ENGINE" qemu uml arm64
 one_of VARIANT "$VARIANT" cmwq base
-one_of CONFIG "$CONFIG" release debug kcsan
+one_of CONFIG "$CONFIG" release debug kcsan preempt rt up
 OURS=1
 if [ ! -d "$ROOT/patches/$LINUX" ]; then
 	OURS=
@@ -22,11 +23,15 @@ if [ ! -d "$ROOT/patches/$LINUX" ]; then
 			"only ENGINE=qemu VARIANT=base CONFIG=release can be built"
 	TREE=$BASE_TREE
 fi
-[ "$ENGINE-$CONFIG" != uml-kcsan ] || die "UML has no KCSAN: use ENGINE=qemu with CONFIG=kcsan"
+case $ENGINE-$CONFIG in
+uml-kcsan | uml-preempt | uml-rt) die "UML cannot have CONFIG=$CONFIG: use ENGINE=qemu" ;;
+qemu-up | arm64-up) die "CONFIG=up is for ENGINE=uml" ;;
+esac
 NAME=$ENGINE-$VARIANT-$CONFIG-$LINUX
 OUT=$BUILD/$NAME
 LOG=$BUILD/log/$NAME.log
 
+CROSS=
 case $ENGINE in
 qemu)
 	ARCH=x86_64 PRODUCT=arch/x86/boot/bzImage
@@ -35,6 +40,11 @@ qemu)
 uml)
 	ARCH=um PRODUCT=linux
 	PARTS="common workqueue cgroup tracing hang kunit bench selftest torture uml"
+	;;
+arm64)
+	ARCH=arm64 PRODUCT=arch/arm64/boot/Image
+	PARTS="common workqueue cgroup tracing hang kunit bench selftest torture arm64 pm"
+	CROSS=aarch64-linux-gnu-
 	;;
 esac
 [ -n "$OURS" ] || PARTS="common workqueue qemu crashdump"
@@ -47,9 +57,10 @@ case ${1:-} in
 *) usage "$([ "$1" = --help ] || echo 1)" ;;
 esac
 
-CC=gcc
-! command -v ccache >/dev/null || CC="ccache gcc"
-kmake() { nice make -C "$TREE" O="$OUT" ARCH="$ARCH" CC="$CC" HOSTCC="$CC" "$@"; }
+CCACHE=
+! command -v ccache >/dev/null || CCACHE="ccache "
+CC=$CCACHE${CROSS}gcc
+kmake() { nice make -C "$TREE" O="$OUT" ARCH="$ARCH" CROSS_COMPILE="$CROSS" CC="$CC" HOSTCC="${CCACHE}gcc" "$@"; }
 
 # The options that were asked for in WANTED and are otherwise in GOT.
 not_taken() # WANTED GOT
@@ -74,6 +85,9 @@ configure()
 {
 	local frag fragments=() part new=$OUT/.config.new missing
 	[ ! -f "$ROOT/configs/$LINUX.config" ] || PARTS="$PARTS $LINUX"
+	case $CONFIG in
+	preempt | rt | up) PARTS="$PARTS release" ;;
+	esac
 	for part in $PARTS "$CONFIG" "$VARIANT"; do
 		frag=$ROOT/configs/$part.config
 		[ -f "$frag" ] || die "configs/$part.config is missing"
@@ -105,6 +119,8 @@ same_but_choice()
 }
 
 need make gcc flex bison bc flock
+command -v "${CROSS}gcc" >/dev/null ||
+	die "${CROSS}gcc is missing: run ENGINE=$ENGINE scripts/deps.sh (as root) first"
 if [ -n "$OURS" ]; then "$ROOT/scripts/tree.sh"; else "$ROOT/scripts/fetch-base.sh"; fi
 mkdir -p "$OUT" "$BUILD/log"
 lock "$NAME"

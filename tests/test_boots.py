@@ -16,15 +16,20 @@ def named(boots):
     return [pytest.param(boot, id=boot.name) for boot in boots]
 
 
-@pytest.mark.parametrize('boot, piece', PIECES)
-def test_piece(boot, piece, report_points):
+def points_of(boot, piece):
+    """The piece's test points, and one more that failed if it did not end well."""
     text, status = guests.tap_of(boot, piece)
     points = tap.parse(text)
     if status is None:
         points.append(tap.Point('came to its end', False, guests.result(boot).kernel[-2000:]))
     elif status and all(point.ok for point in points):
         points.append(tap.Point('exit status', False, f'it is {status}'))
-    report_points(points)
+    return points
+
+
+@pytest.mark.parametrize('boot, piece', PIECES)
+def test_piece(boot, piece, report_points):
+    report_points(points_of(boot, piece))
 
 
 @pytest.mark.parametrize('boot', named(ALIVE))

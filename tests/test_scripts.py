@@ -69,7 +69,7 @@ def stub(folder, name, script='exit 100'):
 
 # Calling
 
-SHELL_SCRIPTS = ('fetch-base', 'tree', 'kernel', 'module', 'series', 'clean', 'check', 'deps')
+SHELL_SCRIPTS = ('fetch-base', 'tree', 'kernel', 'module', 'series', 'clean', 'check', 'deps', 'userland')
 
 
 @pytest.mark.parametrize('name', SHELL_SCRIPTS)
@@ -96,7 +96,7 @@ def test_help_of_make_lists_every_target():
     ({'ENGINE': 'xen'}, r'ENGINE=xen: .*qemu uml'),
     ({'VARIANT': 'mine'}, r'VARIANT=mine: .*cmwq base'),
     ({'CONFIG': 'fast'}, r'CONFIG=fast: .*release debug kcsan'),
-    ({'ENGINE': 'uml', 'CONFIG': 'kcsan'}, r'UML has no KCSAN'),
+    ({'ENGINE': 'uml', 'CONFIG': 'kcsan'}, r'UML cannot have CONFIG=kcsan'),
 ])
 def test_kernel_of_an_unknown_kind(env, pattern):
     refuses(pattern, 'scripts/kernel.sh', **env)
@@ -164,6 +164,26 @@ def test_damaged_package(copy):
     nothing_left(copy)
 
 
+def test_damaged_userland(copy):
+    package = copy / 'build/apt/dl/busybox-static_1.0-1_arm64.deb'
+    package.parent.mkdir(parents=True)
+    package.write_bytes(b'!<arch>\nnonsense')
+    refuses(r'damaged and is deleted: run this again', copy / 'scripts/userland.sh', cwd=copy, lines=10)
+    assert not list((copy / 'build/apt').glob('*busybox*')) and not package.exists()
+
+
+def test_cross_compiler_is_asked_for(tmp_path):
+    """Of whoever wants arm64, and of nobody else."""
+    for tool in Path('/usr/bin').iterdir():
+        if 'aarch64' not in tool.name:
+            (tmp_path / tool.name).symlink_to(tool)
+    done = call('scripts/deps.sh', '--check', PATH=str(tmp_path), ENGINE='arm64')
+    assert done.returncode and re.search(r'missing packages: .*gcc-aarch64-linux-gnu.* qemu-system-arm', done.stderr)
+    assert 'aarch64' not in call('scripts/deps.sh', '--check', PATH=str(tmp_path)).stderr
+    refuses(r'aarch64-linux-gnu-gcc is missing: run ENGINE=arm64 scripts/deps.sh', 'scripts/kernel.sh',
+            PATH=str(tmp_path), ENGINE='arm64')
+
+
 def test_nothing_changes_when_nothing_changed():
     guests.kernel('uml', 'release')
     done = call('scripts/tree.sh')
@@ -222,6 +242,16 @@ def test_guest_has_no_end():
 def test_guest_dies():
     done = run_guest('poweroff -f; sleep 10')
     assert done.returncode == guests.guest.DIED and 'the guest died' in done.stderr
+
+
+def test_guest_of_another_architecture(tmp_path):
+    """Found by its file; what this machine lacks to run it is named, whatever it is."""
+    image = tmp_path / 'arch/arm64/boot/Image'
+    image.parent.mkdir(parents=True)
+    image.write_text('')
+    for kernel in (tmp_path, image):
+        refuses(r'qemu-system-aarch64 is not installed here: run ENGINE=arm64 scripts/deps.sh', *GUEST, '--kernel',
+                kernel, '--', 'true', PATH=str(tmp_path))
 
 
 def test_guest_takes_files_along(tmp_path):

@@ -9,7 +9,11 @@
  *   wqtorture_ops.c	the writers: what the API allows, at random
  *   wqtorture_irq.c	the same from softirq and hardirq
  *   wqtorture_limit.c	max_active, to the number
- *   wqtorture_chaos.c	attributes, masks, CPUs, memory, threads that cannot be made
+ *   wqtorture_order.c	the order in which items of a CPU start
+ *   wqtorture_chaos.c	attributes, masks, CPUs, memory
+ *   wqtorture_threads.c	threads that cannot be made, or only slowly
+ *   wqtorture_hold.c	softirq storms, lost CPUs, an item that is stuck
+ *   wqtorture_freeze.c	freezing
  *   wqtorture_file.c	small files of sysfs and procfs
  *   wqtorture_report.c	violations, statistics, who is stuck
  *
@@ -71,8 +75,23 @@ enum wqt_stat {
 	WQT_CPU_UP,
 	WQT_FAMINE,		/* times no thread could be made */
 	WQT_RESCUED,		/* items that ran in those */
+	WQT_SLOW,		/* times when making a thread took long */
+	WQT_SLOW_MS,		/* ... and how long, in all */
+	WQT_SLOW_RESCUED,	/* items that ran before the thread was there */
+	WQT_SLOW_VAIN,		/* times when it was there too early to tell */
 	WQT_SQUEEZE,
 	WQT_FREEZE,
+	WQT_FROZEN_CHECKED,	/* runs of items that were queued while frozen */
+	WQT_STORM,
+	WQT_STORM_TASKLET,
+	WQT_LOST_CPU,
+	WQT_LOST_MS,
+	WQT_HELD,		/* items that waited for a CPU in one of these */
+	WQT_STUCK,
+	WQT_ON_DYING,		/* queued for a CPU that is on its way down */
+	WQT_ON_OFFLINE,
+	WQT_START_CHECKED,
+	WQT_START_SWAPPED,	/* where two may be on their way at once */
 	WQT_NR_STATS,
 };
 
@@ -97,6 +116,9 @@ enum wqt_wrong {
 	WQT_TOUCHED,		/* a freed item was used */
 	WQT_HALF_APPLIED,	/* attributes changed by a call that failed */
 	WQT_NO_RESCUE,
+	WQT_HELD_UP,		/* not run though nothing holds it up any more */
+	WQT_FROZEN_RAN,
+	WQT_START_ORDER,
 	WQT_STALL,		/* no progress */
 	WQT_NR_WRONGS,
 };
@@ -200,6 +222,7 @@ struct wqt_token;
 
 /* wqtorture_main.c */
 extern int wqt_stall, wqt_attrs_ms, wqt_onoff_ms, wqt_famine_ms, wqt_squeeze_ms, wqt_freeze_ms;
+extern int wqt_slow_ms, wqt_storm_ms, wqt_lost_ms, wqt_stuck;
 extern unsigned int wqt_seed;
 extern bool wqt_flush_older;
 extern struct rw_semaphore wqt_famine_sem;	/* written: no thread can be made */
@@ -236,6 +259,7 @@ void wqt_slots_finish(struct wqt_actor *actor);
 void wqt_slots_exit(void);
 struct wqt_slot *wqt_slot_pick(struct rnd_state *rnd);
 void wqt_slot_settle(struct wqt_slot *slot, struct wqt_actor *actor, bool reopen);
+bool wqt_wait_for_zero(const atomic_t *nr, unsigned long ticks);
 struct wqt_inside *wqt_slot_enter(struct wqt_slot *slot);
 void wqt_slot_leave(struct wqt_inside *inside);
 
@@ -251,7 +275,7 @@ void wqt_item_disable(struct wqt_item *item, struct workqueue_struct *wq,
 		      struct rnd_state *rnd, bool sync);
 void wqt_item_flush(struct wqt_item *item);
 void wqt_flush_wq(struct wqt_slot *slot, struct workqueue_struct *wq);
-void wqt_lock_class(struct work_struct *work, const struct wqt_slot *slot);
+void wqt_lock_class(struct work_struct *work, bool bh);
 
 /* wqtorture_token.c */
 int wqt_tokens_init(void);
@@ -272,17 +296,19 @@ void wqt_irq_stop(void);
 /* wqtorture_limit.c */
 void wqt_limit_round(struct wqt_actor *actor);
 
+/* wqtorture_order.c */
+void wqt_order_round(struct wqt_actor *actor);
+
 /* wqtorture_chaos.c */
 int wqt_chaos_init(void);
 void wqt_chaos_exit(void);
 int wqt_attrs_thread(void *arg);
 int wqt_onoff_thread(void *arg);
-int wqt_famine_thread(void *arg);
 int wqt_squeeze_thread(void *arg);
-int wqt_freeze_thread(void *arg);
 void wqt_forget_attrs(struct wqt_slot *slot);
 int wqt_any_cpu(struct rnd_state *rnd);
 int wqt_online_cpu(struct rnd_state *rnd);
+void wqt_count_cpu(int cpu);
 unsigned long wqt_cpu_epoch(int cpu);
 unsigned long wqt_topology_epoch(void);
 bool wqt_cpu_unmoved(int cpu, unsigned long epoch);
@@ -290,6 +316,22 @@ bool wqt_topology_whole(void);
 unsigned int wqt_masks_epoch(void);
 unsigned int wqt_attrs_epoch(const struct wqt_slot *slot);
 bool wqt_in_pod(const struct wqt_slot *slot, int from, int ran);
+
+/* wqtorture_threads.c */
+int wqt_famine_thread(void *arg);
+int wqt_slow_thread(void *arg);
+
+/* wqtorture_hold.c */
+int wqt_storm_thread(void *arg);
+int wqt_lost_thread(void *arg);
+int wqt_stuck_thread(void *arg);
+
+/* wqtorture_freeze.c */
+int wqt_freeze_init(void);
+void wqt_freeze_exit(void);
+int wqt_freeze_thread(void *arg);
+unsigned int wqt_freeze_epoch(void);
+bool wqt_still_frozen(unsigned int epoch);
 
 /* wqtorture_file.c */
 int wqt_files_init(void);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What goes on around the workqueues meanwhile: attributes and masks change, CPUs
- * go and come, memory is short, threads cannot be made. All of it leaves epochs
- * behind, by which a run knows whether what was foreseen for it still holds.
+ * go and come, memory is short. All of it leaves epochs behind, by which a run knows
+ * whether what was foreseen for it still holds.
  */
 #define pr_fmt(fmt) "wqtorture: " fmt
 
-#include <linux/completion.h>
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
@@ -21,8 +20,6 @@
 
 #define ATTRS_DIR	"devices/virtual/workqueue/"
 #define SHARD_SIZE	"module/workqueue/parameters/cache_shard_size"
-#define THREADS_MAX	"sys/kernel/threads-max"
-#define HOGS		64
 #define RESERVE_PAGES	((48UL << 20) >> PAGE_SHIFT)
 
 /*
@@ -88,6 +85,15 @@ int wqt_any_cpu(struct rnd_state *rnd)
 	int cpu = cpumask_nth(wqt_rnd(rnd, cpumask_weight(&cpus_seen)), &cpus_seen);
 
 	return cpu < nr_cpu_ids ? cpu : cpumask_first(&cpus_seen);
+}
+
+/* Something was queued there; the caller has preemption disabled. */
+void wqt_count_cpu(int cpu)
+{
+	if (!cpu_online(cpu))
+		wqt_count(WQT_ON_OFFLINE);
+	else if (cpumask_test_cpu(cpu, cpu_dying_mask))
+		wqt_count(WQT_ON_DYING);
 }
 
 /* The caller has preemption disabled: the CPU stays. */
@@ -426,107 +432,6 @@ int wqt_attrs_thread(void *arg)
 }
 
 /*
- * No threads
- */
-
-struct hog {
-	struct work_struct work;
-	struct completion *gate;
-};
-
-static void hog_fn(struct work_struct *work)
-{
-	wait_for_completion(container_of(work, struct hog, work)->gate);
-}
-
-static bool is_reclaim(const struct wqt_slot *slot)
-{
-	return slot->kind->flags & WQ_MEM_RECLAIM;
-}
-
-/* Each workqueue that has a rescuer gets to the end of its items all the same. */
-static void expect_rescue(struct rnd_state *rnd)
-{
-	unsigned long end = jiffies + wqt_stall * HZ / 2;
-	atomic_t left = ATOMIC_INIT(0);
-	struct workqueue_struct *wq;
-	struct wqt_slot *slot;
-	int i, n = 0, at;
-
-	for (i = 0; i < 20; i++) {
-		slot = wqt_slot_pick(rnd);
-		at = srcu_read_lock(&slot->srcu);
-		wq = srcu_dereference(slot->wq, &slot->srcu);
-		if (wq && is_reclaim(slot))
-			n += !wqt_token_queue(slot, wq, rnd, GFP_KERNEL, &left);
-		srcu_read_unlock(&slot->srcu, at);
-	}
-	while (atomic_read(&left)) {
-		if (time_after(jiffies, end)) {
-			wqt_wrong(WQT_NO_RESCUE, NULL, "%d of %d items wait for a thread",
-				  atomic_read(&left), n);
-			break;
-		}
-		usleep_range(500, 2000);
-	}
-	wqt_add(WQT_RESCUED, n - atomic_read(&left));
-	/* @left is on this stack. */
-	while (atomic_read(&left))
-		msleep(20);
-}
-
-/* Take up all workers of a CPU's pool or of unbound ones, and let no new one be made. */
-static void famine(struct rnd_state *rnd, struct workqueue_struct *hog_wq, struct hog *hogs)
-{
-	DECLARE_COMPLETION_ONSTACK(gate);
-	int i, cpu = wqt_any_cpu(rnd);
-	char before[16];
-
-	if (wqt_proc_read(THREADS_MAX, before, sizeof(before)) ||
-	    wqt_proc_write(THREADS_MAX, "20"))
-		return;
-	for (i = 0; i < HOGS; i++) {
-		INIT_WORK(&hogs[i].work, hog_fn);
-		hogs[i].gate = &gate;
-		queue_work_on(cpu, hog_wq, &hogs[i].work);
-	}
-	msleep(20);
-	expect_rescue(rnd);
-	complete_all(&gate);
-	wqt_proc_write(THREADS_MAX, before);
-	flush_workqueue(hog_wq);
-	wqt_count(WQT_FAMINE);
-}
-
-static void famine_round(struct wqt_actor *actor, struct hog *hogs)
-{
-	bool unbound = wqt_one_in(&actor->rnd, 2);
-	struct workqueue_struct *wq;
-
-	wq = alloc_workqueue("wqt_hog", unbound ? WQ_UNBOUND : WQ_PERCPU, 0);
-	if (!wq)
-		return;
-	wqt_at(actor, "waiting for a famine", NULL);
-	down_write(&wqt_famine_sem);
-	wqt_at(actor, "a famine", NULL);
-	famine(&actor->rnd, wq, hogs);
-	up_write(&wqt_famine_sem);
-	destroy_workqueue(wq);
-	wqt_at(actor, NULL, NULL);
-}
-
-int wqt_famine_thread(void *arg)
-{
-	struct hog *hogs = kcalloc(HOGS, sizeof(*hogs), GFP_KERNEL);
-	struct wqt_actor *actor = arg;
-
-	while (hogs && wqt_actor_naps(actor, wqt_famine_ms))
-		famine_round(actor, hogs);
-	kfree(hogs);
-	return wqt_actor_ends(actor);
-}
-
-/*
  * No memory
  */
 
@@ -554,34 +459,6 @@ int wqt_squeeze_thread(void *arg)
 
 	while (wqt_actor_naps(actor, wqt_squeeze_ms))
 		squeeze(actor);
-	return wqt_actor_ends(actor);
-}
-
-/*
- * Freezing, by the test of it that suspend has: tasks and freezable workqueues stop for
- * a second and go on. The machine itself stays up.
- */
-
-static int freeze_and_thaw(void)
-{
-	int ret = wqt_sys_write("power/pm_test", "freezer");
-
-	wqt_sys_write("module/suspend/parameters/pm_test_delay", "1");
-	if (!ret)
-		ret = wqt_sys_write("power/state", "freeze");
-	return ret;
-}
-
-int wqt_freeze_thread(void *arg)
-{
-	struct wqt_actor *actor = arg;
-
-	while (wqt_actor_naps(actor, wqt_freeze_ms)) {
-		wqt_at(actor, "freezing", NULL);
-		if (!freeze_and_thaw())
-			wqt_count(WQT_FREEZE);
-		wqt_at(actor, NULL, NULL);
-	}
 	return wqt_actor_ends(actor);
 }
 

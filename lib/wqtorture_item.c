@@ -11,12 +11,12 @@
 #include "wqtorture.h"
 
 /* One place that initialises is one lock class: softirq and threads need two. */
-void wqt_lock_class(struct work_struct *work, const struct wqt_slot *slot)
+void wqt_lock_class(struct work_struct *work, bool bh)
 {
 	static struct lock_class_key bh_key, thread_key;
 
-	lockdep_init_map(&work->lockdep_map, slot->bh ? "wqt_bh_item" : "wqt_item",
-			 slot->bh ? &bh_key : &thread_key, 0);
+	lockdep_init_map(&work->lockdep_map, bh ? "wqt_bh_item" : "wqt_item",
+			 bh ? &bh_key : &thread_key, 0);
 }
 
 /*
@@ -437,11 +437,28 @@ void wqt_item_init(struct wqt_item *item, struct wqt_slot *slot, int nr)
 	prandom_seed_state(&item->rnd,
 			   ((u64)wqt_seed << 32) + (slot - wqt_slots) * WQT_ITEMS + nr);
 	INIT_DELAYED_WORK(&item->dwork, item_fn);
-	wqt_lock_class(&item->dwork.work, slot);
+	wqt_lock_class(&item->dwork.work, slot->bh);
 	accounts_open(item);
 }
 
 /* Nobody uses the item any more, and nothing is under way: the accounts must agree. */
+/* With nobody else about, disabling, enabling and cancelling do what they say. */
+static void check_switches(struct wqt_item *item)
+{
+	if (disable_work(&item->dwork.work))
+		wqt_wrong(WQT_BAD_RETURN, item->slot, "disabling cancels item %d, which is idle",
+			  item->nr);
+	if (!enable_work(&item->dwork.work))
+		wqt_wrong(WQT_BAD_RETURN, item->slot, "item %d stays disabled", item->nr);
+	if (!item->delayed)
+		return;
+	if (!schedule_delayed_work(&item->dwork, 3600 * HZ))
+		wqt_wrong(WQT_BAD_RETURN, item->slot, "item %d is idle, but refused", item->nr);
+	else if (!cancel_delayed_work(&item->dwork))
+		wqt_wrong(WQT_BAD_RETURN, item->slot, "item %d waits, and is not cancelled",
+			  item->nr);
+}
+
 void wqt_item_settled(struct wqt_item *item)
 {
 	long begun = atomic_long_read(&item->queue_begun);
@@ -460,6 +477,7 @@ void wqt_item_settled(struct wqt_item *item)
 	if (started + cancelled > begun)
 		wqt_wrong(WQT_EXTRA, item->slot, "item %d: %ld queued, %ld runs, %ld cancelled",
 			  item->nr, begun, started, cancelled);
+	check_switches(item);
 	if (work_busy(&item->dwork.work))
 		wqt_wrong(WQT_LOST, item->slot, "item %d is busy", item->nr);
 	accounts_open(item);

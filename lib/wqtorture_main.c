@@ -54,6 +54,22 @@ int wqt_famine_ms = 3000;
 module_param_named(famine_ms, wqt_famine_ms, int, 0444);
 MODULE_PARM_DESC(famine_ms, "between times when no thread can be made, 0: none (default 3000)");
 
+int wqt_slow_ms = 4000;
+module_param_named(slow_ms, wqt_slow_ms, int, 0444);
+MODULE_PARM_DESC(slow_ms, "between times when making a thread takes long, 0: none (default 4000)");
+
+int wqt_storm_ms = 3000;
+module_param_named(storm_ms, wqt_storm_ms, int, 0444);
+MODULE_PARM_DESC(storm_ms, "between storms of softirqs on one CPU, 0: none (default 3000)");
+
+int wqt_lost_ms = 6000;
+module_param_named(lost_ms, wqt_lost_ms, int, 0444);
+MODULE_PARM_DESC(lost_ms, "between times when one CPU serves nobody for about a second, 0: none (default 6000)");
+
+int wqt_stuck;
+module_param_named(stuck, wqt_stuck, int, 0444);
+MODULE_PARM_DESC(stuck, "seconds: the watchdog's threshold is set to this and one item exceeds it, which the log then tells, 0: no (default 0)");
+
 int wqt_squeeze_ms;
 module_param_named(squeeze_ms, wqt_squeeze_ms, int, 0444);
 MODULE_PARM_DESC(squeeze_ms, "between times when memory is short, 0: none (default 0)");
@@ -219,6 +235,14 @@ static int start_actors(void)
 		ret = start_actor(wqt_squeeze_thread, "wqt_squeeze", 1004);
 	if (!ret && wqt_freeze_ms)
 		ret = start_actor(wqt_freeze_thread, "wqt_freeze", 1005);
+	if (!ret && wqt_slow_ms)
+		ret = start_actor(wqt_slow_thread, "wqt_slow", 1006);
+	if (!ret && wqt_storm_ms)
+		ret = start_actor(wqt_storm_thread, "wqt_storm", 1007);
+	if (!ret && wqt_lost_ms)
+		ret = start_actor(wqt_lost_thread, "wqt_lost", 1008);
+	if (!ret && wqt_stuck)
+		ret = start_actor(wqt_stuck_thread, "wqt_stuck", 1009);
 	if (!ret)
 		ret = wqt_irq_init(nsoftirq, nhardirq, 2000);
 	return ret;
@@ -255,6 +279,7 @@ static void take_down(void)
 	stop_threads();
 	wqt_slots_exit();
 	wqt_tokens_exit();
+	wqt_freeze_exit();
 	wqt_chaos_exit();
 	wqt_files_exit();
 	kfree(actors);
@@ -279,13 +304,15 @@ static int prepare(void)
 		nwriters = 4 * num_online_cpus();
 	if (!wqt_seed)
 		wqt_seed = get_random_u32();
-	actors = kcalloc(nwriters + 6, sizeof(*actors), GFP_KERNEL);
+	actors = kcalloc(nwriters + 10, sizeof(*actors), GFP_KERNEL);
 	if (!actors)
 		return -ENOMEM;
 	wqt_actor_init(&finisher, "finisher", 3000);
 	if (wqt_files_init())
 		pr_alert("no /sys or /proc: attributes stay as they are\n");
 	ret = wqt_chaos_init();
+	if (!ret)
+		ret = wqt_freeze_init();
 	if (!ret)
 		ret = wqt_tokens_init();
 	if (!ret)
@@ -295,10 +322,11 @@ static int prepare(void)
 
 static void announce(void)
 {
-	pr_alert("--- Start of test: seed=%u duration=%d nwriters=%d nsoftirq=%d nhardirq=%d attrs_ms=%d onoff_ms=%d famine_ms=%d squeeze_ms=%d freeze_ms=%d stall=%d stutter=%d shuffle_interval=%d\n",
+	pr_alert("--- Start of test: seed=%u duration=%d nwriters=%d nsoftirq=%d nhardirq=%d attrs_ms=%d onoff_ms=%d famine_ms=%d slow_ms=%d storm_ms=%d lost_ms=%d squeeze_ms=%d freeze_ms=%d stuck=%d stall=%d stutter=%d shuffle_interval=%d\n",
 		 wqt_seed, duration, nwriters, nsoftirq, nhardirq, wqt_attrs_ms,
 		 IS_ENABLED(CONFIG_HOTPLUG_CPU) ? wqt_onoff_ms : 0, wqt_famine_ms,
-		 wqt_squeeze_ms, wqt_freeze_ms, wqt_stall, stutter, shuffle_interval);
+		 wqt_slow_ms, wqt_storm_ms, wqt_lost_ms,
+		 wqt_squeeze_ms, wqt_freeze_ms, wqt_stuck, wqt_stall, stutter, shuffle_interval);
 	if (wqt_conduct_missing())
 		pr_alert("without CONFIG_TORTURE_TEST: no stutter, shuffle or shutdown\n");
 }

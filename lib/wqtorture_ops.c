@@ -45,8 +45,12 @@ static void quick_op(struct wqt_slot *slot, struct workqueue_struct *wq, struct 
 		break;
 	case 4:
 	case 5:
-		tokens(slot, wq, rnd, 4, GFP_ATOMIC);
-		break;
+		/* no hard interrupt may allocate with PREEMPT_RT */
+		if (!in_hardirq()) {
+			tokens(slot, wq, rnd, 4, GFP_ATOMIC);
+			break;
+		}
+		fallthrough;
 	default:
 		wqt_item_queue(item, wq, rnd);
 	}
@@ -87,7 +91,7 @@ static void stack_op(struct wqt_slot *slot, struct workqueue_struct *wq)
 	struct owned owned = { };
 
 	INIT_WORK_ONSTACK(&owned.dwork.work, owned_fn);
-	wqt_lock_class(&owned.dwork.work, slot);
+	wqt_lock_class(&owned.dwork.work, slot->bh);
 	if (!queue_work(wq, &owned.dwork.work))
 		wqt_wrong(WQT_BAD_RETURN, slot, "a new item on the stack is refused");
 	flush_work(&owned.dwork.work);
@@ -153,7 +157,7 @@ static void move_op(struct wqt_slot *slot, struct workqueue_struct *wq, struct r
 	if (!owned)
 		return;
 	INIT_DELAYED_WORK(&owned->dwork, owned_fn);
-	wqt_lock_class(&owned->dwork.work, slot);
+	wqt_lock_class(&owned->dwork.work, slot->bh);
 	move_timer(owned, slot, wq, rnd);
 	kfree(owned);
 }
@@ -216,6 +220,10 @@ static void writer_op(struct wqt_actor *actor)
 	}
 	if (dice < 5) {
 		wqt_limit_round(actor);
+		return;
+	}
+	if (dice < 8) {
+		wqt_order_round(actor);
 		return;
 	}
 	wq = slot_use(slot, &at);

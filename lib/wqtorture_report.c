@@ -51,8 +51,23 @@ static const char * const stat_names[WQT_NR_STATS] = {
 	[WQT_CPU_UP]		= "cpu_up",
 	[WQT_FAMINE]		= "famine",
 	[WQT_RESCUED]		= "rescued",
+	[WQT_SLOW]		= "slow",
+	[WQT_SLOW_MS]		= "slow_ms",
+	[WQT_SLOW_RESCUED]	= "slow_rescued",
+	[WQT_SLOW_VAIN]		= "slow_vain",
 	[WQT_SQUEEZE]		= "squeeze",
 	[WQT_FREEZE]		= "freeze",
+	[WQT_FROZEN_CHECKED]	= "frozen_checked",
+	[WQT_STORM]		= "storm",
+	[WQT_STORM_TASKLET]	= "storm_tasklet",
+	[WQT_LOST_CPU]		= "lost_cpu",
+	[WQT_LOST_MS]		= "lost_ms",
+	[WQT_HELD]		= "held",
+	[WQT_STUCK]		= "stuck",
+	[WQT_ON_DYING]		= "on_dying",
+	[WQT_ON_OFFLINE]	= "on_offline",
+	[WQT_START_CHECKED]	= "start_checked",
+	[WQT_START_SWAPPED]	= "start_swapped",
 };
 
 static const char * const wrong_names[WQT_NR_WRONGS] = {
@@ -75,6 +90,9 @@ static const char * const wrong_names[WQT_NR_WRONGS] = {
 	[WQT_TOUCHED]		= "touched_freed",
 	[WQT_HALF_APPLIED]	= "half_applied",
 	[WQT_NO_RESCUE]		= "no_rescue",
+	[WQT_HELD_UP]		= "held_up",
+	[WQT_FROZEN_RAN]	= "frozen_ran",
+	[WQT_START_ORDER]	= "start_order",
 	[WQT_STALL]		= "stall",
 };
 

@@ -114,10 +114,10 @@ static void fresh_limits(struct wqt_slot *slot)
 	wqt_forget_attrs(slot);
 }
 
-/* False: it took longer than anything should. */
-static bool wait_for_zero(const atomic_t *nr)
+/* False: it takes longer than @ticks. */
+bool wqt_wait_for_zero(const atomic_t *nr, unsigned long ticks)
 {
-	unsigned long end = jiffies + wqt_stall * HZ;
+	unsigned long end = jiffies + ticks;
 
 	while (atomic_read(nr)) {
 		if (time_after(jiffies, end))
@@ -132,7 +132,7 @@ static void bring_to_end(struct wqt_slot *slot, struct rnd_state *rnd)
 {
 	int i;
 
-	if (!wait_for_zero(&slot->late))
+	if (!wqt_wait_for_zero(&slot->late, wqt_stall * HZ))
 		wqt_wrong(WQT_LOST, slot, "%d items are stuck between timer or RCU and queue",
 			  atomic_read(&slot->late));
 	for (i = 0; i < WQT_ITEMS; i++) {

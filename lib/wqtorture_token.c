@@ -46,6 +46,7 @@ struct wqt_token {
 	u64 ticket;			/* its turn in an ordered workqueue */
 	unsigned long due;		/* not before, in jiffies */
 	unsigned int reader;		/* not before this reader has ended, if odd */
+	unsigned int freeze;		/* not while this one is on, if not 0 */
 
 	struct llist_node kept;		/* from here on: not poisoned */
 };
@@ -148,6 +149,15 @@ static void check_order(struct wqt_token *token)
 	slot->served = token->ticket;
 }
 
+static void check_freeze(struct wqt_token *token)
+{
+	if (!token->freeze)
+		return;
+	wqt_count(WQT_FROZEN_CHECKED);
+	if (wqt_still_frozen(token->freeze))
+		wqt_wrong(WQT_FROZEN_RAN, token->slot, "queued while frozen, and runs");
+}
+
 /* True if it is on its way again and no longer ours. */
 static bool queued_again(struct wqt_token *token)
 {
@@ -156,6 +166,7 @@ static bool queued_again(struct wqt_token *token)
 	token->chain--;
 	token->cpu = -1;
 	token->ticket = 0;
+	token->freeze = 0;
 	token->stage = STAGE_PLAIN;
 	if (queue_work(token->wq, &token->work))
 		return true;
@@ -196,6 +207,7 @@ static void token_fn(struct work_struct *work)
 	check_order(token);
 	check_place(token);
 	check_time(token);
+	check_freeze(token);
 	pass_time(token);
 	wqt_slot_leave(inside);
 	if (queued_again(token))
@@ -246,6 +258,7 @@ static bool queue_on(struct wqt_token *token, struct wqt_slot *slot, struct rnd_
 	cpu = slot->bh ? wqt_online_cpu(rnd) : wqt_any_cpu(rnd);
 	foresee(token, slot, cpu);
 	queued = queue_work_on(cpu, token->wq, &token->work);
+	wqt_count_cpu(cpu);
 	preempt_enable();
 	return queued;
 }
@@ -265,7 +278,7 @@ static bool queue_here(struct wqt_token *token, struct wqt_slot *slot)
 static bool queue_plain(struct wqt_token *token, struct wqt_slot *slot, struct rnd_state *rnd)
 {
 	INIT_WORK(&token->work, token_fn);
-	wqt_lock_class(&token->work, slot);
+	wqt_lock_class(&token->work, slot->bh);
 	/* The base kernel does not take softirq work for chained. */
 	if (!slot->bh && wqt_one_in(rnd, 4))
 		token->chain = wqt_rnd(rnd, 4);
@@ -281,7 +294,7 @@ static bool queue_delayed(struct wqt_token *token, struct wqt_slot *slot, struct
 	int cpu;
 
 	INIT_DELAYED_WORK(&token->dwork, token_fn);
-	wqt_lock_class(&token->work, slot);
+	wqt_lock_class(&token->work, slot->bh);
 	token->due = jiffies + delay;
 	if (slot->bh)
 		return queue_delayed_work(token->wq, &token->dwork, delay);
@@ -296,7 +309,7 @@ static bool queue_delayed(struct wqt_token *token, struct wqt_slot *slot, struct
 static bool queue_after_gp(struct wqt_token *token, struct wqt_slot *slot)
 {
 	INIT_RCU_WORK(&token->rwork, token_fn);
-	wqt_lock_class(&token->work, slot);
+	wqt_lock_class(&token->work, slot->bh);
 	token->reader = READ_ONCE(reader_seq);
 	smp_mb();	/* the reader is older than the call; pairs with wqt_reader_thread() */
 	wqt_count(WQT_RCU);
@@ -306,6 +319,8 @@ static bool queue_after_gp(struct wqt_token *token, struct wqt_slot *slot)
 static bool queue_it(struct wqt_token *token, struct wqt_slot *slot, struct rnd_state *rnd)
 {
 	token->cpu = -1;
+	if (slot->kind->flags & WQ_FREEZABLE)
+		token->freeze = wqt_freeze_epoch();
 	if (token->stage == STAGE_PLAIN)
 		return queue_plain(token, slot, rnd);
 	atomic_inc(&slot->late);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Torture: a short run on two kernels, and what the front door makes of an outcome."""
 import os
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,9 @@ sys.path.insert(0, str(guests.ROOT / 'scripts'))
 import torture  # noqa: E402  (it lives in scripts/)
 
 DURATION = 25
+LOCKUP = 'BUG: workqueue lockup - pool'
+STUCK = ('stuck=1 nwriters=1 nsoftirq=0 nhardirq=0 stutter=0 attrs_ms=0 onoff_ms=0 famine_ms=0 slow_ms=0 '
+         'storm_ms=0 lost_ms=0 squeeze_ms=0 freeze_ms=0')
 END = 'wqtorture: --- End of test: {}: seed=1 operations=2 runs=3 violations={}\n'
 
 
@@ -46,8 +50,28 @@ def test_survives(config, mem):
     # a run that did nothing proves nothing
     figures = dict(word.split('=') for word in outcome.verdict.split() if '=' in word)
     assert int(figures['runs']) > 3000 and int(figures['attrs']) > 5 and int(figures['masks']) > 2
-    for name in ('cpu_checked', 'pod_checked', 'order_checked', 'destroy', 'limit', 'moved', 'rescued'):
+    for name in ('cpu_checked', 'pod_checked', 'order_checked', 'destroy', 'limit', 'moved', 'rescued',
+                 'start_checked', 'slow', 'storm', 'lost_cpu', 'held'):
         assert f' {name}=' in kernel, f'no {name} in {log}'
+
+
+@pytest.mark.parametrize('engine', ['uml', 'qemu'])
+def test_watchdog_names_who_is_stuck(engine):
+    """One item keeps its CPU for longer than the watchdog bears: the log says which, and where."""
+    folder = guests.kernel(engine, 'release')
+    guests.RESULTS.mkdir(parents=True, exist_ok=True)
+    log = guests.RESULTS / f'torture-stuck-{engine}.log'
+    outcome = torture.torture(folder, engine=engine, duration=12, log=log, more=STUCK,
+                              stream=Progress(f'torture-stuck-{engine}'))
+    kernel = log.read_text()
+    assert 'SUCCESS' in outcome.verdict and ' stuck=1 ' in kernel, f'{outcome.verdict or "no verdict"}: see {log}'
+    # nothing else is wrong; where the clock of an emulated machine runs away, 4 s are a soft lockup, too
+    wrong = [line for line in outcome.complaints if LOCKUP not in line and 'soft lockup' not in line]
+    assert not wrong, '\n'.join(wrong)
+    cpu = re.search(r'stuck: wqt_stuck_fn \[wqtorture\] keeps CPU (\d+) ', kernel)[1]
+    report = kernel.partition(f'{LOCKUP} cpus={cpu} ')[2]
+    assert report, f'no report on CPU {cpu} in {log}'
+    assert re.search(rf' wqt_held: .*\n.* cpus={cpu} .*\n.*in-flight: .*\d:wqt_stuck_fn ', report), f'not named in {log}'
 
 
 def outcome_of(monkeypatch, tmp_path, rc, kernel):

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Freezing, by the test of it that suspend has: tasks and freezable workqueues stop for
+ * a second and go on. The machine itself stays up, and so do the writers.
+ *
+ * A thread that may be frozen is the witness. It only sleeps, so what freezes it is the
+ * loop that comes after the workqueues were told to stop: what is queued while it is
+ * frozen is held. And as long as it is asked to freeze the workqueues have not been told
+ * to go on, for that question is withdrawn before.
+ */
+#include <linux/err.h>
+#include <linux/freezer.h>
+#include <linux/kthread.h>
+#include <linux/sched.h>
+#include <linux/wait.h>
+
+#include "wqtorture.h"
+
+static struct task_struct *witness;
+static unsigned int freezes;		/* begun; one that is over may not be taken for the next */
+static DECLARE_WAIT_QUEUE_HEAD(nothing);
+
+static int witness_fn(void *arg)
+{
+	set_freezable();
+	while (!kthread_should_stop())
+		wait_event_freezable(nothing, kthread_should_stop());
+	return 0;
+}
+
+/* Which freeze is on, with all freezable workqueues stopped; 0: none, as far as is known. */
+unsigned int wqt_freeze_epoch(void)
+{
+	unsigned int epoch = READ_ONCE(freezes);
+
+	smp_rmb();	/* not the state of a later freeze; pairs with freeze_and_thaw() */
+	return witness && (READ_ONCE(witness->__state) & TASK_FROZEN) ? epoch : 0;
+}
+
+/* Still the one that was on? */
+bool wqt_still_frozen(unsigned int epoch)
+{
+	bool asked = freezing(witness);
+
+	smp_rmb();	/* if that is a later freeze, then so is the epoch */
+	return asked && READ_ONCE(freezes) == epoch;
+}
+
+static int freeze_and_thaw(void)
+{
+	int ret = wqt_sys_write("power/pm_test", "freezer");
+
+	wqt_sys_write("module/suspend/parameters/pm_test_delay", "1");
+	WRITE_ONCE(freezes, freezes + 1);
+	smp_wmb();	/* before anything freezes; pairs with both above */
+	if (!ret)
+		ret = wqt_sys_write("power/state", "freeze");
+	return ret;
+}
+
+int wqt_freeze_thread(void *arg)
+{
+	struct wqt_actor *actor = arg;
+
+	while (wqt_actor_naps(actor, wqt_freeze_ms)) {
+		wqt_at(actor, "freezing", NULL);
+		if (!freeze_and_thaw())
+			wqt_count(WQT_FREEZE);
+		wqt_at(actor, NULL, NULL);
+	}
+	return wqt_actor_ends(actor);
+}
+
+int wqt_freeze_init(void)
+{
+	struct task_struct *task;
+
+	if (!wqt_freeze_ms)
+		return 0;
+	task = kthread_run(witness_fn, NULL, "wqt_witness");
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	witness = task;
+	return 0;
+}
+
+/* Nothing asks for it any more. */
+void wqt_freeze_exit(void)
+{
+	if (witness)
+		kthread_stop(witness);
+	witness = NULL;
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What holds a CPU up: a storm of softirqs, interrupts that stay disabled, an item
+ * that does not give the CPU back. Afterwards, and in a storm meanwhile, what was
+ * queued there has to run, all of it and once.
+ */
+#define pr_fmt(fmt) "wqtorture: " fmt
+
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/interrupt.h>
+#include <linux/irqflags.h>
+#include <linux/nmi.h>
+#include <linux/preempt.h>
+#include <linux/printk.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include "wqtorture.h"
+
+#define MARKS		8	/* of each kind of pool */
+#define STORM_MS	300
+#define LOST_MS		1000
+#define WATCHDOG	"module/workqueue/parameters/watchdog_thresh"
+
+/* The kinds of pool that a CPU has. */
+static const unsigned int pools[] = {
+	WQ_PERCPU, WQ_PERCPU | WQ_HIGHPRI, WQ_BH | WQT_BH_PERCPU,
+};
+
+struct mark {
+	struct work_struct work;
+	struct held *held;
+};
+
+/* Items that wait for a CPU, some in each of its pools. */
+struct held {
+	struct workqueue_struct *wqs[ARRAY_SIZE(pools)];
+	struct mark marks[ARRAY_SIZE(pools)][MARKS];
+	atomic_t left;
+	atomic_t runs;
+};
+
+static void mark_fn(struct work_struct *work)
+{
+	struct held *held = container_of(work, struct mark, work)->held;
+
+	atomic_inc(&held->runs);
+	atomic_dec(&held->left);
+}
+
+static struct held *held_make(void)
+{
+	struct held *held = kzalloc(sizeof(*held), GFP_KERNEL);
+	int i;
+
+	for (i = 0; held && i < ARRAY_SIZE(pools); i++)
+		held->wqs[i] = alloc_workqueue("wqt_held", pools[i], 0);
+	return held;
+}
+
+static void held_free(struct held *held)
+{
+	int i;
+
+	for (i = 0; held && i < ARRAY_SIZE(pools); i++)
+		if (held->wqs[i])
+			destroy_workqueue(held->wqs[i]);
+	kfree(held);
+}
+
+/* On the CPU that the caller is on and does not leave. */
+static void held_queue(struct held *held)
+{
+	struct mark *mark;
+	int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(pools); i++) {
+		for (j = 0; held->wqs[i] && j < MARKS; j++) {
+			mark = &held->marks[i][j];
+			INIT_WORK(&mark->work, mark_fn);
+			wqt_lock_class(&mark->work, pools[i] & WQ_BH);
+			mark->held = held;
+			atomic_inc(&held->left);
+			if (!queue_work_on(smp_processor_id(), held->wqs[i], &mark->work))
+				wqt_wrong(WQT_BAD_RETURN, NULL, "a new item is refused");
+		}
+	}
+}
+
+/* All have run by the end of half the time in which anything has to. */
+static void held_expect(struct held *held, const char *when)
+{
+	int i, queued = 0;
+
+	for (i = 0; i < ARRAY_SIZE(pools); i++)
+		queued += held->wqs[i] ? MARKS : 0;
+	if (!wqt_wait_for_zero(&held->left, wqt_stall * HZ / 2))
+		wqt_wrong(WQT_HELD_UP, NULL, "%d of %d items have not run %s",
+			  atomic_read(&held->left), queued, when);
+	for (i = 0; i < ARRAY_SIZE(pools); i++)
+		if (held->wqs[i])
+			flush_workqueue(held->wqs[i]);
+	if (atomic_read(&held->runs) != queued)
+		wqt_wrong(WQT_LOST, NULL, "%d runs of %d items %s",
+			  atomic_read(&held->runs), queued, when);
+	wqt_add(WQT_HELD, queued);
+}
+
+/*
+ * Storm: a tasklet that schedules itself for as long as it lasts, on one CPU. It queues,
+ * too. Work in softirq shares the vectors with it and has to have its turn.
+ */
+
+struct storm {
+	struct tasklet_struct tasklet;
+	struct wqt_actor actor;
+	struct held *held;
+	struct completion begun;
+	bool over;
+};
+
+static void storm_fn(struct tasklet_struct *tasklet)
+{
+	struct storm *storm = container_of(tasklet, struct storm, tasklet);
+
+	if (!completion_done(&storm->begun)) {
+		held_queue(storm->held);
+		complete_all(&storm->begun);
+	}
+	udelay(20 + wqt_rnd(&storm->actor.rnd, 80));
+	if (wqt_one_in(&storm->actor.rnd, 4))
+		wqt_quick_op(&storm->actor);
+	wqt_count(WQT_STORM_TASKLET);
+	if (!READ_ONCE(storm->over))
+		tasklet_schedule(tasklet);
+}
+
+/* To some CPU, unless it goes just then. */
+static void go_to_some_cpu(struct rnd_state *rnd)
+{
+	set_cpus_allowed_ptr(current, cpumask_of(wqt_any_cpu(rnd)));
+}
+
+static void go_anywhere(void)
+{
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+}
+
+/* It is over when the marks have run: they have to while it lasts. */
+static void storm_round(struct wqt_actor *actor, struct storm *storm)
+{
+	wqt_actor_init(&storm->actor, "softirqs", wqt_rnd(&actor->rnd, 1 << 20));
+	init_completion(&storm->begun);
+	tasklet_setup(&storm->tasklet, storm_fn);
+	go_to_some_cpu(&actor->rnd);
+	tasklet_schedule(&storm->tasklet);
+	go_anywhere();
+	wait_for_completion(&storm->begun);
+	msleep(STORM_MS);
+	held_expect(storm->held, "in a storm of softirqs");
+	WRITE_ONCE(storm->over, true);
+	tasklet_kill(&storm->tasklet);
+	wqt_count(WQT_STORM);
+}
+
+int wqt_storm_thread(void *arg)
+{
+	struct wqt_actor *actor = arg;
+
+	while (wqt_actor_naps(actor, wqt_storm_ms)) {
+		struct storm *one = kzalloc(sizeof(*one), GFP_KERNEL);
+
+		wqt_at(actor, "a storm of softirqs", NULL);
+		if (one)
+			one->held = held_make();
+		if (one && one->held)
+			storm_round(actor, one);
+		if (one)
+			held_free(one->held);
+		kfree(one);
+		wqt_at(actor, NULL, NULL);
+	}
+	return wqt_actor_ends(actor);
+}
+
+/*
+ * A CPU that serves nobody for a while, with interrupts disabled or without preemption
+ * only, in which case it still serves its softirqs. Others go on queueing on it.
+ */
+
+static void lose_cpu(struct held *held, struct rnd_state *rnd)
+{
+	unsigned int i, ms = LOST_MS / 4 + wqt_rnd(rnd, LOST_MS);
+	bool deaf = wqt_one_in(rnd, 2);
+	unsigned long flags;
+
+	preempt_disable();
+	if (deaf)
+		local_irq_save(flags);
+	held_queue(held);
+	for (i = 0; i < ms; i++) {
+		mdelay(1);
+		/* it is meant to be so; and under emulation clocks may run away */
+		touch_softlockup_watchdog();
+	}
+	if (deaf)
+		local_irq_restore(flags);
+	preempt_enable();
+	wqt_add(WQT_LOST_MS, ms);
+}
+
+int wqt_lost_thread(void *arg)
+{
+	struct wqt_actor *actor = arg;
+	struct held *held;
+
+	while (wqt_actor_naps(actor, wqt_lost_ms)) {
+		wqt_at(actor, "losing a CPU", NULL);
+		/* no rescuer waits for it, and no thread that is slow to make */
+		down_read(&wqt_famine_sem);
+		held = held_make();
+		if (held) {
+			go_to_some_cpu(&actor->rnd);
+			lose_cpu(held, &actor->rnd);
+			go_anywhere();
+			held_expect(held, "after their CPU came back");
+			wqt_count(WQT_LOST_CPU);
+		}
+		held_free(held);
+		up_read(&wqt_famine_sem);
+		wqt_at(actor, NULL, NULL);
+	}
+	return wqt_actor_ends(actor);
+}
+
+/*
+ * An item that keeps its CPU, and one more that waits behind it, until the watchdog of
+ * the workqueues must have spoken: it looks once in each span of its threshold. Who
+ * reads the log sees whether it names the function.
+ */
+
+static void wqt_stuck_fn(struct work_struct *work)
+{
+	int ms;
+
+	pr_alert("stuck: %ps keeps CPU %d for %d s\n", work->func, raw_smp_processor_id(),
+		 3 * wqt_stuck + 1);
+	preempt_disable();
+	for (ms = 0; ms < (3 * wqt_stuck + 1) * 1000; ms++)
+		mdelay(1);
+	preempt_enable();
+	pr_alert("stuck: the CPU is free again\n");
+}
+
+static void stick(struct rnd_state *rnd)
+{
+	struct held *held = held_make();
+	struct work_struct work;
+
+	if (!held || !held->wqs[0])
+		goto out;
+	INIT_WORK_ONSTACK(&work, wqt_stuck_fn);
+	go_to_some_cpu(rnd);
+	preempt_disable();
+	queue_work_on(smp_processor_id(), held->wqs[0], &work);
+	held_queue(held);
+	preempt_enable();
+	go_anywhere();
+	flush_work(&work);
+	destroy_work_on_stack(&work);
+	held_expect(held, "behind an item that was stuck");
+	wqt_count(WQT_STUCK);
+out:
+	held_free(held);
+}
+
+/* Once; the threshold is put back. */
+int wqt_stuck_thread(void *arg)
+{
+	struct wqt_actor *actor = arg;
+	char before[16], thresh[16];
+
+	scnprintf(thresh, sizeof(thresh), "%d", wqt_stuck);
+	if (wqt_sys_read(WATCHDOG, before, sizeof(before)) || wqt_sys_write(WATCHDOG, thresh)) {
+		wqt_wrong(WQT_STALL, NULL, "no watchdog to see who is stuck");
+		return wqt_actor_ends(actor);
+	}
+	wqt_at(actor, "getting stuck", NULL);
+	stick(&actor->rnd);
+	wqt_at(actor, NULL, NULL);
+	wqt_sys_write(WATCHDOG, before);
+	return wqt_actor_ends(actor);
+}

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Threads for workers: none can be made (a famine), or making one takes long. Either
+ * way a workqueue that has a rescuer gets on, and afterwards all others do.
+ */
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/err.h>
+#include <linux/kthread.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "wqtorture.h"
+
+#define THREADS_MAX	"sys/kernel/threads-max"
+#define HOGS		64
+
+struct hog {
+	struct work_struct work;
+	struct completion *gate;
+};
+
+static void hog_fn(struct work_struct *work)
+{
+	wait_for_completion(container_of(work, struct hog, work)->gate);
+}
+
+/* Take up all workers of a CPU's pool or of unbound ones. */
+static void hogs_queue(struct hog *hogs, struct workqueue_struct *wq, int cpu,
+		       struct completion *gate)
+{
+	int i;
+
+	for (i = 0; i < HOGS; i++) {
+		INIT_WORK(&hogs[i].work, hog_fn);
+		hogs[i].gate = gate;
+		queue_work_on(cpu, wq, &hogs[i].work);
+	}
+}
+
+static bool is_reclaim(const struct wqt_slot *slot)
+{
+	return slot->kind->flags & WQ_MEM_RECLAIM;
+}
+
+/* Queues some items on workqueues that have, or do not have, a rescuer. */
+static int queue_some(struct rnd_state *rnd, bool reclaim, atomic_t *left)
+{
+	struct workqueue_struct *wq;
+	struct wqt_slot *slot;
+	int i, n = 0, at;
+
+	for (i = 0; i < 20; i++) {
+		slot = wqt_slot_pick(rnd);
+		at = srcu_read_lock(&slot->srcu);
+		wq = srcu_dereference(slot->wq, &slot->srcu);
+		if (wq && is_reclaim(slot) == reclaim)
+			n += !wqt_token_queue(slot, wq, rnd, GFP_KERNEL, left);
+		srcu_read_unlock(&slot->srcu, at);
+	}
+	return n;
+}
+
+/* Each workqueue that has a rescuer gets to the end of its items all the same. */
+static void expect_rescue(struct rnd_state *rnd)
+{
+	atomic_t left = ATOMIC_INIT(0);
+	int n = queue_some(rnd, true, &left);
+
+	if (!wqt_wait_for_zero(&left, wqt_stall * HZ / 2))
+		wqt_wrong(WQT_NO_RESCUE, NULL, "%d of %d items wait for a thread",
+			  atomic_read(&left), n);
+	wqt_add(WQT_RESCUED, n - atomic_read(&left));
+	/* @left is on this stack. */
+	while (atomic_read(&left))
+		msleep(20);
+}
+
+static void famine(struct rnd_state *rnd, struct workqueue_struct *hog_wq, struct hog *hogs)
+{
+	DECLARE_COMPLETION_ONSTACK(gate);
+	char before[16];
+
+	if (wqt_proc_read(THREADS_MAX, before, sizeof(before)) ||
+	    wqt_proc_write(THREADS_MAX, "20"))
+		return;
+	hogs_queue(hogs, hog_wq, wqt_any_cpu(rnd), &gate);
+	msleep(20);
+	expect_rescue(rnd);
+	complete_all(&gate);
+	wqt_proc_write(THREADS_MAX, before);
+	flush_workqueue(hog_wq);
+	wqt_count(WQT_FAMINE);
+}
+
+static void famine_round(struct wqt_actor *actor, struct hog *hogs)
+{
+	bool unbound = wqt_one_in(&actor->rnd, 2);
+	struct workqueue_struct *wq;
+
+	wq = alloc_workqueue("wqt_hog", unbound ? WQ_UNBOUND : WQ_PERCPU, 0);
+	if (!wq)
+		return;
+	wqt_at(actor, "waiting for a famine", NULL);
+	down_write(&wqt_famine_sem);
+	wqt_at(actor, "a famine", NULL);
+	famine(&actor->rnd, wq, hogs);
+	up_write(&wqt_famine_sem);
+	destroy_workqueue(wq);
+	wqt_at(actor, NULL, NULL);
+}
+
+int wqt_famine_thread(void *arg)
+{
+	struct hog *hogs = kcalloc(HOGS, sizeof(*hogs), GFP_KERNEL);
+	struct wqt_actor *actor = arg;
+
+	while (hogs && wqt_actor_naps(actor, wqt_famine_ms))
+		famine_round(actor, hogs);
+	kfree(hogs);
+	return wqt_actor_ends(actor);
+}
+
+/*
+ * Slow
+ *
+ * The thread that makes all others is kept on one CPU and made the least important
+ * there, and one as important as can be spins beside it. Many threads that are asked
+ * for at once come first: they use up its share of seconds, and what is asked for later
+ * waits for them. All others on that CPU still get their turn. How long it takes is
+ * measured on those that the same probers ask for next.
+ */
+
+#define PROBERS		24
+
+struct slow {
+	struct task_struct *kthreadd;
+	struct task_struct *spinner;
+	struct task_struct *probers[PROBERS];
+	cpumask_var_t home;		/* of kthreadd */
+	atomic_t warming;		/* probers that wait for their first thread */
+	unsigned long begin;
+	atomic_t took_ms;		/* to make the first of the second ones; 0: not yet */
+};
+
+static int spinner_fn(void *arg)
+{
+	set_user_nice(current, MIN_NICE);
+	while (!kthread_should_stop())
+		cond_resched();
+	return 0;
+}
+
+static int probe_fn(void *arg)
+{
+	return 0;
+}
+
+static void make_a_thread(void)
+{
+	struct task_struct *made = kthread_create(probe_fn, NULL, "wqt_probe");
+
+	if (!IS_ERR(made))
+		kthread_stop(made);
+}
+
+static int prober_fn(void *arg)
+{
+	struct slow *slow = arg;
+
+	make_a_thread();
+	atomic_dec(&slow->warming);
+	while (atomic_read(&slow->warming) && !kthread_should_stop())
+		schedule_timeout_interruptible(1);
+	make_a_thread();
+	atomic_cmpxchg(&slow->took_ms, 0, max(1U, jiffies_to_msecs(jiffies - slow->begin)));
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(HZ / 20);
+	return 0;
+}
+
+/* All threads are there before it becomes slow. Kernel threads are kthreadd's children. */
+static int slow_prepare(struct slow *slow)
+{
+	int i;
+
+	if (!alloc_cpumask_var(&slow->home, GFP_KERNEL))
+		return -ENOMEM;
+	rcu_read_lock();
+	slow->kthreadd = get_task_struct(rcu_dereference(current->real_parent));
+	rcu_read_unlock();
+	cpumask_copy(slow->home, slow->kthreadd->cpus_ptr);
+	atomic_set(&slow->took_ms, 0);
+	atomic_set(&slow->warming, PROBERS);
+	slow->spinner = kthread_create(spinner_fn, NULL, "wqt_spinner");
+	if (IS_ERR(slow->spinner))
+		return PTR_ERR(slow->spinner);
+	for (i = 0; i < PROBERS; i++) {
+		slow->probers[i] = kthread_create(prober_fn, slow, "wqt_prober");
+		if (IS_ERR(slow->probers[i]))
+			return PTR_ERR(slow->probers[i]);
+	}
+	return 0;
+}
+
+static void slow_begin(struct slow *slow)
+{
+	int i, cpu = cpumask_any_distribute(cpu_online_mask);
+
+	set_user_nice(slow->kthreadd, MAX_NICE);
+	set_cpus_allowed_ptr(slow->kthreadd, cpumask_of(cpu));
+	kthread_bind(slow->spinner, cpu);
+	wake_up_process(slow->spinner);
+	slow->begin = jiffies;
+	for (i = 0; i < PROBERS; i++)
+		wake_up_process(slow->probers[i]);
+	wqt_wait_for_zero(&slow->warming, HZ / 2);
+}
+
+/* The probers end when their threads have come. */
+static void slow_end(struct slow *slow)
+{
+	int i;
+
+	set_user_nice(slow->kthreadd, 0);
+	set_cpus_allowed_ptr(slow->kthreadd, slow->home);
+	kthread_stop(slow->spinner);
+	slow->spinner = NULL;
+	for (i = 0; i < PROBERS; i++)
+		kthread_stop(slow->probers[i]);
+	memset(slow->probers, 0, sizeof(slow->probers));
+}
+
+/* What slow_end() did not come to never ran. */
+static void slow_cleanup(struct slow *slow)
+{
+	int i;
+
+	if (!IS_ERR_OR_NULL(slow->spinner))
+		kthread_stop(slow->spinner);
+	for (i = 0; i < PROBERS; i++)
+		if (!IS_ERR_OR_NULL(slow->probers[i]))
+			kthread_stop(slow->probers[i]);
+	if (slow->kthreadd)
+		put_task_struct(slow->kthreadd);
+	free_cpumask_var(slow->home);
+}
+
+struct rescued {
+	struct work_struct work;
+	atomic_t *left;
+};
+
+static void rescued_fn(struct work_struct *work)
+{
+	atomic_dec(container_of(work, struct rescued, work)->left);
+}
+
+/* False: a thread was made first, or it takes very long. */
+static bool wait_for_rescue(const struct slow *slow, const atomic_t *left)
+{
+	unsigned long end = jiffies + wqt_stall * HZ / 10;
+
+	while (atomic_read(left) && !atomic_read(&slow->took_ms) && time_before(jiffies, end))
+		usleep_range(500, 2000);
+	return !atomic_read(left);
+}
+
+/*
+ * Items of the pool that wants a worker run before it gets one, if that takes a fair
+ * part of the time in which anything has to.
+ */
+static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, int cpu)
+{
+	atomic_t left = ATOMIC_INIT(4);
+	struct rescued items[4];
+	unsigned long begin = jiffies;
+	bool in_time;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(items); i++) {
+		INIT_WORK_ONSTACK(&items[i].work, rescued_fn);
+		wqt_lock_class(&items[i].work, false);
+		items[i].left = &left;
+		queue_work_on(cpu, wq, &items[i].work);
+	}
+	in_time = wait_for_rescue(slow, &left);
+	if (in_time && !atomic_read(&slow->took_ms))
+		wqt_add(WQT_SLOW_RESCUED, ARRAY_SIZE(items));
+	else if (!in_time && time_after(jiffies, begin + wqt_stall * HZ / 20))
+		wqt_wrong(WQT_NO_RESCUE, NULL, "%d items wait for %u ms while threads are slow",
+			  atomic_read(&left), jiffies_to_msecs(jiffies - begin));
+	else
+		wqt_count(WQT_SLOW_VAIN);
+	for (i = 0; i < ARRAY_SIZE(items); i++) {
+		/* without a rescuer, only what ends the hardship gets them going */
+		if (!in_time)
+			cancel_work_sync(&items[i].work);
+		flush_work(&items[i].work);
+		destroy_work_on_stack(&items[i].work);
+	}
+}
+
+static void slowness(struct slow *slow, struct wqt_actor *actor, struct hog *hogs,
+		     struct workqueue_struct *hog_wq, struct workqueue_struct *wq)
+{
+	struct rnd_state *rnd = &actor->rnd;
+	DECLARE_COMPLETION_ONSTACK(gate);
+	atomic_t left = ATOMIC_INIT(0);
+	int n, cpu = wqt_any_cpu(rnd);
+
+	slow_begin(slow);
+	hogs_queue(hogs, hog_wq, cpu, &gate);
+	rescue_while_slow(slow, wq, cpu);
+	n = queue_some(rnd, false, &left);
+	msleep(100 + wqt_rnd(rnd, 400));
+	slow_end(slow);
+	complete_all(&gate);
+	wqt_add(WQT_SLOW_MS, atomic_read(&slow->took_ms));
+	wqt_count(WQT_SLOW);
+	if (!wqt_wait_for_zero(&left, wqt_stall * HZ / 2))
+		wqt_wrong(WQT_HELD_UP, NULL, "%d of %d items wait though threads are quick again",
+			  atomic_read(&left), n);
+	/* @left is on this stack. */
+	while (atomic_read(&left))
+		msleep(20);
+	flush_workqueue(hog_wq);
+}
+
+static void slow_round(struct wqt_actor *actor, struct hog *hogs)
+{
+	unsigned int flags = wqt_one_in(&actor->rnd, 2) ? WQ_UNBOUND : WQ_PERCPU;
+	struct workqueue_struct *hog_wq = alloc_workqueue("wqt_hog", flags, 0);
+	struct workqueue_struct *wq = alloc_workqueue("wqt_slow", flags | WQ_MEM_RECLAIM, 0);
+	struct slow slow = { };
+
+	wqt_at(actor, "waiting for threads to be slow", NULL);
+	down_write(&wqt_famine_sem);
+	wqt_at(actor, "threads that are slow to make", NULL);
+	if (hog_wq && wq && !slow_prepare(&slow))
+		slowness(&slow, actor, hogs, hog_wq, wq);
+	slow_cleanup(&slow);
+	up_write(&wqt_famine_sem);
+	if (wq)
+		destroy_workqueue(wq);
+	if (hog_wq)
+		destroy_workqueue(hog_wq);
+	wqt_at(actor, NULL, NULL);
+}
+
+int wqt_slow_thread(void *arg)
+{
+	struct hog *hogs = kcalloc(HOGS, sizeof(*hogs), GFP_KERNEL);
+	struct wqt_actor *actor = arg;
+
+	while (hogs && wqt_actor_naps(actor, wqt_slow_ms))
+		slow_round(actor, hogs);
+	kfree(hogs);
+	return wqt_actor_ends(actor);
+}

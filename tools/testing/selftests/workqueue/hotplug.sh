@@ -196,6 +196,24 @@ test_made_while_a_CPU_is_away()
 		destroy wqt_n && destroy wqt_v
 }
 
+# A CPU goes while an item keeps it busy: nobody counts that as running there later.
+test_CPU_that_was_busy_serves_again()
+{
+	local ok=0 thresh
+	thresh=$(cat $PARAMS/cpu_intensive_thresh_us)
+
+	# or the item would not count in the first place
+	set_to $PARAMS/cpu_intensive_thresh_us 1000000 || return 1
+	tell wqt_p stats 0
+	tell wqt_p queue "hog cpu=$FIRST"
+	within 50 held_is wqt_p 1 && offline "$FIRST" || ok=1
+	tell wqt_p release 1
+	within 50 held_is wqt_p 0 && online "$FIRST" || ok=1
+	tell wqt_p queue "nop cpu=$FIRST n=4"
+	tell wqt_p wait "5 5000" || { diag "$(stat_of wqt_p ran) of 5 items ran"; ok=1; }
+	set_to $PARAMS/cpu_intensive_thresh_us "$thresh" && return $ok
+}
+
 # The base kernel lets them run on all CPUs of the workqueue from then on.
 test_strict_workers_stay_in_their_pods()
 {
@@ -259,7 +277,7 @@ echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
 set -- running_items_are_finished items_outlast_their_CPU \
 	queueing_on_a_CPU_that_is_gone empty_pods attributes_while_a_CPU_is_away \
 	made_while_a_CPU_is_away mask_of_a_CPU_that_is_gone \
-	one_by_one_under_load all_but_one_under_load storm
+	CPU_that_was_busy_serves_again one_by_one_under_load all_but_one_under_load storm
 # Base kernel 7.3 fails these two: WQT_ALL=1 shows it.
 [ "$VARIANT" = base ] && [ -z "${WQT_ALL:-}" ] ||
 	set -- "$@" limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods

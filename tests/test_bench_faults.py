@@ -112,8 +112,9 @@ def test_items_in_another_pod_are_counted_when_strict(kernel, faulty):
     parsed, found = counts(log)
     assert parsed['status'] == 'violated'
     # More than were sent astray is possible: an item that is queued again before its function
-    # returned has to stay with that worker. Two sets of items make it rare.
-    assert ITEMS * THREADS // 100 // 2 <= found.pop('outside') <= ITEMS * THREADS // 10
+    # returned has to stay with that worker. Two sets of items make it rare, but the less so the
+    # busier the host is.
+    assert ITEMS * THREADS // 100 // 2 <= found.pop('outside') <= ITEMS * THREADS // 2
     assert not any(found.values())
 
 

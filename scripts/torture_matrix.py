@@ -17,6 +17,7 @@ import dataclasses
 import datetime
 import fnmatch
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -26,6 +27,7 @@ import torture_runs
 
 NUMA = 'sockets=2,cores=2,nodes=2'
 PROGRESS_S = 20
+VERDICT_WIDTH = 60      # of the table; runs.json has all of it
 COLUMNS = ('configuration', 'hours', 'operations', 'runs', 'CPU down/up', 'attributes', 'masks', 'violations', 'verdict')
 OLDER = '(older)'
 
@@ -141,6 +143,7 @@ def row(configuration, runs):
     total = {name: sum(getattr(run, name) for run in runs) for name in ('seconds', *torture_runs.FIGURES)}
     bad = [run for run in runs if not run.ok]
     verdict = f'{len(bad)} of {len(runs)} failed: {bad[-1].verdict}' if bad else f'{len(runs)} passed'
+    verdict = textwrap.shorten(verdict, VERDICT_WIDTH, placeholder=' ...')
     if runs[0].source != torture_runs.source():
         verdict += f' {OLDER}'
     counts = ('operations', 'runs', 'hotplug', 'attrs', 'masks', 'violations')

@@ -27,6 +27,7 @@ our_files() # prints "FILE PLACE"
 		sed 's,^tools/workqueue/\(.*\),& tools/workqueue/cmwq/\1,'
 	echo "Documentation/core-api/workqueue.rst Documentation/core-api/workqueue-cmwq.rst"
 	echo "Documentation/core-api/workqueue-tools.rst Documentation/core-api/workqueue-cmwq-tools.rst"
+	echo "Documentation/core-api/workqueue-torture.rst Documentation/core-api/workqueue-cmwq-torture.rst"
 	echo "Documentation/core-api/workqueue-36-cores.svg Documentation/core-api/workqueue-36-cores.svg"
 }
 

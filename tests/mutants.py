@@ -86,6 +86,18 @@ def prepare_tree():
         shutil.rmtree(temp, ignore_errors=True)
         subprocess.run(['cp', '-al', ROOT / 'build/tree-7.3', temp], check=True)
         temp.rename(TREE)
+    add_new_files()
+
+
+def add_new_files():
+    """Those of our links that came into the composed tree after the copy was made."""
+    listed = subprocess.run([ROOT / 'scripts/tree.sh', '--list'], capture_output=True, text=True, check=True)
+    for line in listed.stdout.splitlines():
+        place = line.split()[1]
+        if not (TREE / place).exists():
+            (TREE / place).parent.mkdir(parents=True, exist_ok=True)
+            (TREE / place).unlink(missing_ok=True)
+            os.link(ROOT / 'build/tree-7.3' / place, TREE / place, follow_symlinks=False)
 
 
 def lay(bug=None):

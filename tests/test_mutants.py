@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,14 @@ def test_table_shows_what_nothing_caught():
              (mutants.Bug('b-long', 'yy', 'uml', Path('b')), mutants.Catch('', 0, 'no test failed'))]
     lines = mutants.table(found).splitlines()
     assert re.fullmatch(r'a +x +torture +3 s', lines[3]) and re.fullmatch(r'b-long +yy +\*\*nothing\*\*', lines[4])
+
+
+def test_scratch_tree_gets_new_files(monkeypatch):
+    """A copy made before a file came to the project has it afterwards."""
+    subprocess.run([mutants.ROOT / 'scripts/tree.sh'], check=True)
+    with tempfile.TemporaryDirectory(dir=mutants.ROOT / 'build') as temp:
+        monkeypatch.setattr(mutants, 'TREE', Path(temp))
+        mutants.add_new_files()
+        ours = mutants.ROOT / 'lib/wqtorture_main.c'
+        assert (Path(temp) / 'lib/cmwq/wqtorture_main.c').resolve() == ours
+        mutants.add_new_files()     # nothing is new

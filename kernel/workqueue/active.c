@@ -330,7 +330,8 @@ static bool nna_has_slots_taken(struct wq_node_nr_active *nna)
  * wq_has_slots_taken - is any slot of an unbound workqueue in use?
  * @wq: unbound workqueue
  *
- * Return: true if so; with a limit of 0 in force, false stays false.
+ * Return: true if so.  False stays false if a limit of 0 is in force and each pool's
+ * lock was taken since, so that nobody goes by the old one any more.
  */
 bool wq_has_slots_taken(struct workqueue_struct *wq)
 {

@@ -3,9 +3,10 @@
  * Affinity scopes: which CPUs form a pod, and which CPU unbound work starts from.
  *
  * With whom a CPU shares its core and cache is learned while they are online together:
- * only then does the architecture know.  It is kept when one of them goes offline.  A
- * CPU that was never online is a pod of its own in the scopes below numa.  News rebuild
- * the pods, and the workqueues follow.
+ * only then does the architecture know.  It is kept when one of them goes offline, and
+ * for good: what is learned later adds to a core or cache, but never divides one.  A CPU
+ * that was never online is a pod of its own in the scopes below numa.  News rebuild the
+ * pods, and the workqueues follow.
  */
 #include <linux/cpu.h>
 #include <linux/moduleparam.h>
@@ -287,15 +288,17 @@ static bool learn_cpu(int cpu)
 {
 	int core = core_of[cpu] < 0 ? cpu : core_of[cpu];
 	int llc = core_of[cpu] < 0 ? cpu : llc_of[cpu];
-	bool news;
+	bool news, same_core;
 	int other;
 
 	for_each_online_cpu(other) {
 		if (other == cpu || core_of[other] < 0)
 			continue;
-		if (cpumask_test_cpu(cpu, cpu_smt_mask(other)))
+		same_core = cpumask_test_cpu(cpu, cpu_smt_mask(other));
+		if (same_core)
 			core = min(core, core_of[other]);
-		if (cpumask_test_cpu(other, llc_cpus(cpu)))
+		/* with SCHED_MC=n a CPU knows of no cache, but a core has only one */
+		if (same_core || cpumask_test_cpu(other, llc_cpus(cpu)))
 			llc = min(llc, llc_of[other]);
 	}
 

@@ -270,7 +270,8 @@ extern struct mutex wq_pool_attach_mutex;
 extern raw_spinlock_t wq_mayday_lock;
 extern struct list_head workqueues;		/* PR */
 extern bool wq_online;				/* I after boot: kthreads exist */
-extern cpumask_var_t wq_online_cpumask;		/* P; active.c peeks */
+/* P; active.c peeks, so who writes it calls wq_update_node_max() afterwards */
+extern cpumask_var_t wq_online_cpumask;
 extern cpumask_var_t wq_unbound_cpumask;	/* P and A */
 extern cpumask_var_t wq_requested_unbound_cpumask; /* P: what the user asked */
 extern cpumask_var_t wq_isolated_cpumask;	/* P: kept out of unbound ones */

@@ -16,8 +16,9 @@
 
 #include "wqtorture.h"
 
-static struct task_struct *witness;
-static unsigned int freezes;		/* begun; one that is over may not be taken for the next */
+static struct task_struct *witness;	/* there before the first actor, and after the last */
+/* begun; one that is over may not be taken for the next. Written by the freeze thread only. */
+static unsigned int freezes;
 static DECLARE_WAIT_QUEUE_HEAD(nothing);
 
 static int witness_fn(void *arg)
@@ -42,7 +43,7 @@ bool wqt_still_frozen(unsigned int epoch)
 {
 	bool asked = freezing(witness);
 
-	smp_rmb();	/* if that is a later freeze, then so is the epoch */
+	smp_rmb();	/* if a later one asks, it has its epoch; pairs with freeze_and_thaw() */
 	return asked && READ_ONCE(freezes) == epoch;
 }
 

@@ -113,15 +113,21 @@ static void famine_round(struct wqt_actor *actor, struct hog *hogs)
 	wqt_at(actor, NULL, NULL);
 }
 
-int wqt_famine_thread(void *arg)
+/* The life of a thread that goes through @round each @ms or so. */
+static int hog_thread(struct wqt_actor *actor, int ms,
+		      void (*round)(struct wqt_actor *actor, struct hog *hogs))
 {
 	struct hog *hogs = kcalloc(HOGS, sizeof(*hogs), GFP_KERNEL);
-	struct wqt_actor *actor = arg;
 
-	while (hogs && wqt_actor_naps(actor, wqt_famine_ms))
-		famine_round(actor, hogs);
+	while (hogs && wqt_actor_naps(actor, ms))
+		round(actor, hogs);
 	kfree(hogs);
 	return wqt_actor_ends(actor);
+}
+
+int wqt_famine_thread(void *arg)
+{
+	return hog_thread(arg, wqt_famine_ms, famine_round);
 }
 
 /*
@@ -353,11 +359,5 @@ static void slow_round(struct wqt_actor *actor, struct hog *hogs)
 
 int wqt_slow_thread(void *arg)
 {
-	struct hog *hogs = kcalloc(HOGS, sizeof(*hogs), GFP_KERNEL);
-	struct wqt_actor *actor = arg;
-
-	while (hogs && wqt_actor_naps(actor, wqt_slow_ms))
-		slow_round(actor, hogs);
-	kfree(hogs);
-	return wqt_actor_ends(actor);
+	return hog_thread(arg, wqt_slow_ms, slow_round);
 }

@@ -40,6 +40,13 @@ static bool faulty_queue_work(struct workqueue_struct *wq, struct work_struct *w
 {
 	bool ret;
 
+	/*
+	 * An item that is queued before its last run ended stays with that worker, where
+	 * that is: what was sent astray would drag later queueings along.
+	 */
+	if (!strcmp(fault, "outside"))
+		flush_work(work);
+
 	if (atomic_inc_return(&faulty_calls) % every)
 		return queue_work(wq, work);
 

@@ -111,10 +111,7 @@ def test_items_in_another_pod_are_counted_when_strict(kernel, faulty):
     _, log = load(kernel, faulty, args('outside', strict=1, every=100))
     parsed, found = counts(log)
     assert parsed['status'] == 'violated'
-    # More than were sent astray is possible: an item that is queued again before its function
-    # returned has to stay with that worker. Two sets of items make it rare, but the less so the
-    # busier the host is.
-    assert ITEMS * THREADS // 100 // 2 <= found.pop('outside') <= ITEMS * THREADS // 2
+    assert found.pop('outside') == ITEMS * THREADS // 100
     assert not any(found.values())
 
 

@@ -12,7 +12,7 @@
  *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1"
  *			starts submitters, "stop" ends them and settles the
  *			account
- *	NAME/queue	"nop|block|hog [cpu=N] [n=N] [ms=N]" queues single items
+ *	NAME/queue	"nop|block|hog|ride [cpu=N] [n=N] [ms=N]" queues single items
  *	NAME/release	lets all blocked and hogging items return
  *	NAME/wait	"N MS" waits until N items ran, at most MS milliseconds
  *	NAME/flush	flushes the workqueue
@@ -138,24 +138,25 @@ struct wqt_thread {
 	wait_queue_head_t	idle_wait;
 };
 
-enum wqt_kind { WQT_NOP, WQT_BLOCK, WQT_HOG };
+enum wqt_kind { WQT_NOP, WQT_BLOCK, WQT_HOG, WQT_RIDE };
 
 /* A single item; its function frees it. */
 struct wqt_single {
 	struct work_struct	work;
 	struct wqt_queue	*queue;
-	struct list_head	node;		/* queue->held_lock */
+	struct list_head	node;		/* queue->held_lock; rider: wqt_riders_lock */
 	enum wqt_kind		kind;
 	unsigned int		ms;
 	unsigned int		generation;	/* released when the queue's differs */
-	int			cpu;		/* where it runs */
+	int			cpu;		/* where it runs, or rides */
+	bool			arrived;	/* rider: its CPU is dead */
 	struct task_struct	*task;		/* who runs it */
 };
 
 static DEFINE_MUTEX(wqt_lock);
 static LIST_HEAD(wqt_queues);			/* wqt_lock */
 static struct dentry *wqt_root;
-static int wqt_hp_state;
+static int wqt_hp_state, wqt_hp_dead;
 
 /*
  * Odd while the CPU is up for certain: it turns odd after the workqueue has
@@ -645,6 +646,62 @@ static void wqt_hog_fn(struct work_struct *work)
 	kfree(single);
 }
 
+/*
+ * Riders: BH items that queue themselves again and again, so that a CPU that goes down
+ * has them in its pool.  When it is dead, but that pool not yet cleared, the first of
+ * them is cancelled; the others end when they run.
+ */
+static LIST_HEAD(wqt_riders);			/* wqt_riders_lock */
+static DEFINE_SPINLOCK(wqt_riders_lock);	/* also taken by BH items */
+
+static void wqt_list_rider(struct wqt_single *single, int cpu)
+{
+	single->cpu = cpu;
+	spin_lock_bh(&wqt_riders_lock);
+	list_add_tail(&single->node, &wqt_riders);
+	spin_unlock_bh(&wqt_riders_lock);
+}
+
+static void wqt_unlist_rider(struct wqt_single *single)
+{
+	spin_lock_bh(&wqt_riders_lock);
+	list_del(&single->node);
+	spin_unlock_bh(&wqt_riders_lock);
+}
+
+static void wqt_ride_fn(struct work_struct *work)
+{
+	struct wqt_single *single = container_of(work, struct wqt_single, work);
+
+	if (!wqt_released(single) && !READ_ONCE(single->arrived)) {
+		queue_work(single->queue->wq, work);
+		return;
+	}
+	wqt_account_start(single->queue);
+	wqt_unlist_rider(single);
+	kfree(single);
+}
+
+static int wqt_cpu_dead(unsigned int cpu)
+{
+	struct wqt_single *single, *next;
+	bool cancelled = false;
+
+	spin_lock_bh(&wqt_riders_lock);
+	list_for_each_entry_safe(single, next, &wqt_riders, node) {
+		if (single->cpu != cpu)
+			continue;
+		WRITE_ONCE(single->arrived, true);
+		if (cancelled || !cancel_work(&single->work))
+			continue;
+		cancelled = true;
+		list_del(&single->node);
+		kfree(single);
+	}
+	spin_unlock_bh(&wqt_riders_lock);
+	return 0;
+}
+
 static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 			    unsigned int ms)
 {
@@ -652,6 +709,7 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 		[WQT_NOP]	= wqt_nop_fn,
 		[WQT_BLOCK]	= wqt_block_fn,
 		[WQT_HOG]	= wqt_hog_fn,
+		[WQT_RIDE]	= wqt_ride_fn,
 	};
 	struct wqt_single *single = kzalloc(sizeof(*single), GFP_KERNEL);
 
@@ -663,19 +721,23 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 	single->ms = ms;
 	single->generation = READ_ONCE(q->generation);
 	wqt_init_work(q, &single->work, functions[kind]);
+	if (kind == WQT_RIDE)
+		wqt_list_rider(single, cpu);
 
 	wqt_count(q, WQT_QUEUED);
 	if (queue_work_on(cpu, q->wq, &single->work))
 		return 0;
 
 	wqt_count(q, WQT_REFUSED);
+	if (kind == WQT_RIDE)
+		wqt_unlist_rider(single);
 	kfree(single);
 	return -EIO;
 }
 
 static int wqt_write_queue(struct wqt_queue *q, char *input)
 {
-	static const char * const kinds[] = { "nop", "block", "hog" };
+	static const char * const kinds[] = { "nop", "block", "hog", "ride" };
 	unsigned int cpu = WORK_CPU_UNBOUND, n = 1, ms = 1000;
 	char *word = wqt_next_word(&input);
 	int kind, ret = 0;
@@ -694,6 +756,8 @@ static int wqt_write_queue(struct wqt_queue *q, char *input)
 	if (!n || n > WQT_MAX_ITEMS || (cpu != WORK_CPU_UNBOUND && cpu >= nr_cpu_ids))
 		return -ERANGE;
 	if (kind == WQT_BLOCK && q->flags & WQ_BH)
+		return -EINVAL;
+	if (kind == WQT_RIDE && (!(q->flags & WQ_BH) || cpu == WORK_CPU_UNBOUND))
 		return -EINVAL;
 
 	while (n-- && !ret)
@@ -1101,8 +1165,17 @@ static int __init wqt_init(void)
 	if (wqt_hp_state < 0)
 		return wqt_hp_state;
 
+	/* the dead CPU's pools are cleared at an earlier state: later, on the way down */
+	wqt_hp_dead = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "lib/wq_test:dead",
+					NULL, wqt_cpu_dead);
+	if (wqt_hp_dead < 0) {
+		cpuhp_remove_state(wqt_hp_state);
+		return wqt_hp_dead;
+	}
+
 	wqt_root = debugfs_create_dir("wq_test", NULL);
 	if (IS_ERR(wqt_root)) {
+		cpuhp_remove_state(wqt_hp_dead);
 		cpuhp_remove_state(wqt_hp_state);
 		return PTR_ERR(wqt_root);
 	}
@@ -1126,6 +1199,7 @@ static void __exit wqt_exit(void)
 	mutex_unlock(&wqt_lock);
 
 	debugfs_remove_recursive(wqt_root);
+	cpuhp_remove_state(wqt_hp_dead);
 	cpuhp_remove_state(wqt_hp_state);
 }
 

@@ -214,6 +214,22 @@ test_CPU_that_was_busy_serves_again()
 	set_to $PARAMS/cpu_intensive_thresh_us "$thresh" && return $ok
 }
 
+# A CPU takes BH items along, and one of them is cancelled before its pool is cleared.
+# Nobody may ask the dead CPU to serve the other: the kernel would complain.
+test_BH_item_cancelled_on_a_dead_CPU()
+{
+	local i ok=0
+
+	for i in 1 2 3; do
+		tell wqt_b stats 0
+		tell wqt_b queue "ride cpu=$FIRST n=2" && offline "$FIRST" &&
+			tell wqt_b wait "1 5000" && online "$FIRST" || return 1
+		tell wqt_b flush 1
+		is_equal "items that ran, of two" "$(stat_of wqt_b ran)" 1 || ok=1
+	done
+	return $ok
+}
+
 # The base kernel lets them run on all CPUs of the workqueue from then on.
 test_strict_workers_stay_in_their_pods()
 {
@@ -277,7 +293,8 @@ echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
 set -- running_items_are_finished items_outlast_their_CPU \
 	queueing_on_a_CPU_that_is_gone empty_pods attributes_while_a_CPU_is_away \
 	made_while_a_CPU_is_away mask_of_a_CPU_that_is_gone \
-	CPU_that_was_busy_serves_again one_by_one_under_load all_but_one_under_load storm
+	CPU_that_was_busy_serves_again BH_item_cancelled_on_a_dead_CPU \
+	one_by_one_under_load all_but_one_under_load storm
 # Base kernel 7.3 fails these two: WQT_ALL=1 shows it.
 [ "$VARIANT" = base ] && [ -z "${WQT_ALL:-}" ] ||
 	set -- "$@" limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods

@@ -28,6 +28,7 @@ static const struct wqt_kind kinds[] = {
 	{ "unbound_freezable",	WQ_UNBOUND | WQ_SYSFS | WQ_FREEZABLE, 8 },
 	{ "ordered",		WQ_UNBOUND, 1, true },
 	{ "ordered_reclaim",	WQ_UNBOUND | WQ_MEM_RECLAIM, 1, true },
+	{ "ordered_freezable",	WQ_UNBOUND | WQ_FREEZABLE, 1, true },
 	{ "bh",			WQ_BH | WQT_BH_PERCPU },
 	{ "bh_highpri",		WQ_BH | WQT_BH_PERCPU | WQ_HIGHPRI },
 };

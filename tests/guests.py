@@ -82,9 +82,9 @@ BOOTS = (
     # one CPU of each LLC is outside all domains of the scheduler
     Boot('qemu-isolated', 'qemu', ('pods',), cpus=8, topology='sockets=2,cores=4',
          mem='1G', append='isolcpus=domain,1,5', timeout=600),
-    # 3 CPUs are there and come up only after the boot
-    Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=8, topology='sockets=2,cores=4', online=5,
-         mem='1G', append='maxcpus=5', timeout=600),
+    # 4 CPUs are there and come up only after the boot
+    Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=10, topology='sockets=2,cores=5', online=6,
+         mem='1G', append='maxcpus=6', timeout=600),
 )
 
 

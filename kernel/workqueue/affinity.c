@@ -281,45 +281,53 @@ static const struct cpumask *llc_cpus(int cpu)
 }
 
 /*
- * Note with whom an online CPU shares core and cache: all of one core, or cache, get
- * the lowest number among them.  Return true if that is news.
+ * Two CPUs share what @of is about: so do all that share it with either, those among
+ * them that are offline, too.  Return true if that is news.
  */
+static bool learn_share(int *of, int cpu0, int cpu1)
+{
+	int lower = min(of[cpu0], of[cpu1]), upper = max(of[cpu0], of[cpu1]);
+	int cpu;
+
+	if (lower == upper)
+		return false;
+	for_each_possible_cpu(cpu)
+		if (of[cpu] == upper)
+			of[cpu] = lower;
+	return true;
+}
+
+/* note what an online CPU shares with those learned before it; true if that is news */
 static bool learn_cpu(int cpu)
 {
-	int core = core_of[cpu] < 0 ? cpu : core_of[cpu];
-	int llc = core_of[cpu] < 0 ? cpu : llc_of[cpu];
-	bool news, same_core;
+	bool news = core_of[cpu] < 0;
 	int other;
 
+	if (news) {
+		core_of[cpu] = cpu;
+		llc_of[cpu] = cpu;
+	}
 	for_each_online_cpu(other) {
-		if (other == cpu || core_of[other] < 0)
+		bool same_core = cpumask_test_cpu(cpu, cpu_smt_mask(other));
+
+		if (core_of[other] < 0)
 			continue;
-		same_core = cpumask_test_cpu(cpu, cpu_smt_mask(other));
 		if (same_core)
-			core = min(core, core_of[other]);
+			news |= learn_share(core_of, cpu, other);
 		/* with SCHED_MC=n a CPU knows of no cache, but a core has only one */
 		if (same_core || cpumask_test_cpu(other, llc_cpus(cpu)))
-			llc = min(llc, llc_of[other]);
+			news |= learn_share(llc_of, cpu, other);
 	}
-
-	news = core_of[cpu] != core || llc_of[cpu] != llc;
-	core_of[cpu] = core;
-	llc_of[cpu] = llc;
 	return news;
 }
 
-/* one CPU's news may be news for those that were learned before it */
 static bool learn_cpus(void)
 {
-	bool news = false, again;
+	bool news = false;
 	int cpu;
 
-	do {
-		again = false;
-		for_each_online_cpu(cpu)
-			again |= learn_cpu(cpu);
-		news |= again;
-	} while (again);
+	for_each_online_cpu(cpu)
+		news |= learn_cpu(cpu);
 	return news;
 }
 

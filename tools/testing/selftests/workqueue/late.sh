@@ -23,6 +23,31 @@ test_unbound_one_before()
 	done
 }
 
+pod_has()	# CPU OTHER
+{
+	expand_list "$(map_field wqt_s map allowed "$1")" | grep -qx "$2"
+}
+
+# Of CPUs behind one cache, the lowest come last, and while one is away that was there:
+# it still belongs to the others. So the last CPU of the boot is taken away first.
+test_learned_while_one_is_away()
+{
+	local known low away high
+	known=$(online_cpus | tail -n 1)
+	low=$(echo "$LATE" | sed -n 1p)
+	away=$(echo "$LATE" | sed -n 2p)
+	high=$(echo "$LATE" | sed -n 3p)
+
+	set_to "$(dev wqt_s affinity_scope)" cache && set_to "$CPU/cpu$known/online" 0 &&
+		set_to "$CPU/cpu$away/online" 1 && set_to "$CPU/cpu$high/online" 1 || return 1
+	within 50 pod_has "$high" "$away" || { diag "CPUs $away and $high share no cache"; return 1; }
+	set_to "$CPU/cpu$away/online" 0 && set_to "$CPU/cpu$low/online" 1 &&
+		set_to "$CPU/cpu$known/online" 1 && within 50 pod_has "$high" "$low" || return 1
+	pod_has "$high" "$away" && return
+	diag "CPU $away, offline, is not in the pod $(map_field wqt_s map allowed "$high")"
+	return 1
+}
+
 test_coming_up_under_load()
 {
 	local cpu wq ok=0
@@ -91,7 +116,7 @@ create wqt_u unbound
 create wqt_s unbound
 echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
 
-set -- unbound_one_before coming_up_under_load per_cpu_one_is_at_home
+set -- unbound_one_before learned_while_one_is_away coming_up_under_load per_cpu_one_is_at_home
 for scope in $SCOPES; do
 	set -- "$@" pods_divide_the_CPUs:"$scope"
 done

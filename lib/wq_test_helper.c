@@ -649,7 +649,8 @@ static void wqt_hog_fn(struct work_struct *work)
 /*
  * Riders: BH items that queue themselves again and again, so that a CPU that goes down
  * has them in its pool.  When it is dead, but that pool not yet cleared, the first of
- * them is cancelled; the others end when they run.
+ * them is cancelled; the others end when they run.  On its way down, the CPU may complain
+ * of softirqs pending: it has no ksoftirqd any more.
  */
 static LIST_HEAD(wqt_riders);			/* wqt_riders_lock */
 static DEFINE_SPINLOCK(wqt_riders_lock);	/* also taken by BH items */
@@ -760,6 +761,10 @@ static int wqt_write_queue(struct wqt_queue *q, char *input)
 	if (kind == WQT_RIDE && (!(q->flags & WQ_BH) || cpu == WORK_CPU_UNBOUND))
 		return -EINVAL;
 
+	/* who boards a train that has left would wait there for the next one */
+	guard(cpus_read_lock)();
+	if (kind == WQT_RIDE && !cpu_online(cpu))
+		return -EINVAL;
 	while (n-- && !ret)
 		ret = wqt_queue_single(q, kind, cpu, ms);
 	return ret;

@@ -23,8 +23,12 @@ struct hog {
 	struct completion *gate;
 };
 
+/* hogs that got a worker; of one round at a time, by wqt_famine_sem */
+static atomic_t hogs_started;
+
 static void hog_fn(struct work_struct *work)
 {
+	atomic_inc(&hogs_started);
 	wait_for_completion(container_of(work, struct hog, work)->gate);
 }
 
@@ -34,6 +38,7 @@ static void hogs_queue(struct hog *hogs, struct workqueue_struct *wq, int cpu,
 {
 	int i;
 
+	atomic_set(&hogs_started, 0);
 	for (i = 0; i < HOGS; i++) {
 		INIT_WORK(&hogs[i].work, hog_fn);
 		hogs[i].gate = gate;
@@ -265,13 +270,25 @@ static void rescued_fn(struct work_struct *work)
 	atomic_dec(container_of(work, struct rescued, work)->left);
 }
 
-/* False: a thread was made first, or it takes very long. */
-static bool wait_for_rescue(const struct slow *slow, const atomic_t *left)
+/*
+ * False: a thread was made first, or it takes very long. As long as hogs start, the
+ * pool has workers and needs no rescuer: they come first, and have their turns with the
+ * spinner. Returns in @since when that was last so.
+ */
+static bool wait_for_rescue(const struct slow *slow, const atomic_t *left, unsigned long *since)
 {
-	unsigned long end = jiffies + wqt_stall * HZ / 10;
+	unsigned long end = jiffies + wqt_stall * HZ / 2;
+	int started = -1;
 
-	while (atomic_read(left) && !atomic_read(&slow->took_ms) && time_before(jiffies, end))
+	*since = jiffies;
+	while (atomic_read(left) && !atomic_read(&slow->took_ms) && time_before(jiffies, end) &&
+	       time_before(jiffies, *since + wqt_stall * HZ / 10)) {
+		if (atomic_read(&hogs_started) != started) {
+			started = atomic_read(&hogs_started);
+			*since = jiffies;
+		}
 		usleep_range(500, 2000);
+	}
 	return !atomic_read(left);
 }
 
@@ -283,7 +300,7 @@ static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, in
 {
 	atomic_t left = ATOMIC_INIT(4);
 	struct rescued items[4];
-	unsigned long begin = jiffies;
+	unsigned long since;
 	bool in_time;
 	int i;
 
@@ -293,12 +310,14 @@ static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, in
 		items[i].left = &left;
 		queue_work_on(cpu, wq, &items[i].work);
 	}
-	in_time = wait_for_rescue(slow, &left);
+	in_time = wait_for_rescue(slow, &left, &since);
 	if (in_time && !atomic_read(&slow->took_ms))
 		wqt_add(WQT_SLOW_RESCUED, ARRAY_SIZE(items));
-	else if (!in_time && time_after(jiffies, begin + wqt_stall * HZ / 20))
-		wqt_wrong(WQT_NO_RESCUE, NULL, "%d items wait for %u ms while threads are slow",
-			  atomic_read(&left), jiffies_to_msecs(jiffies - begin));
+	else if (!in_time && time_after(jiffies, since + wqt_stall * HZ / 20))
+		wqt_wrong(WQT_NO_RESCUE, NULL,
+			  "%d items wait for %u ms while threads are slow, %d hogs started",
+			  atomic_read(&left), jiffies_to_msecs(jiffies - since),
+			  atomic_read(&hogs_started));
 	else
 		wqt_count(WQT_SLOW_VAIN);
 	for (i = 0; i < ARRAY_SIZE(items); i++) {

@@ -183,12 +183,12 @@ def by_scripts(folder, engine, *_):
 TESTS = {'torture': by_torture, 'KUnit': by_kunit, 'scripts': by_scripts}
 
 
-def hunt(engine, profile, args):
+def hunt(engine, profile, tests, default_s):
     folder = build(engine)
     seconds, params = profile
-    for name in args.tests:
+    for name in tests:
         begin = time.monotonic()
-        why = TESTS[name](folder, engine, seconds or args.seconds, params)
+        why = TESTS[name](folder, engine, seconds or default_s, params)
         if why:
             return Catch(name, round(time.monotonic() - begin, 1), ' '.join(why.split())[:160])
     return Catch('', 0, 'no test failed')
@@ -228,7 +228,7 @@ def run(chosen, args):
             catch = Catch(done['test'], done['seconds'], done['why'])
         else:
             lay(bug)
-            catch = hunt(bug.engine, bug.torture, args)
+            catch = hunt(bug.engine, bug.torture, args.tests, args.seconds)
             known[bug.name] = {'key': bug.key(), **dataclasses.asdict(catch)}
             save(PLACE / 'results.json', json.dumps(known, indent=1))
         found.append((bug, catch))
@@ -240,9 +240,13 @@ def run(chosen, args):
 def control(chosen, args):
     """What fails without a bug catches nothing."""
     lay()
+    seen = set()
     for engine, profile in sorted({(bug.engine, bug.torture) for bug in chosen}):
+        # only torture goes by the profile
+        tests = [name for name in args.tests if name == 'torture' or engine not in seen]
+        seen.add(engine)
         say(f'control: {engine}, no bug {profile[1]}'.rstrip())
-        catch = hunt(engine, profile, args)
+        catch = hunt(engine, profile, tests, args.seconds)
         if catch.test:
             raise SystemExit(f'mutants: {catch.test} fails without a bug: {catch.why}')
 

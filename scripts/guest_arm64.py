@@ -59,6 +59,7 @@ def command(image, initrd, append, icount, temp):
     threads = ['tcg,thread=single', '-icount', 'shift=0,sleep=off'] if icount else ['tcg,thread=multi']
     return [QEMU, '-M', 'virt,gic-version=3', '-accel', *threads, '-cpu', CPU,
             '-bios', str(FIRMWARE), '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot',
+            '-device', 'vmcoreinfo',
             '-chardev', f'file,id=log,path={temp}/log', '-serial', 'chardev:log',
             '-chardev', f'file,id=out,path={temp}/out', '-device', 'pci-serial,chardev=out',
             '-kernel', str(image), '-initrd', str(initrd),

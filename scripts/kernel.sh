@@ -43,7 +43,7 @@ uml)
 	;;
 arm64)
 	ARCH=arm64 PRODUCT=arch/arm64/boot/Image
-	PARTS="common workqueue cgroup tracing hang kunit bench selftest torture arm64 pm"
+	PARTS="common workqueue cgroup tracing hang kunit bench selftest torture arm64 pm crashdump"
 	CROSS=aarch64-linux-gnu-
 	;;
 esac

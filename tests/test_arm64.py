@@ -12,6 +12,7 @@ import guests
 import kernlog
 import pptt
 import test_pptt
+import test_torture_matrix
 import torture
 from test_boots import named, points_of
 
@@ -82,6 +83,15 @@ def test_kernel_log(boot):
     assert f'@@ cpus 0-{boot.cpus - 1}\n' in outcome.output
     found = kernlog.problems(outcome.kernel)
     assert not found, '\n'.join(found)
+
+
+def test_memory_of_a_failure(tmp_path):
+    outcome = test_torture_matrix.fails('arm64', tmp_path, duration=5, more='stall=0')
+    assert not outcome.ok and 'FAILURE' in outcome.verdict, outcome
+    seen = test_torture_matrix.looked_into(outcome.core, 'arm64')
+    outcome.core.unlink()       # it is large, and pytest keeps what is there
+    # one or the other is just made anew
+    assert len(set(re.findall(r'\bwqt_(?:ordered|unbound|percpu|bh)\w*', seen))) > 8, seen
 
 
 def test_survives_torture():

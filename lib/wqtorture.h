@@ -346,6 +346,7 @@ void wqt_count(enum wqt_stat stat);
 void wqt_add(enum wqt_stat stat, unsigned long nr);
 unsigned long wqt_sum(enum wqt_stat stat);
 unsigned long wqt_wrongs(void);
+void wqt_show_state(void);
 __printf(3, 4)
 void wqt_wrong(enum wqt_wrong what, const struct wqt_slot *slot, const char *fmt, ...);
 int wqt_monitor(void *arg);

@@ -96,9 +96,11 @@ static void held_expect(struct held *held, const char *when)
 
 	for (i = 0; i < ARRAY_SIZE(pools); i++)
 		queued += held->wqs[i] ? MARKS : 0;
-	if (!wqt_wait_for_zero(&held->left, wqt_stall * HZ / 2))
+	if (!wqt_wait_for_zero(&held->left, wqt_stall * HZ / 2)) {
 		wqt_wrong(WQT_HELD_UP, NULL, "%d of %d items have not run %s",
 			  atomic_read(&held->left), queued, when);
+		wqt_show_state();
+	}
 	for (i = 0; i < ARRAY_SIZE(pools); i++)
 		if (held->wqs[i])
 			flush_workqueue(held->wqs[i]);

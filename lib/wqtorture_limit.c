@@ -60,6 +60,7 @@ static void expect_inside(struct limit_round *round, int nr, const char *when)
 		if (time_after(jiffies, end)) {
 			wqt_wrong(WQT_UNDER_LIMIT, NULL, "%d of %d run %s",
 				  atomic_read(&round->inside), nr, when);
+			wqt_show_state();
 			return;
 		}
 		usleep_range(100, 500);

@@ -9,6 +9,7 @@
 #include <linux/printk.h>
 #include <linux/sched.h>
 #include <linux/sched/debug.h>
+#include <linux/sysrq.h>
 
 #include "wqtorture.h"
 
@@ -143,6 +144,18 @@ void wqt_wrong(enum wqt_wrong what, const struct wqt_slot *slot, const char *fmt
 	va_end(args);
 }
 
+/*
+ * Something does not get on: puts all tasks, workqueues and pools into the log while that
+ * is so, the first time that it happens.
+ */
+void wqt_show_state(void)
+{
+	static atomic_t shown;
+
+	if (!atomic_xchg(&shown, 1))
+		handle_sysrq('t');
+}
+
 /* Names and values of all that is not zero, in lines of bearable length. */
 static void print_counts(const char *head, const char * const *names, int nr,
 			 unsigned long (*value)(int i))
@@ -218,6 +231,7 @@ static void look_at(struct wqt_actor *actor)
 		  actor->name, op, jiffies_to_msecs(jiffies - since));
 	if (actor->task)
 		sched_show_task(actor->task);
+	wqt_show_state();
 }
 
 /* Prints statistics, returns freed items, and reports who does not get on. */

@@ -75,9 +75,11 @@ static void expect_rescue(struct rnd_state *rnd)
 	atomic_t left = ATOMIC_INIT(0);
 	int n = queue_some(rnd, true, &left);
 
-	if (!wqt_wait_for_zero(&left, wqt_stall * HZ / 2))
+	if (!wqt_wait_for_zero(&left, wqt_stall * HZ / 2)) {
 		wqt_wrong(WQT_NO_RESCUE, NULL, "%d of %d items wait for a thread",
 			  atomic_read(&left), n);
+		wqt_show_state();
+	}
 	wqt_add(WQT_RESCUED, n - atomic_read(&left));
 	/* @left is on this stack. */
 	while (atomic_read(&left))
@@ -311,15 +313,17 @@ static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, in
 		queue_work_on(cpu, wq, &items[i].work);
 	}
 	in_time = wait_for_rescue(slow, &left, &since);
-	if (in_time && !atomic_read(&slow->took_ms))
+	if (in_time && !atomic_read(&slow->took_ms)) {
 		wqt_add(WQT_SLOW_RESCUED, ARRAY_SIZE(items));
-	else if (!in_time && time_after(jiffies, since + wqt_stall * HZ / 20))
+	} else if (!in_time && time_after(jiffies, since + wqt_stall * HZ / 20)) {
 		wqt_wrong(WQT_NO_RESCUE, NULL,
 			  "%d items wait for %u ms while threads are slow, %d hogs started",
 			  atomic_read(&left), jiffies_to_msecs(jiffies - since),
 			  atomic_read(&hogs_started));
-	else
+		wqt_show_state();
+	} else {
 		wqt_count(WQT_SLOW_VAIN);
+	}
 	for (i = 0; i < ARRAY_SIZE(items); i++) {
 		/* without a rescuer, only what ends the hardship gets them going */
 		if (!in_time)
@@ -346,9 +350,11 @@ static void slowness(struct slow *slow, struct wqt_actor *actor, struct hog *hog
 	complete_all(&gate);
 	wqt_add(WQT_SLOW_MS, atomic_read(&slow->took_ms));
 	wqt_count(WQT_SLOW);
-	if (!wqt_wait_for_zero(&left, wqt_stall * HZ / 2))
+	if (!wqt_wait_for_zero(&left, wqt_stall * HZ / 2)) {
 		wqt_wrong(WQT_HELD_UP, NULL, "%d of %d items wait though threads are quick again",
 			  atomic_read(&left), n);
+		wqt_show_state();
+	}
 	/* @left is on this stack. */
 	while (atomic_read(&left))
 		msleep(20);

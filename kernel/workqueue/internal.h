@@ -499,6 +499,7 @@ void pwq_flush_progress(struct pool_workqueue *pwq, int color);
 
 /* rescuer.c */
 int rescuer_create(struct workqueue_struct *wq);
+void rescuer_goes_on(struct pool_workqueue *pwq);
 void rescuer_destroy(struct workqueue_struct *wq);
 void pool_mayday_timeout(struct timer_list *timer);
 void pool_mayday_arm(struct worker_pool *pool);

@@ -96,6 +96,41 @@ static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq
 	return false;
 }
 
+/**
+ * rescuer_goes_on - a pwq got a slot: may it have been its rescuer that freed it?
+ * @pwq: unbound pwq, its pool locked
+ *
+ * Then the rescuer goes there next.  A call would come only with the next tick of
+ * that pool's timer, and again after each item if slots go from pool to pool.
+ */
+void rescuer_goes_on(struct pool_workqueue *pwq)
+{
+	struct worker *worker = current_wq_worker();
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	/* rescuer_serve() sees to the pool that it is in */
+	if (!worker || worker->rescue_wq != pwq->wq || worker->pool == pwq->pool ||
+	    !pool_lacks_worker(pwq->pool))
+		return;
+	guard(raw_spinlock)(&wq_mayday_lock);
+	pwq_call_rescuer(pwq);
+}
+
+/* as rescuer_goes_on(), for other pwqs of the workqueue in the same pool */
+static void rescuer_stays(struct worker *rescuer)
+{
+	struct worker_pool *pool = rescuer->pool;
+	struct work_struct *work;
+
+	if (!pool_lacks_worker(pool))
+		return;
+	guard(raw_spinlock)(&wq_mayday_lock);
+	list_for_each_entry(work, &pool->worklist, entry)
+		if (work_pwq(work)->wq == rescuer->rescue_wq)
+			pwq_call_rescuer(work_pwq(work));
+}
+
 /* run items of @pwq, but no more than a turn's worth while other pools wait */
 static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 {
@@ -116,6 +151,7 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 		}
 	}
 
+	rescuer_stays(rescuer);
 	/* items may be left, and nobody awake who knows of them */
 	pool_unlock_wake_irq(pool, pool_kick(pool));
 }

@@ -117,6 +117,29 @@ test_load()	# percpu or unbound
 	return $rc
 }
 
+# Two generations of a workqueue take turns at its one slot: the rescuer goes from one
+# to the other, and is not called anew, ten times a second, for each item.
+test_turns_at_the_slot()
+{
+	local rc=0 scope
+	scope=$(dev wqt_r affinity_scope)
+
+	create wqt_k unbound max_active=512
+	create wqt_r unbound mem_reclaim max_active=1
+	shortage || return 1
+	tell wqt_k queue "block cpu=0 n=400"
+	tell wqt_r queue "nop cpu=0 n=100"
+	echo cache >"$scope" || rc=1
+	tell wqt_r queue "nop cpu=0 n=100"
+	tell wqt_r wait "200 8000" || rc=1
+	plenty
+	[ $rc -eq 0 ] || diag "only $(stat_of wqt_r ran) of 200 items ran in 8 s"
+	clear_up wqt_k wqt_r
+	destroy wqt_k
+	destroy wqt_r
+	return $rc
+}
+
 # Ordered work keeps its order, whoever runs it.
 test_order()
 {
@@ -145,4 +168,6 @@ CPUS=$(online_cpus)
 
 set -- shortage_is_real rescue:percpu rescue:unbound load:percpu load:unbound order
 [ "$(nr_online)" -eq 1 ] || set -- "$@" turns
+# Base kernel 7.3 fails this one (74 of 200 items run): WQT_ALL=1 shows it.
+[ "$VARIANT" = base ] && [ -z "${WQT_ALL:-}" ] || set -- "$@" turns_at_the_slot
 run_tests "$@"

@@ -97,11 +97,14 @@ static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq
 }
 
 /**
- * rescuer_goes_on - a pwq got a slot: may it have been its rescuer that freed it?
- * @pwq: unbound pwq, its pool locked
+ * rescuer_goes_on - the rescuer that gave a pwq a slot goes there next
+ * @pwq: unbound pwq with an item that got a slot, its pool locked
  *
- * Then the rescuer goes there next.  A call would come only with the next tick of
- * that pool's timer, and again after each item if slots go from pool to pool.
+ * A call would come only with the next tick of that pool's timer, and again after
+ * each item if slots go from pool to pool.  Nothing happens if the caller is not the
+ * rescuer of @pwq's workqueue, or the pool has a worker to spare.
+ *
+ * Context: interrupts off.
  */
 void rescuer_goes_on(struct pool_workqueue *pwq)
 {
@@ -117,8 +120,11 @@ void rescuer_goes_on(struct pool_workqueue *pwq)
 	pwq_call_rescuer(pwq);
 }
 
-/* as rescuer_goes_on(), for other pwqs of the workqueue in the same pool */
-static void rescuer_stays(struct worker *rescuer)
+/*
+ * What is left in the pool that the rescuer is about to leave: items after a turn's worth,
+ * or those of another pwq of the workqueue, which got a slot.
+ */
+static void rescuer_comes_back(struct worker *rescuer)
 {
 	struct worker_pool *pool = rescuer->pool;
 	struct work_struct *work;
@@ -144,14 +150,11 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 		worker_run_scheduled(rescuer);
 
 		if (++done >= RESCUER_BATCH && pool_lacks_worker(pool) &&
-		    !list_empty_careful(&pwq->wq->maydays)) {
-			guard(raw_spinlock)(&wq_mayday_lock);
-			pwq_call_rescuer(pwq);
+		    !list_empty_careful(&pwq->wq->maydays))
 			break;
-		}
 	}
 
-	rescuer_stays(rescuer);
+	rescuer_comes_back(rescuer);
 	/* items may be left, and nobody awake who knows of them */
 	pool_unlock_wake_irq(pool, pool_kick(pool));
 }

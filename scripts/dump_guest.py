@@ -20,7 +20,6 @@ import argparse
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -203,9 +202,7 @@ def main():
     if args.list:
         print(list_of(running.guests()) or 'no guest runs')
         return 0
-    # Both end a run by way of what deletes the memory.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+    running.end_on_signals()
     try:
         if asks_for_help(args.arguments):
             return subprocess.run([str(PYTHON), str(TOOLS[args.tool]), *args.arguments], check=False).returncode

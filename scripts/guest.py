@@ -665,4 +665,5 @@ def main():
 
 
 if __name__ == '__main__':
+    running.end_on_signals()
     sys.exit(main())

@@ -265,4 +265,5 @@ def main(argv=None):
 
 
 if __name__ == '__main__':
+    running.end_on_signals()
     sys.exit(main())

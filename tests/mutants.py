@@ -294,4 +294,5 @@ def main(argv=None):
 
 
 if __name__ == '__main__':
+    torture.running.end_on_signals()
     sys.exit(main())

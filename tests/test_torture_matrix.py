@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -115,6 +116,30 @@ def test_log_of_uml(tmp_path, more):
     outcome = fails('uml', tmp_path, **more)
     assert not outcome.ok and not outcome.core
     assert STATE in outcome.log.read_text()
+
+
+@pytest.mark.parametrize('engine, program', [('uml', '/linux '), ('qemu', 'qemu-system-x86_64 ')])
+def test_no_guest_outlives_its_runner(engine, program):
+    """Neither make's SIGTERM nor a closed terminal leaves a machine that uses up a CPU."""
+    folder = guests.kernel(engine, 'release')
+    child = subprocess.Popen([guests.ROOT / 'scripts/torture.py', '--kernel', folder, '--duration', '300'],
+                             stdout=subprocess.PIPE, text=True)
+    with child:
+        assert any('--- Start of test' in line for line in child.stdout), 'it does not start'
+        below = [pid for pid in map(int, filter(str.isdigit, os.listdir('/proc'))) if is_below(pid, child.pid, program)]
+        child.terminate()
+        assert child.wait(timeout=60) == 143
+    assert below and not [pid for pid in below if Path(f'/proc/{pid}').exists()]
+
+
+def is_below(pid, parent, program):
+    """A process of this name and parent?"""
+    try:
+        words = Path(f'/proc/{pid}/cmdline').read_bytes().replace(b'\0', b' ').decode()
+        status = Path(f'/proc/{pid}/status').read_text()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return program in words and f'\nPPid:\t{parent}\n' in status
 
 
 def test_a_warning_is_a_failure(monkeypatch, tmp_path):

@@ -13,6 +13,9 @@
  *			starts submitters, "stop" ends them and settles the
  *			account
  *	NAME/queue	"nop|block|hog|ride [cpu=N] [n=N] [ms=N]" queues single items
+ *	NAME/relay	"rounds=N from=CPU to=CPU" hands the only slot from an item
+ *			on one CPU to the next on the other, and tempts others to
+ *			take it
  *	NAME/release	lets all blocked and hogging items return
  *	NAME/wait	"N MS" waits until N items ran, at most MS milliseconds
  *	NAME/flush	flushes the workqueue
@@ -64,7 +67,7 @@ enum wqt_counter {
 	WQT_PLACED,		/* executions whose place was checked */
 	WQT_OUTSIDE,		/* ran outside the pod of the queueing CPU */
 	WQT_WRONG_CPU,		/* per-CPU item that left its online CPU */
-	WQT_MISORDERED,		/* ordered item that overtook another */
+	WQT_MISORDERED,		/* ordered item, or one of a relay, that overtook another */
 	WQT_RESCUED,		/* run by a rescuer */
 	WQT_PEAK,		/* most at once, on one CPU where bound */
 	WQT_GAP_MS,		/* longest time in which nothing began */
@@ -736,6 +739,13 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 	return -EIO;
 }
 
+/* Who boards a train that has left would wait there for the next one. */
+static int wqt_queue_rider(struct wqt_queue *q, int cpu)
+{
+	guard(cpus_read_lock)();
+	return cpu_online(cpu) ? wqt_queue_single(q, WQT_RIDE, cpu, 0) : -EINVAL;
+}
+
 static int wqt_write_queue(struct wqt_queue *q, char *input)
 {
 	static const char * const kinds[] = { "nop", "block", "hog", "ride" };
@@ -761,12 +771,12 @@ static int wqt_write_queue(struct wqt_queue *q, char *input)
 	if (kind == WQT_RIDE && (!(q->flags & WQ_BH) || cpu == WORK_CPU_UNBOUND))
 		return -EINVAL;
 
-	/* who boards a train that has left would wait there for the next one */
-	guard(cpus_read_lock)();
-	if (kind == WQT_RIDE && !cpu_online(cpu))
-		return -EINVAL;
-	while (n-- && !ret)
-		ret = wqt_queue_single(q, kind, cpu, ms);
+	while (n-- && !ret) {
+		if (kind == WQT_RIDE)
+			ret = wqt_queue_rider(q, cpu);
+		else
+			ret = wqt_queue_single(q, kind, cpu, ms);
+	}
 	return ret;
 }
 
@@ -799,6 +809,118 @@ static int wqt_write_flush(struct wqt_queue *q, char *input)
 {
 	flush_workqueue(q->wq);
 	return 0;
+}
+
+/*
+ * Relays: a slot that comes free belongs to who waits for it.  With max_active 1, the
+ * first item of a round holds the slot on one CPU, the second is held back on another,
+ * and while the first ends, others are queued behind the second.  None may overtake it.
+ */
+#define WQT_RUNNERS		16
+
+struct wqt_relay {
+	struct wqt_queue	*queue;
+	unsigned int		rounds;
+	unsigned int		from;
+	unsigned int		to;
+	atomic_t		started;	/* items of this round that began */
+	bool			go;		/* the first one may end */
+	struct wqt_runner {
+		struct work_struct	work;
+		struct wqt_relay	*relay;
+		int			place;	/* in which it has to start */
+	} runners[WQT_RUNNERS];
+};
+
+static void wqt_runner_fn(struct work_struct *work)
+{
+	struct wqt_runner *runner = container_of(work, struct wqt_runner, work);
+	struct wqt_relay *relay = runner->relay;
+
+	if (atomic_inc_return(&relay->started) != runner->place)
+		wqt_count(relay->queue, WQT_MISORDERED);
+	wqt_account_start(relay->queue);
+	while (runner->place == 1 && !READ_ONCE(relay->go))
+		cpu_relax();
+}
+
+static bool wqt_wait_ran(struct wqt_queue *q, s64 n)
+{
+	return wait_event_timeout(q->ran_wait, atomic64_read(&q->counters[WQT_RAN]) >= n,
+				  WQT_SETTLE);
+}
+
+static bool wqt_relay_round(struct wqt_relay *relay)
+{
+	struct wqt_queue *q = relay->queue;
+	s64 ran = atomic64_read(&q->counters[WQT_RAN]);
+	unsigned int i;
+
+	atomic_set(&relay->started, 0);
+	relay->go = false;
+	atomic64_add(WQT_RUNNERS, &q->counters[WQT_QUEUED]);
+
+	queue_work_on(relay->from, q->wq, &relay->runners[0].work);
+	if (!wqt_wait_ran(q, ran + 1))
+		return false;
+
+	preempt_disable();
+	queue_work_on(relay->to, q->wq, &relay->runners[1].work);
+	WRITE_ONCE(relay->go, true);
+	for (i = 2; i < WQT_RUNNERS; i++)
+		queue_work_on(relay->to, q->wq, &relay->runners[i].work);
+	preempt_enable();
+	return wqt_wait_ran(q, ran + WQT_RUNNERS);
+}
+
+/* Not on the CPU of the first item, which would not end while it queues. */
+static long wqt_relay_run(void *arg)
+{
+	struct wqt_relay *relay = arg;
+	unsigned int i;
+	int ret = 0;
+
+	for (i = 0; i < WQT_RUNNERS; i++) {
+		INIT_WORK(&relay->runners[i].work, wqt_runner_fn);
+		relay->runners[i].relay = relay;
+		relay->runners[i].place = i + 1;
+	}
+	for (i = 0; i < relay->rounds && !ret; i++)
+		ret = wqt_relay_round(relay) ? 0 : -ETIMEDOUT;
+
+	WRITE_ONCE(relay->go, true);
+	for (i = 0; i < WQT_RUNNERS; i++)
+		cancel_work_sync(&relay->runners[i].work);
+	return ret;
+}
+
+static int wqt_write_relay(struct wqt_queue *q, char *input)
+{
+	struct wqt_relay *relay __free(kfree) = kzalloc(sizeof(*relay), GFP_KERNEL);
+	char *word;
+	int ret = 0;
+
+	if (!relay)
+		return -ENOMEM;
+	relay->queue = q;
+	while (!ret && (word = wqt_next_word(&input))) {
+		if (!wqt_word_number(word, "rounds", &relay->rounds, &ret) &&
+		    !wqt_word_number(word, "from", &relay->from, &ret) &&
+		    !wqt_word_number(word, "to", &relay->to, &ret))
+			ret = -EINVAL;
+	}
+	if (ret)
+		return ret;
+	if (relay->from >= nr_cpu_ids || relay->to >= nr_cpu_ids || relay->from == relay->to)
+		return -ERANGE;
+	if (!(q->flags & WQ_UNBOUND))
+		return -EINVAL;
+
+	/* the counter of those that ran is the relay's own meanwhile */
+	guard(mutex)(&q->load_mutex);
+	if (q->threads)
+		return -EBUSY;
+	return work_on_cpu(relay->to, wqt_relay_run, relay);
 }
 
 /*
@@ -919,6 +1041,7 @@ struct wqt_file {
 static const struct wqt_file wqt_files[] = {
 	{ "load",	wqt_write_load,		NULL },
 	{ "queue",	wqt_write_queue,	NULL },
+	{ "relay",	wqt_write_relay,	NULL },
 	{ "release",	wqt_write_release,	NULL },
 	{ "wait",	wqt_write_wait,		NULL },
 	{ "flush",	wqt_write_flush,	NULL },

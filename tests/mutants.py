@@ -4,9 +4,8 @@
 
 Each of tests/mutations/*.patch is one small bug. It is applied to a scratch copy of the
 composed tree, which is built for UML (a patch may name "Engine: qemu"), and the tests
-run until one fails: the torture test, the KUnit suite, the TAP scripts. A patch may name
-parameters for the torture test ("Torture: 100 s freeze_ms=50"). A table of bug, test and
-time is printed at the end and kept in build/mutants/table.rst.
+run until one fails: the torture test, the KUnit suite, the TAP scripts. A table of bug,
+test and time is printed at the end and kept in build/mutants/table.rst.
 
 A bug that was caught is not tried again as long as its patch and the workqueue are the
 same; so an interrupted run goes on where it was.
@@ -50,7 +49,6 @@ class Bug:
     what: str
     engine: str
     path: Path
-    torture: tuple = (0, '')    # seconds, 0 for those of the call, and more parameters
 
     def key(self):
         """Changes with the patch, and with what it is a patch of."""
@@ -61,7 +59,7 @@ class Bug:
 @dataclasses.dataclass
 class Catch:
     test: str           # '' if nothing caught it
-    seconds: float      # that this test ran
+    seconds: float      # that this test ran, and those before it
     why: str
 
 
@@ -74,9 +72,7 @@ def bugs():
     for path in sorted(PATCHES.glob('*.patch')):
         head = path.read_text().partition('\n--- ')[0]
         engine = re.search(r'^Engine: (\w+)$', head, re.M)
-        asked = re.search(r'^Torture: (\d+) s(?: (.+))?$', head, re.M)
-        found.append(Bug(path.stem, head.splitlines()[0], engine[1] if engine else 'uml', path,
-                         (int(asked[1]), asked[2] or '') if asked else (0, '')))
+        found.append(Bug(path.stem, head.splitlines()[0], engine[1] if engine else 'uml', path))
     return found
 
 
@@ -142,9 +138,8 @@ def build(engine):
 
 # The tests
 
-def by_torture(folder, engine, seconds, params):
-    outcome = torture.torture(folder, engine=engine, duration=seconds, more=params, log=PLACE / 'torture.log',
-                              **SHAPE[engine])
+def by_torture(folder, engine, seconds):
+    outcome = torture.torture(folder, engine=engine, duration=seconds, log=PLACE / 'torture.log', **SHAPE[engine])
     if outcome.ok:
         return None
     lines = (PLACE / 'torture.log').read_text(errors='replace').splitlines()
@@ -168,12 +163,12 @@ def first_fault(outcome, text):
     return {guest.TIMED_OUT: 'no end', guest.DIED: 'the kernel died'}.get(outcome.rc)
 
 
-def by_kunit(folder, engine, *_):
+def by_kunit(folder, engine, _):
     outcome = in_guest(folder, engine, 'modprobe wq_api_kunit', 'kunit.log')
     return first_fault(outcome, '\n'.join(map(kernlog.without_stamp, outcome.kernel.splitlines())))
 
 
-def by_scripts(folder, engine, *_):
+def by_scripts(folder, engine, _):
     scripts = ' '.join(SCRIPTS[engine])
     outcome = in_guest(folder, engine, 'export VARIANT=cmwq KTAP_HELPERS=/wq/ktap_helpers.sh; '
                        f'for s in {scripts}; do echo "# $s"; sh /wq/$s.sh; done', 'scripts.log')
@@ -183,12 +178,11 @@ def by_scripts(folder, engine, *_):
 TESTS = {'torture': by_torture, 'KUnit': by_kunit, 'scripts': by_scripts}
 
 
-def hunt(engine, profile, tests, default_s):
+def hunt(engine, tests, seconds):
     folder = build(engine)
-    seconds, params = profile
+    begin = time.monotonic()
     for name in tests:
-        begin = time.monotonic()
-        why = TESTS[name](folder, engine, seconds or default_s, params)
+        why = TESTS[name](folder, engine, seconds)
         if why:
             return Catch(name, round(time.monotonic() - begin, 1), ' '.join(why.split())[:160])
     return Catch('', 0, 'no test failed')
@@ -228,7 +222,7 @@ def run(chosen, args):
             catch = Catch(done['test'], done['seconds'], done['why'])
         else:
             lay(bug)
-            catch = hunt(bug.engine, bug.torture, args.tests, args.seconds)
+            catch = hunt(bug.engine, args.tests, args.seconds)
             known[bug.name] = {'key': bug.key(), **dataclasses.asdict(catch)}
             save(PLACE / 'results.json', json.dumps(known, indent=1))
         found.append((bug, catch))
@@ -240,13 +234,9 @@ def run(chosen, args):
 def control(chosen, args):
     """What fails without a bug catches nothing."""
     lay()
-    seen = set()
-    for engine, profile in sorted({(bug.engine, bug.torture) for bug in chosen}):
-        # only torture goes by the profile
-        tests = [name for name in args.tests if name == 'torture' or engine not in seen]
-        seen.add(engine)
-        say(f'control: {engine}, no bug {profile[1]}'.rstrip())
-        catch = hunt(engine, profile, tests, args.seconds)
+    for engine in sorted({bug.engine for bug in chosen}):
+        say(f'control: {engine}, no bug')
+        catch = hunt(engine, args.tests, args.seconds)
         if catch.test:
             raise SystemExit(f'mutants: {catch.test} fails without a bug: {catch.why}')
 

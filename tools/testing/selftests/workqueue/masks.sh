@@ -236,6 +236,20 @@ test_max_active_rises()	# unbound or percpu
 	tell wqt_a release 1 && tell wqt_a wait "8 5000" && destroy wqt_a
 }
 
+# A slot goes to the item that waits for it, in another pool, though others are queued
+# in the moment when it comes free. CPUs 0 and 1 are on one node.
+test_nobody_overtakes()
+{
+	local ok=0
+
+	create wqt_a unbound max_active=1
+	set_to "$(dev wqt_a affinity_scope)" cpu && set_to "$(dev wqt_a affinity_strict)" 1 &&
+		set_to "$HELPER/wqt_a/relay" "rounds=500 from=1 to=0" || ok=1
+	is_equal "items out of order" "$(stat_of wqt_a misordered)" 0 || ok=1
+	is_equal "items that ran" "$(stat_of wqt_a ran)" "$(stat_of wqt_a queued)" || ok=1
+	destroy wqt_a && return $ok
+}
+
 test_max_active_under_load()
 {
 	local n ok=0
@@ -280,5 +294,5 @@ set -- scopes_under_load default_scope_under_load strictness_under_load nice_und
 	"max_active_holds:unbound 3" "max_active_holds:percpu 2" "max_active_holds:unbound 1" \
 	max_active_rises:unbound max_active_rises:percpu max_active_under_load \
 	come_and_go_under_load
-[ "$(nr_online)" -eq 1 ] || set -- "$@" disjoint_masks
+[ "$(nr_online)" -eq 1 ] || set -- "$@" disjoint_masks nobody_overtakes
 run_tests "$@"

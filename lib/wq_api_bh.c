@@ -104,6 +104,7 @@ static void bh_disable_sync_in_atomic(struct kunit *test)
 
 struct bh_spin {
 	struct work_struct work;
+	unsigned int us;
 	bool started;
 	bool ended;
 };
@@ -113,7 +114,7 @@ static void bh_spin_fn(struct work_struct *work)
 	struct bh_spin *spin = container_of(work, struct bh_spin, work);
 
 	WRITE_ONCE(spin->started, true);
-	wq_api_burn(1000);
+	wq_api_burn(spin->us);
 	WRITE_ONCE(spin->ended, true);
 }
 
@@ -135,8 +136,12 @@ static void bh_sync_waits_for_other_cpu(struct kunit *test)
 		kunit_skip(test, "an item that runs on another CPU needs two");
 
 	INIT_WORK(&spin->work, bh_spin_fn);
-	/* on a busy host this CPU may be away whenever the item runs: go on */
+	/*
+	 * On a busy host this CPU may be away whenever the item runs: go on, with items
+	 * that outlast the host's time slices.
+	 */
 	for (i = 0; i < BH_ROUNDS || (!in_time && time_before(jiffies, give_up)); i++) {
+		spin->us = 1000 << min(i / BH_ROUNDS, 6);
 		spin->started = false;
 		spin->ended = false;
 		preempt_disable();
@@ -157,6 +162,7 @@ static void bh_sync_waits_for_other_cpu(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, inactive);
 		if (i % 2)
 			KUNIT_EXPECT_TRUE(test, enable_work(&spin->work));
+		cond_resched();
 	}
 	KUNIT_EXPECT_GT_MSG(test, in_time, 0, "no round met the item while it ran");
 }

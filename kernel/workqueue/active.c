@@ -166,7 +166,7 @@ static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *n
 	if (work) {
 		pwq->nr_active++;
 		pwq_activate(pwq, work);
-		rescuer_goes_on(pwq);
+		rescuer_follows_slot(pwq);
 	} else {
 		atomic_dec(&nna->nr);
 	}

@@ -129,7 +129,7 @@ struct worker_pool {
 	struct list_head workers;		/* A: rescuers at work included */
 	struct ida worker_ida;			/* own lock */
 
-	struct timer_list mayday_timer;		/* armed by the manager */
+	struct timer_list mayday_timer;		/* moved under L; the manager's */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
 
@@ -236,7 +236,7 @@ struct workqueue_struct {
 	struct list_head flush_overflow;	/* W: wait for a free colour */
 	int nr_drainers;			/* W */
 
-	struct worker *rescuer;			/* P and M for writes */
+	struct worker *rescuer;			/* P for writes; M, too, to take it away */
 	struct list_head maydays;		/* M: pwqs that need the rescuer */
 
 #ifdef CONFIG_SYSFS
@@ -499,7 +499,7 @@ void pwq_flush_progress(struct pool_workqueue *pwq, int color);
 
 /* rescuer.c */
 int rescuer_create(struct workqueue_struct *wq);
-void rescuer_goes_on(struct pool_workqueue *pwq);
+void rescuer_follows_slot(struct pool_workqueue *pwq);
 void rescuer_destroy(struct workqueue_struct *wq);
 void pool_mayday_timeout(struct timer_list *timer);
 void pool_mayday_arm(struct worker_pool *pool);

@@ -6,7 +6,8 @@
  * still has none to spare then, each workqueue with items on the worklist has its
  * pwq there put on wq->maydays and its rescuer woken.  The rescuer joins one pool
  * after the other and runs items of its own workqueue only, one at a time, so
- * that a worker that turns up after all finds the others on the worklist.
+ * that a worker that turns up after all finds the others on the worklist.  It calls
+ * itself to pools where it leaves something behind or gives away a slot.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>
@@ -16,7 +17,10 @@
 #define MAYDAY_INITIAL_TIMEOUT	max(HZ / 100, 2)	/* 10 ms */
 #define MAYDAY_INTERVAL		(HZ / 10)		/* 100 ms */
 
-/* wq_mayday_lock and the pool's lock held */
+/*
+ * wq_mayday_lock and the pool's lock held.  Those who call from a task call themselves,
+ * so nobody else is woken under the pool's lock but by the timer.
+ */
 static void pwq_call_rescuer(struct pool_workqueue *pwq)
 {
 	struct workqueue_struct *wq = pwq->wq;
@@ -42,22 +46,23 @@ void pool_mayday_timeout(struct timer_list *timer)
 	struct worker_pool *pool = timer_container_of(pool, timer, mayday_timer);
 	struct work_struct *work;
 
-	scoped_guard(raw_spinlock_irq, &pool->lock) {
-		guard(raw_spinlock)(&wq_mayday_lock);
-		if (pool_lacks_worker(pool))
-			list_for_each_entry(work, &pool->worklist, entry)
-				pwq_call_rescuer(work_pwq(work));
-	}
-
+	guard(raw_spinlock_irq)(&pool->lock);
+	/* before anybody brings it forward */
 	mod_timer(timer, jiffies + MAYDAY_INTERVAL);
+
+	guard(raw_spinlock)(&wq_mayday_lock);
+	if (pool_lacks_worker(pool))
+		list_for_each_entry(work, &pool->worklist, entry)
+			pwq_call_rescuer(work_pwq(work));
 }
 
 /**
  * pool_mayday_arm - call rescuers if there is no worker in a while
- * @pool: pool that is going to make one; delete the timer when that is done
+ * @pool: locked pool that is going to make one; delete the timer when that is done
  */
 void pool_mayday_arm(struct worker_pool *pool)
 {
+	lockdep_assert_held(&pool->lock);
 	mod_timer(&pool->mayday_timer, jiffies + MAYDAY_INITIAL_TIMEOUT);
 }
 
@@ -96,33 +101,49 @@ static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq
 	return false;
 }
 
+/* call the rescuers soon, if they would be called later */
+static void pool_mayday_hasten(struct worker_pool *pool)
+{
+	unsigned long soon = jiffies + MAYDAY_INITIAL_TIMEOUT;
+
+	lockdep_assert_held(&pool->lock);
+
+	/* no manager, no timer: the one to come arms it */
+	if (time_after(pool->mayday_timer.expires, soon))
+		mod_timer_pending(&pool->mayday_timer, soon);
+}
+
 /**
- * rescuer_goes_on - the rescuer that gave a pwq a slot goes there next
- * @pwq: unbound pwq with an item that got a slot, its pool locked
+ * rescuer_follows_slot - an item got a slot that may need the rescuer
+ * @pwq: unbound pwq of the item, its pool locked
  *
- * A call would come only with the next tick of that pool's timer, and again after
- * each item if slots go from pool to pool.  Nothing happens if the caller is not the
- * rescuer of @pwq's workqueue, or the pool has a worker to spare.
+ * The next tick of that pool's timer may be 100 ms away, and so it may be again after
+ * each item if slots go from pool to pool.  A rescuer that gave the slot to its own
+ * workqueue goes there itself, after those who called before; for anybody else the timer
+ * is brought forward.  Nothing happens if the pool has a worker to spare.
  *
  * Context: interrupts off.
  */
-void rescuer_goes_on(struct pool_workqueue *pwq)
+void rescuer_follows_slot(struct pool_workqueue *pwq)
 {
 	struct worker *worker = current_wq_worker();
 
 	lockdep_assert_held(&pwq->pool->lock);
 
-	/* rescuer_serve() sees to the pool that it is in */
-	if (!worker || worker->rescue_wq != pwq->wq || worker->pool == pwq->pool ||
-	    !pool_lacks_worker(pwq->pool))
+	if (!(pwq->wq->flags & WQ_MEM_RECLAIM) || !pool_lacks_worker(pwq->pool))
 		return;
-	guard(raw_spinlock)(&wq_mayday_lock);
-	pwq_call_rescuer(pwq);
+	if (!worker || worker->rescue_wq != pwq->wq) {
+		pool_mayday_hasten(pwq->pool);
+	} else if (worker->pool != pwq->pool) {
+		/* to the pool that it is in rescuer_serve() sees */
+		guard(raw_spinlock)(&wq_mayday_lock);
+		pwq_call_rescuer(pwq);
+	}
 }
 
 /*
- * What is left in the pool that the rescuer is about to leave: items after a turn's worth,
- * or those of another pwq of the workqueue, which got a slot.
+ * The rescuer is about to leave the pool, and calls itself for what its workqueue has
+ * left there: items after a turn's worth, or those of another of its pwqs.
  */
 static void rescuer_comes_back(struct worker *rescuer)
 {
@@ -131,13 +152,15 @@ static void rescuer_comes_back(struct worker *rescuer)
 
 	if (!pool_lacks_worker(pool))
 		return;
-	guard(raw_spinlock)(&wq_mayday_lock);
-	list_for_each_entry(work, &pool->worklist, entry)
-		if (work_pwq(work)->wq == rescuer->rescue_wq)
+	list_for_each_entry(work, &pool->worklist, entry) {
+		if (work_pwq(work)->wq == rescuer->rescue_wq) {
+			guard(raw_spinlock)(&wq_mayday_lock);
 			pwq_call_rescuer(work_pwq(work));
+		}
+	}
 }
 
-/* run items of @pwq, but no more than a turn's worth while other pools wait */
+/* run items of @pwq, but no more than a turn's worth while other pwqs wait */
 static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 {
 	struct worker_pool *pool = pwq->pool;

@@ -424,10 +424,10 @@ static void pool_make_worker(struct worker_pool *pool)
 	__must_hold(&pool->lock)
 {
 	do {
-		raw_spin_unlock_irq(&pool->lock);
-
 		/* if this takes long, rescuers are called */
 		pool_mayday_arm(pool);
+		raw_spin_unlock_irq(&pool->lock);
+
 		while (!worker_create(pool) && pool_seems_short(pool)) {
 			schedule_timeout_interruptible(CREATE_COOLDOWN);
 			if (!pool_seems_short(pool))

@@ -119,21 +119,27 @@ test_load()	# percpu or unbound
 
 # Two pwqs of a workqueue take turns at its one slot: the rescuer goes from one to the
 # other, and is not called anew, ten times a second, for each item. They are in one pool,
-# from before and after a change of attributes, or in the pools of two CPUs.
-test_turns_at_the_slot()	# pool or pools
+# from before and after a change of attributes, or in the pools of two CPUs, both of which
+# or one of which is short of workers.
+test_turns_at_the_slot()	# pool, pools or pools-one-short
 {
 	local rc=0 other=0 scope
 	scope=$(dev wqt_r affinity_scope)
 
 	create wqt_k unbound max_active=1024
 	create wqt_r unbound mem_reclaim max_active=1
-	if [ "$1" = pools ]; then
+	if [ "$1" != pool ]; then
 		other=1
 		set_to "$scope" cpu && set_to "$(dev wqt_k affinity_scope)" cpu || return 1
 	fi
+	if [ "$1" = pools-one-short ]; then
+		# the other one has workers enough
+		tell wqt_k queue "block cpu=1 n=4" && within 50 held_is wqt_k 4 || return 1
+		clear_up wqt_k
+	fi
 	shortage || return 1
 	tell wqt_k queue "block cpu=0 n=400"
-	[ $other -eq 0 ] || tell wqt_k queue "block cpu=1 n=400"
+	[ "$1" != pools ] || tell wqt_k queue "block cpu=1 n=400"
 	tell wqt_r queue "nop cpu=0 n=100"
 	[ $other -ne 0 ] || echo cache >"$scope" || rc=1
 	tell wqt_r queue "nop cpu=$other n=100"
@@ -174,9 +180,10 @@ CPUS=$(online_cpus)
 
 set -- shortage_is_real rescue:percpu rescue:unbound load:percpu load:unbound order
 [ "$(nr_online)" -eq 1 ] || set -- "$@" turns
-# Base kernel 7.3 fails these (74 of 200 items run): WQT_ALL=1 shows it.
+# Base kernel 7.3 fails these: WQT_ALL=1 shows it.
 if [ "$VARIANT" != base ] || [ -n "${WQT_ALL:-}" ]; then
 	set -- "$@" turns_at_the_slot:pool
-	[ "$(nr_online)" -eq 1 ] || set -- "$@" turns_at_the_slot:pools
+	[ "$(nr_online)" -eq 1 ] || set -- "$@" turns_at_the_slot:pools \
+		turns_at_the_slot:pools-one-short
 fi
 run_tests "$@"

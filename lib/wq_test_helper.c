@@ -9,6 +9,8 @@
  *
  *	create		"NAME [FLAG...] [max_active=N]" makes a workqueue
  *	destroy		"NAME" stops its load, releases its items, destroys it
+ *	occupy		"cpu=N ms=N" keeps a CPU from everybody but interrupts;
+ *			threads are made elsewhere, but may have to wait for it
  *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1"
  *			starts submitters, "stop" ends them and settles the
  *			account
@@ -30,6 +32,7 @@
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/completion.h>
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
@@ -1262,6 +1265,79 @@ static int wqt_destroy_name(char *input)
 	return 0;
 }
 
+struct wqt_occupation {
+	struct completion	begun;
+	unsigned int		cpu;
+	unsigned int		ms;
+};
+
+/*
+ * New threads start where kthreadd may run, and whoever makes one waits until it has:
+ * not on the occupied CPU.
+ */
+static void wqt_move_kthreadd(const struct cpumask *where)
+{
+	struct task_struct *kthreadd;
+
+	rcu_read_lock();
+	kthreadd = get_task_struct(rcu_dereference(current->real_parent));
+	rcu_read_unlock();
+	if (set_cpus_allowed_ptr(kthreadd, where))
+		pr_warn("kthreadd stays where it is\n");
+	put_task_struct(kthreadd);
+}
+
+static int wqt_occupant(void *arg)
+{
+	struct wqt_occupation *occupation = arg;
+	unsigned int ms = occupation->ms;
+	cpumask_var_t others;
+
+	if (alloc_cpumask_var(&others, GFP_KERNEL)) {
+		cpumask_andnot(others, cpu_possible_mask, cpumask_of(occupation->cpu));
+		wqt_move_kthreadd(others);
+		free_cpumask_var(others);
+	}
+
+	preempt_disable();
+	complete(&occupation->begun);
+	wqt_spin_us(ms * 1000);
+	preempt_enable();
+
+	wqt_move_kthreadd(cpu_possible_mask);
+	module_put_and_kthread_exit(0);
+}
+
+static int wqt_occupy(char *input)
+{
+	struct wqt_occupation occupation = { .ms = 100 };
+	struct task_struct *task;
+	char *word;
+	int ret = 0;
+
+	while (!ret && (word = wqt_next_word(&input))) {
+		if (!wqt_word_number(word, "cpu", &occupation.cpu, &ret) &&
+		    !wqt_word_number(word, "ms", &occupation.ms, &ret))
+			ret = -EINVAL;
+	}
+	if (ret)
+		return ret;
+	/* no watchdog shall mind */
+	if (occupation.cpu >= nr_cpu_ids || !cpu_online(occupation.cpu) || occupation.ms > 5000)
+		return -ERANGE;
+	init_completion(&occupation.begun);
+
+	__module_get(THIS_MODULE);
+	task = kthread_create_on_cpu(wqt_occupant, &occupation, occupation.cpu, "wqt/%u");
+	if (IS_ERR(task)) {
+		module_put(THIS_MODULE);
+		return PTR_ERR(task);
+	}
+	wake_up_process(task);
+	wait_for_completion(&occupation.begun);
+	return 0;
+}
+
 static ssize_t wqt_root_write(struct file *file, const char __user *ubuf,
 			      size_t len, loff_t *pos)
 {
@@ -1310,6 +1386,7 @@ static int __init wqt_init(void)
 	debugfs_create_file("create", 0200, wqt_root, wqt_create, &wqt_root_fops);
 	debugfs_create_file("destroy", 0200, wqt_root, wqt_destroy_name,
 			    &wqt_root_fops);
+	debugfs_create_file("occupy", 0200, wqt_root, wqt_occupy, &wqt_root_fops);
 	return 0;
 }
 
@@ -1320,6 +1397,7 @@ static void __exit wqt_exit(void)
 	/* First the files, so that no queue comes or goes any more. */
 	debugfs_lookup_and_remove("create", wqt_root);
 	debugfs_lookup_and_remove("destroy", wqt_root);
+	debugfs_lookup_and_remove("occupy", wqt_root);
 
 	mutex_lock(&wqt_lock);
 	list_for_each_entry_safe(q, tmp, &wqt_queues, node)

@@ -285,6 +285,7 @@ int rescuer_create(struct workqueue_struct *wq)
 void rescuer_destroy(struct workqueue_struct *wq)
 {
 	struct worker *rescuer = wq->rescuer;
+	struct pool_workqueue *pwq;
 
 	if (!rescuer)
 		return;
@@ -293,7 +294,9 @@ void rescuer_destroy(struct workqueue_struct *wq)
 	scoped_guard(raw_spinlock_irq, &wq_mayday_lock)
 		wq->rescuer = NULL;
 
-	/* answers the calls that came before */
+	/* answers the calls that came before, if it ever ran: else nobody did */
 	kthread_stop(rescuer->task);
+	while ((pwq = wq_next_mayday(wq)))
+		pwq_put_unlocked(pwq);
 	kfree(rescuer);
 }

@@ -31,6 +31,11 @@ test_shortage_is_real()
 	is_equal "what the shell said" "$out" short
 }
 
+nice_of()	# THREAD
+{
+	awk -v name="($1)" '$2 == name { print $19 }' /proc/[0-9]*/stat 2>/dev/null
+}
+
 clear_up()
 {
 	local wq
@@ -174,6 +179,42 @@ test_order()
 	return $rc
 }
 
+# The rescuer is called before it has run for the first time, its CPU being busy, is not
+# needed after all, and is taken away. It then never runs: somebody else has to give back
+# what a call holds.
+test_gone_before_it_ran()
+{
+	local rc=0 all
+	all=$(cat "$GLOBAL/cpumask")
+
+	create wqt_k percpu max_active=1024
+	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || return 1
+	# pools that this leaves without use go first, and their workers with them
+	sleep 1
+	set_to "$HELPER/occupy" "cpu=1 ms=2000" || return 1
+	create wqt_r percpu mem_reclaim
+	shortage || return 1
+	# more than there are idle workers from other tests
+	tell wqt_k queue "block cpu=0 n=500"
+	tell wqt_r queue "nop cpu=0"
+	tell wqt_r wait "1 100" 2>/dev/null && rc=1
+	plenty
+	[ $rc -eq 0 ] || diag "there was a worker"
+	tell wqt_k release 1
+	tell wqt_r wait "1 10000" || rc=1
+	# the first thing it does is to make itself important
+	is_equal "the rescuer's nice value" "$(nice_of kworker/R-wqt_r)" 0 || rc=1
+	destroy wqt_r
+	tell wqt_k flush 1
+	destroy wqt_k
+	set_to "$GLOBAL/cpumask" "$all" || rc=1
+	if dmesg | grep -q -e "wqt_r is destroyed, but" -e "wqt_r has the following busy"; then
+		diag "the workqueue is not freed"
+		rc=1
+	fi
+	return $rc
+}
+
 mount_all
 load_helper
 CPUS=$(online_cpus)
@@ -184,6 +225,6 @@ set -- shortage_is_real rescue:percpu rescue:unbound load:percpu load:unbound or
 if [ "$VARIANT" != base ] || [ -n "${WQT_ALL:-}" ]; then
 	set -- "$@" turns_at_the_slot:pool
 	[ "$(nr_online)" -eq 1 ] || set -- "$@" turns_at_the_slot:pools \
-		turns_at_the_slot:pools-one-short
+		turns_at_the_slot:pools-one-short gone_before_it_ran
 fi
 run_tests "$@"

@@ -45,6 +45,7 @@
 #include <linux/mutex.h>
 #include <linux/random.h>
 #include <linux/sched.h>
+#include <linux/sched/task.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
@@ -1265,46 +1266,44 @@ static int wqt_destroy_name(char *input)
 	return 0;
 }
 
+/* one occupant at a time: it moves kthreadd there and back */
+static atomic_t wqt_occupied;
+
 struct wqt_occupation {
 	struct completion	begun;
 	unsigned int		cpu;
 	unsigned int		ms;
 };
 
-/*
- * New threads start where kthreadd may run, and whoever makes one waits until it has:
- * not on the occupied CPU.
- */
-static void wqt_move_kthreadd(const struct cpumask *where)
+static struct task_struct *wqt_get_kthreadd(void)
 {
-	struct task_struct *kthreadd;
-
-	rcu_read_lock();
-	kthreadd = get_task_struct(rcu_dereference(current->real_parent));
-	rcu_read_unlock();
-	if (set_cpus_allowed_ptr(kthreadd, where))
-		pr_warn("kthreadd stays where it is\n");
-	put_task_struct(kthreadd);
+	guard(rcu)();
+	return get_task_struct(rcu_dereference(current->real_parent));
 }
 
+/*
+ * New threads start where kthreadd may run, and whoever makes one waits until it has:
+ * so kthreadd keeps away from the occupied CPU.
+ */
 static int wqt_occupant(void *arg)
 {
 	struct wqt_occupation *occupation = arg;
+	struct task_struct *kthreadd = wqt_get_kthreadd();
 	unsigned int ms = occupation->ms;
-	cpumask_var_t others;
+	static struct cpumask before, away;	/* ours alone: wqt_occupied */
 
-	if (alloc_cpumask_var(&others, GFP_KERNEL)) {
-		cpumask_andnot(others, cpu_possible_mask, cpumask_of(occupation->cpu));
-		wqt_move_kthreadd(others);
-		free_cpumask_var(others);
-	}
+	cpumask_copy(&before, kthreadd->cpus_ptr);
+	if (cpumask_andnot(&away, &before, cpumask_of(occupation->cpu)))
+		set_cpus_allowed_ptr(kthreadd, &away);
 
 	preempt_disable();
 	complete(&occupation->begun);
 	wqt_spin_us(ms * 1000);
 	preempt_enable();
 
-	wqt_move_kthreadd(cpu_possible_mask);
+	set_cpus_allowed_ptr(kthreadd, &before);
+	put_task_struct(kthreadd);
+	atomic_set(&wqt_occupied, 0);
 	module_put_and_kthread_exit(0);
 }
 
@@ -1322,14 +1321,18 @@ static int wqt_occupy(char *input)
 	}
 	if (ret)
 		return ret;
+	guard(cpus_read_lock)();
 	/* no watchdog shall mind */
 	if (occupation.cpu >= nr_cpu_ids || !cpu_online(occupation.cpu) || occupation.ms > 5000)
 		return -ERANGE;
+	if (atomic_xchg(&wqt_occupied, 1))
+		return -EBUSY;
 	init_completion(&occupation.begun);
 
 	__module_get(THIS_MODULE);
 	task = kthread_create_on_cpu(wqt_occupant, &occupation, occupation.cpu, "wqt/%u");
 	if (IS_ERR(task)) {
+		atomic_set(&wqt_occupied, 0);
 		module_put(THIS_MODULE);
 		return PTR_ERR(task);
 	}

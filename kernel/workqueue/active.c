@@ -42,7 +42,7 @@ struct wq_node_nr_active *wq_nna(struct workqueue_struct *wq, int node)
 
 static struct wq_node_nr_active *pwq_nna(struct pool_workqueue *pwq)
 {
-	if (!(pwq->wq->flags & WQ_UNBOUND))
+	if (!(READ_ONCE(pwq->wq->flags) & WQ_UNBOUND))
 		return NULL;
 	return wq_nna(pwq->wq, pwq->pool->node);
 }

@@ -118,7 +118,8 @@ static void wq_unplug_oldest(struct workqueue_struct *wq)
 	raw_spin_lock_irq(&pwq->pool->lock);
 	if (pwq->plugged) {
 		pwq->plugged = false;
-		pwq_activate_first(pwq);
+		if (pwq_activate_first(pwq))
+			rescuer_follows_slot(pwq);
 	}
 	wake = pool_kick(pwq->pool);
 	pool_unlock_wake_irq(pwq->pool, wake);

@@ -120,7 +120,8 @@ static void pool_mayday_hasten(struct worker_pool *pool)
  * The next tick of that pool's timer may be 100 ms away, and so it may be again after
  * each item if slots go from pool to pool.  A rescuer that gave the slot to its own
  * workqueue goes there itself, after those who called before; for anybody else the timer
- * is brought forward.  Nothing happens if the pool has a worker to spare.
+ * is brought forward.  Nothing happens if the pool has a worker to spare, or the caller
+ * serves it.
  *
  * Context: interrupts off.
  */
@@ -130,14 +131,16 @@ void rescuer_follows_slot(struct pool_workqueue *pwq)
 
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (!(pwq->wq->flags & WQ_MEM_RECLAIM) || !pool_lacks_worker(pwq->pool))
+	if (!(READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) || !pool_lacks_worker(pwq->pool))
 		return;
-	if (!worker || worker->rescue_wq != pwq->wq) {
-		pool_mayday_hasten(pwq->pool);
-	} else if (worker->pool != pwq->pool) {
-		/* to the pool that it is in rescuer_serve() sees */
+	/* it has just done an item there and looks for the next */
+	if (worker && worker->pool == pwq->pool)
+		return;
+	if (worker && worker->rescue_wq == pwq->wq) {
 		guard(raw_spinlock)(&wq_mayday_lock);
 		pwq_call_rescuer(pwq);
+	} else {
+		pool_mayday_hasten(pwq->pool);
 	}
 }
 

@@ -504,10 +504,8 @@ static int worker_thread(void *data)
 	}
 	raw_spin_unlock_irq(&pool->lock);
 
-	/* whoever ends the worker waits for its task, so @pool is there still */
+	/* workers_bury() does the rest: a thread that is stopped early never comes here */
 	worker_mark_task(false);
-	worker->pool = NULL;
-	ida_free(&pool->worker_ida, worker->id);
 	return 0;
 }
 
@@ -614,6 +612,7 @@ static void workers_bury(struct list_head *dying)
 
 	list_for_each_entry_safe(worker, next, dying, entry) {
 		kthread_stop_put(worker->task);
+		ida_free(&worker->pool->worker_ida, worker->id);
 		kfree(worker);
 	}
 }

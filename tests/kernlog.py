@@ -52,11 +52,6 @@ BAD = re.compile('|'.join((
     r'page allocation failure',
     r'Out of memory: ',
 )))
-# What the base kernel is known to be reported for, and has nothing to do with workqueues.
-KNOWN = re.compile('|'.join((
-    # x86 counts the timer's interrupts in variables that it waits for without a mark
-    r'BUG: KCSAN: data-race in lapic_cal_handler / setup_boot_APIC_clock',
-)))
 EXPECT = re.compile(r'wq_selftest: expect: (.+)')
 EXPECT_END = 'wq_selftest: expect end'
 STAMP = re.compile(r'^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?')
@@ -78,7 +73,7 @@ def problems(log):
             expected, seen = re.compile(announced[1]) if announced else None, False
         elif expected and expected.search(line):
             seen = True
-        elif BAD.search(line) and not KNOWN.search(line):
+        elif BAD.search(line):
             found.append(f'line {number}: {line.strip()}')
     if expected and not seen:
         found.append(f'at the end: nothing came of: expect: {expected.pattern}')

@@ -18,7 +18,6 @@ BUG: kernel NULL pointer dereference, address: 0000000000000008
 BUG: unable to handle page fault for address: ffffc90000000000
 BUG: KASAN: slab-use-after-free in process_one_work+0x12/0x40
 BUG: KCSAN: data-race in insert_work / worker_thread
-BUG: KCSAN: data-race in lapic_cal_handler / wq_queue
 BUG: sleeping function called from invalid context at kernel/locking/mutex.c:580
 BUG: scheduling while atomic: kworker/0:1/11/0x00000002
 BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 31s!
@@ -54,7 +53,6 @@ Call Trace:
 rcu: Hierarchical RCU implementation.
 Kernel command line: panic=-1 workqueue.panic_on_stall=1 oops=panic
 ok 3 warning count
-BUG: KCSAN: data-race in lapic_cal_handler / setup_boot_APIC_clock
 '''.splitlines()
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 import bench_parse
 import guest
 import post_mortem
+import races
 import running
 import torture_runs
 
@@ -131,9 +132,15 @@ def parameters(engine, duration, seed, more, slowness=1):
     return ' '.join(f'{name}={value}' for name, value in chosen.items())
 
 
-def complaints_of(result, seconds):
+def complaints_of(result, seconds, folder):
     """What is wrong besides the verdict."""
-    found = bench_parse.find_trouble(result.kernel)
+    own = races.own_functions(folder)
+    found = []
+    for line in bench_parse.find_trouble(result.kernel):
+        if races.elsewhere(line, own):
+            print(f'torture: not ours: {line}', file=sys.stderr, flush=True)
+        else:
+            found.append(line)
     if result.rc == guest.TIMED_OUT:
         found.append(f'no end after {seconds} s')
     elif result.rc == guest.DIED:
@@ -164,7 +171,7 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
                        append=append, timeout=limit, log=log, stream=stream,
                        qmp=running.socket_path() if engine != 'uml' and dump else None, post_mortem=last)
     verdict = VERDICT.search(result.kernel)
-    complaints = complaints_of(result, limit)
+    complaints = complaints_of(result, limit, folder)
     if last and last.trouble:
         complaints.append(f'the memory was not kept: {last.trouble}')
     return Outcome(verdict[1] if verdict else '', complaints, seed, log, result.seconds, last.core if last else None)

@@ -82,6 +82,7 @@ class Outcome:
     seed: int
     log: Path
     seconds: float
+    source: str             # of what was tortured: torture_runs.source() before the run
     core: Path = None       # the guest's memory
 
     @property
@@ -161,6 +162,7 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
     With dump, the memory of a guest that failed is put beside the log.
     """
     seed = seed or random.randrange(1, 1 << 32)
+    source = torture_runs.source()
     KEPT.mkdir(parents=True, exist_ok=True)
     log = Path(log) if log else KEPT / f'running-{os.getpid()}.log'
     kernel = Kernel.of(folder)
@@ -174,7 +176,8 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
     complaints = complaints_of(result, limit, folder)
     if last and last.trouble:
         complaints.append(f'the memory was not kept: {last.trouble}')
-    return Outcome(verdict[1] if verdict else '', complaints, seed, log, result.seconds, last.core if last else None)
+    return Outcome(verdict[1] if verdict else '', complaints, seed, log, result.seconds, source,
+                   last.core if last else None)
 
 
 def build(engine, variant, config):
@@ -222,7 +225,8 @@ def note(outcome, folder, configuration, duration):
     """Adds the run to runs.json."""
     date = datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
     torture_runs.add(KEPT, torture_runs.Run.made(
-        configuration, date, Path(folder).absolute().name, duration, outcome.seed, outcome.verdict, outcome.complaints))
+        configuration, date, Path(folder).absolute().name, duration, outcome.seed, outcome.verdict, outcome.complaints,
+        outcome.source))
 
 
 def positive(text):

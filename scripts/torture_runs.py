@@ -41,7 +41,7 @@ class Run:
         return self.verdict == PASSED
 
     @classmethod
-    def made(cls, configuration, date, kernel, duration, seed, verdict, complaints):
+    def made(cls, configuration, date, kernel, duration, seed, verdict, complaints, tortured):
         """From what the module's last line says, '' if it never came."""
         figures = dict(re.findall(r'(\w+)=(\d+)', verdict))
         values = {name: int(figures.get(name, 0)) for name in FIGURES}
@@ -51,7 +51,7 @@ class Run:
         elif 'SUCCESS' not in verdict:
             wrong.insert(0, 'violations')
         return cls(configuration, date, kernel, duration if verdict else 0, seed, **values,
-                   verdict='; '.join(wrong) or PASSED, source=source())
+                   verdict='; '.join(wrong) or PASSED, source=tortured)
 
     @classmethod
     def missing(cls, configuration, date, kernel, why):

@@ -151,6 +151,17 @@ def test_a_warning_is_a_failure(monkeypatch, tmp_path):
     assert not outcome.ok and outcome.complaints == ['the kernel is tainted: see the log']
 
 
+def test_a_run_is_of_the_source_that_it_began_with(monkeypatch, tmp_path):
+    """Whoever edits the workqueue during a run does not change what was run."""
+    sources = iter(['before', 'after'])
+    monkeypatch.setattr(torture_runs, 'source', lambda: next(sources))
+    result = guest.Result(0, '', '', f'wqtorture: {PASSED}\n', 1.0)
+    monkeypatch.setattr(guest, 'run', lambda *args, **kwargs: result)
+    monkeypatch.setattr(torture, 'KEPT', tmp_path)
+    torture.note(torture.torture(tmp_path, engine='uml', duration=1), tmp_path, 'uml', 1)
+    assert [run.source for run in torture_runs.load(tmp_path)] == ['before']
+
+
 # What a kernel's configuration means
 
 @pytest.mark.parametrize('options, slowness, mem', [
@@ -191,7 +202,7 @@ def test_no_such_kernel(engine, config):
 
 def a_run(configuration='uml-cmwq-release', verdict=PASSED, complaints=(), duration=60):
     return torture_runs.Run.made(configuration, '2026-11-21T10:00:00Z', 'uml-cmwq-release-7.3', duration, 7, verdict,
-                                 complaints)
+                                 complaints, torture_runs.source())
 
 
 @pytest.mark.parametrize('verdict, complaints, said, seconds', [
@@ -252,8 +263,8 @@ def matrix(monkeypatch, tmp_path):
     def fake(folder, *, engine, **kwargs):
         tortured.append(folder.name)
         if 'debug' in folder.name:
-            return torture.Outcome('', ['the kernel died'], 7, tmp_path / 'log', 1.0)
-        return torture.Outcome(PASSED, [], 7, tmp_path / 'log', 1.0)
+            return torture.Outcome('', ['the kernel died'], 7, tmp_path / 'log', 1.0, torture_runs.source())
+        return torture.Outcome(PASSED, [], 7, tmp_path / 'log', 1.0, torture_runs.source())
 
     def build(engine, variant, config):
         if config == 'up':

@@ -190,12 +190,12 @@ test_gone_before_it_ran()
 	create wqt_k percpu max_active=1024
 	# pools that this leaves without use go first, and their workers with them
 	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" && sleep 1 &&
-		set_to "$HELPER/occupy" "cpu=1 ms=2000" && never_runs
+		set_to "$HELPER/occupy" "cpu=1 ms=4000" && never_runs
 	rc=$?
 	destroy wqt_k
 	set_to "$GLOBAL/cpumask" "$all" || rc=1
 	# the module is not removed while somebody spins in it
-	sleep 2
+	[ $rc -eq 0 ] && sleep 0.5 || sleep 4
 	return $rc
 }
 

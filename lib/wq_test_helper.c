@@ -924,6 +924,9 @@ static int wqt_write_relay(struct wqt_queue *q, char *input)
 	guard(mutex)(&q->load_mutex);
 	if (q->threads)
 		return -EBUSY;
+	guard(cpus_read_lock)();
+	if (!cpu_online(relay->from) || !cpu_online(relay->to))
+		return -ERANGE;
 	return work_on_cpu(relay->to, wqt_relay_run, relay);
 }
 

@@ -5,6 +5,7 @@ A report's title names the functions that raced. Those of the workqueue and of i
 tests are in the kernel's objects; a race among others is the base kernel's, whatever
 called them.
 """
+import functools
 import re
 import subprocess
 from pathlib import Path
@@ -18,6 +19,7 @@ def plain(function):
     return re.split(r'[ .]', function.strip())[0]
 
 
+@functools.cache
 def own_functions(folder):
     """The names of our functions in a kernel that was built there."""
     objects = [path for home in HOMES for path in sorted(Path(folder).glob(home))]
@@ -27,7 +29,8 @@ def own_functions(folder):
     return {plain(found[1]) for found in re.finditer(r'^[0-9a-f]+ [tTwW] (\S+)$', listed.stdout, re.M)}
 
 
-def elsewhere(line, own):
-    """The line is the title of a report in which none of these functions raced."""
+def elsewhere(line, folder):
+    """The line is the title of a report in which no function of ours raced, in a kernel that was built there."""
     title = TITLE.search(line)
-    return bool(title and own and not own.intersection(map(plain, title[1].split(' / '))))
+    own = title and own_functions(folder)
+    return bool(own and not own.intersection(map(plain, title[1].split(' / '))))

@@ -135,10 +135,9 @@ def parameters(engine, duration, seed, more, slowness=1):
 
 def complaints_of(result, seconds, folder):
     """What is wrong besides the verdict."""
-    own = races.own_functions(folder)
     found = []
     for line in bench_parse.find_trouble(result.kernel):
-        if races.elsewhere(line, own):
+        if races.elsewhere(line, folder):
             print(f'torture: not ours: {line}', file=sys.stderr, flush=True)
         else:
             found.append(line)

@@ -129,7 +129,7 @@ struct worker_pool {
 	struct list_head workers;		/* A: rescuers at work included */
 	struct ida worker_ida;			/* own lock */
 
-	struct timer_list mayday_timer;		/* moved under L; the manager's */
+	struct timer_list mayday_timer;		/* armed, moved: L; deleted: manager */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
 
@@ -211,7 +211,7 @@ struct wq_device;
  */
 struct workqueue_struct {
 	/* read by every queueing */
-	unsigned int flags;			/* W: WQ_* */
+	unsigned int flags;			/* WO: __WQ_*; I: WQ_* */
 	struct pool_workqueue __rcu * __percpu *cpu_pwq; /* slots: see dfl_pwq */
 	/* P and W for writes; either or RCU for reads; NULL for per-CPU ones */
 	struct pool_workqueue __rcu *dfl_pwq;

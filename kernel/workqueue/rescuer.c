@@ -121,7 +121,7 @@ static void pool_mayday_hasten(struct worker_pool *pool)
  * each item if slots go from pool to pool.  A rescuer that gave the slot to its own
  * workqueue goes there itself, after those who called before; for anybody else the timer
  * is brought forward.  Nothing happens if the pool has a worker to spare, or the caller
- * serves it.
+ * is one of its workers.
  *
  * Context: interrupts off.
  */
@@ -133,7 +133,10 @@ void rescuer_follows_slot(struct pool_workqueue *pwq)
 
 	if (!(READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) || !pool_lacks_worker(pwq->pool))
 		return;
-	/* it has just done an item there and looks for the next */
+	/*
+	 * It has just done an item there and looks for the next.  If it is in the middle
+	 * of one, which cancels another, this is left to the next tick.
+	 */
 	if (worker && worker->pool == pwq->pool)
 		return;
 	if (worker && worker->rescue_wq == pwq->wq) {

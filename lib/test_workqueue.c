@@ -1253,10 +1253,13 @@ static int bench_all_runs(struct bench *bench)
 	return 0;
 }
 
-/* Histograms and batches outgrow what the page allocator has in one piece. */
+/*
+ * Histograms and batches outgrow what the page allocator has in one piece. Asked for more
+ * than the machine has, the benchmark gives up rather than have somebody killed for it.
+ */
 static void *bench_zalloc(size_t size)
 {
-	return kvzalloc(size, GFP_KERNEL);
+	return kvzalloc(size, GFP_KERNEL | __GFP_RETRY_MAYFAIL);
 }
 
 static struct bench_thread *bench_alloc_thread(struct bench *bench)

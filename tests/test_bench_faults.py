@@ -156,8 +156,10 @@ def test_a_signal_ends_a_pass_and_nothing_stays(kernel, faulty):
 
 def test_out_of_memory_leaves_nothing(kernel, faulty):
     result = run_in_guest(kernel, faulty,
-                          f'insmod {MODULE} mode=batch batch=65536 threads=1024; left; echo end')
+                          f'insmod {MODULE} mode=batch batch=65536 threads=1024 2>&1; left; echo end')
     assert 'not enough memory' in result.kernel
+    assert 'Cannot allocate memory' in result.output
+    assert 'oom-kill' not in result.kernel
     assert result.output.endswith('end\n')
     assert 'wq_bench' not in result.output and 'test_bench' not in result.output.replace(MODULE, '')
     assert not bench_parse.find_trouble(result.kernel)

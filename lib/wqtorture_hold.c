@@ -239,19 +239,22 @@ int wqt_lost_thread(void *arg)
 
 /*
  * An item that keeps its CPU, and one more that waits behind it, until the watchdog of
- * the workqueues must have spoken: it looks once in each span of its threshold. Who
- * reads the log sees whether it names the function.
+ * the workqueues must have spoken: it looks once in each span of its threshold, by the
+ * clock of the timers, from which that of mdelay() differs under emulation. Who reads the
+ * log sees whether it names the function.
  */
 
 static void wqt_stuck_fn(struct work_struct *work)
 {
-	int ms;
+	int seconds = 3 * wqt_stuck + 1;
+	unsigned long end;
 
 	pr_alert("stuck: %ps keeps CPU %d for %d s\n", work->func, raw_smp_processor_id(),
-		 3 * wqt_stuck + 1);
+		 seconds);
 	preempt_disable();
-	for (ms = 0; ms < (3 * wqt_stuck + 1) * 1000; ms++)
-		mdelay(1);
+	end = jiffies + seconds * HZ;
+	while (time_before(jiffies, end))
+		cpu_relax();
 	preempt_enable();
 	pr_alert("stuck: the CPU is free again\n");
 }

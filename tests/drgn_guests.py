@@ -106,7 +106,7 @@ echo 3 >$D/cpumask
 STALL = r'''
 echo 0 >$P/cpu_intensive_thresh_us
 q t_stall "hog cpu=1 ms=3000000"
-sleep 0.5
+until [ "$(wc -l <$H/t_stall/held)" -eq 1 ]; do sleep 0.1; done
 q t_stall "nop cpu=1 n=3"
 '''
 

@@ -143,7 +143,8 @@ def test_bad_parameters_are_refused_with_one_line(kernel, faulty):
 
 
 def test_a_signal_ends_a_pass_and_nothing_stays(kernel, faulty):
-    steps = [f'insmod {MODULE} items=10000000 {extra} & pid=$!; sleep 1; kill -{name} $pid; '
+    steps = [f'insmod {MODULE} items=10000000 {extra} & pid=$!; '
+             f'until ps -o comm | grep -q wq_bench; do sleep 0.1; done; kill -{name} $pid; '
              f'wait $pid; echo "@ $?"; left'
              for name, extra in (('TERM', ''), ('KILL', ''), ('HUP', 'mode=batch batch=65536'))]
     result = run_in_guest(kernel, faulty, '; '.join(steps) + '; true')

@@ -520,11 +520,14 @@ def test_live_monitor(booted):
     assert len(load) >= 6 and load[0]['rate'] is None
     started = [row['total']['started'] for row in load]
     assert started == sorted(started) and started[-1] > started[0]
+    # once a second; what follows a late one may come soon
+    assert sum(row['interval'] for row in load[1:]) > len(load) - 1.5
     for before, row in zip(load, load[1:]):
-        assert 0.9 < row['interval'] and row['time'] > before['time'] and not row['reset']
-        per_second = (row['total']['started'] - before['total']['started']) / row['interval']
-        assert row['rate']['started'] == pytest.approx(per_second, rel=0.01, abs=0.1)
+        assert row['interval'] > 0 and row['time'] > before['time'] and not row['reset']
         assert 0 <= row['in_flight'] <= 2
+        if row['interval'] > 0.2:   # it is rounded
+            per_second = (row['total']['started'] - before['total']['started']) / row['interval']
+            assert row['rate']['started'] == pytest.approx(per_second, rel=0.01, abs=0.1)
     gone = [row for row in booted.samples if row['name'] == 'm_gone']
     assert 3 <= len(gone) < len(load) and {row['total']['started'] for row in gone} == {3}
 
@@ -553,7 +556,7 @@ def test_interrupted_dump(booted):
     child = subprocess.Popen(['scripts/dump-guest.sh', '--guest', booted.name, 'dump'], cwd=world.ROOT,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
     deadline = time.monotonic() + 30
-    while not any(name.startswith(f'.guest-{child.pid}-') for name in left_behind()):
+    while not any(place.stat().st_size for place in world.running.FOLDER.glob(f'.guest-{child.pid}-*')):
         assert time.monotonic() < deadline and child.poll() is None
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)

@@ -125,8 +125,19 @@ test_load()	# percpu or unbound
 # Two pwqs of a workqueue take turns at its one slot: the rescuer goes from one to the
 # other, and is not called anew, ten times a second, for each item. They are in one pool,
 # from before and after a change of attributes, or in the pools of two CPUs, both of which
-# or one of which is short of workers.
+# or one of which is short of workers. A host that is busy elsewhere for seconds is
+# forgiven: nobody takes turns as fast as that by luck.
 test_turns_at_the_slot()	# pool, pools or pools-one-short
+{
+	local i
+
+	for i in 1 2 3; do
+		turns_in_time "$1" && return
+	done
+	return 1
+}
+
+turns_in_time()
 {
 	local rc=0 other=0 scope
 	scope=$(dev wqt_r affinity_scope)
@@ -184,20 +195,32 @@ test_order()
 # what a call holds.
 test_gone_before_it_ran()
 {
-	local rc all
+	local rc i all
 	all=$(cat "$GLOBAL/cpumask")
 
 	create wqt_k percpu max_active=1024
 	# pools that this leaves without use go first, and their workers with them
-	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" && sleep 1 &&
+	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" && sleep 1 || return 1
+	for i in 1 2 3 4; do
 		set_to "$HELPER/occupy" "cpu=1 ms=4000" && never_runs
-	rc=$?
+		rc=$?
+		within 100 nobody_occupies || rc=1
+		[ $rc -eq $TOO_LATE ] || break
+	done
+	[ $rc -ne $TOO_LATE ] || diag "the rescuer ran each time"
 	destroy wqt_k
 	set_to "$GLOBAL/cpumask" "$all" || rc=1
-	# the module is not removed while somebody spins in it
-	[ $rc -eq 0 ] && sleep 0.5 || sleep 4
 	return $rc
 }
+
+# The module is not removed while somebody spins in it.
+nobody_occupies()
+{
+	! cat /proc/[0-9]*/comm 2>/dev/null | grep -q "^wqt/"
+}
+
+# Status TOO_LATE: the CPU was free again before all was done.
+TOO_LATE=2
 
 never_runs()
 {
@@ -214,7 +237,7 @@ never_runs()
 	tell wqt_k release 1
 	tell wqt_r wait "1 10000" || rc=1
 	# the first thing it does is to make itself important
-	is_equal "the rescuer's nice value" "$(nice_of kworker/R-wqt_r)" 0 || rc=1
+	[ "$(nice_of kworker/R-wqt_r)" = 0 ] || [ $rc -ne 0 ] || rc=$TOO_LATE
 	destroy wqt_r
 	if dmesg | grep -q -e "wqt_r is destroyed, but" -e "wqt_r has the following busy"; then
 		diag "the workqueue is not freed"

@@ -65,7 +65,7 @@ BOOTS = (
     Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', dies=True, timeout=60),
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
-    Boot('uml-debug', 'uml', (*EVERYWHERE, 'watchdog'), KUNIT, config='debug', mem='1G', timeout=1800),
+    Boot('uml-debug', 'uml', (*EVERYWHERE, 'watchdog'), KUNIT, config='debug', mem='1G', timeout=900),
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu', ('sysfs', 'params', 'pods', 'masks', 'hotplug', 'freezer', 'sysrq', 'resize'),

@@ -34,14 +34,13 @@ class Progress:
         pass
 
 
-@pytest.mark.parametrize('config, mem, stall, runs', [('release', '384M', 60, 3000), ('debug', '1G', 120, 500)])
-def test_survives(config, mem, stall, runs):
+@pytest.mark.parametrize('config, mem', [('release', '384M'), ('debug', '1G')])
+def test_survives(config, mem):
     folder = guests.kernel('uml', config)
     guests.RESULTS.mkdir(parents=True, exist_ok=True)
     log = guests.RESULTS / f'torture-{config}.log'
     guests.say(f'torture-{config}: {DURATION[config]} s')
-    # a CPU that the host lets wait for seconds shall not count
-    outcome = torture.torture(folder, engine='uml', duration=DURATION[config], mem=mem, log=log, more=f'stall={stall}',
+    outcome = torture.torture(folder, engine='uml', duration=DURATION[config], mem=mem, log=log,
                               stream=Progress(f'torture-{config}'))
     assert outcome.ok, (f'seed {outcome.seed}: {outcome.verdict or "no verdict"}: '
                         f'{outcome.complaints}: see {log}')
@@ -50,7 +49,7 @@ def test_survives(config, mem, stall, runs):
     assert not found, '\n'.join(found)
     # a run that did nothing proves nothing
     figures = dict(word.split('=') for word in outcome.verdict.split() if '=' in word)
-    assert int(figures['runs']) > runs and int(figures['attrs']) > 0 and int(figures['masks']) > 0
+    assert int(figures['runs']) > 3000 and int(figures['attrs']) > 5 and int(figures['masks']) > 2
     for name in ('cpu_checked', 'pod_checked', 'order_checked', 'destroy', 'limit', 'moved', 'rescued',
                  'start_checked', 'slow', 'storm', 'lost_cpu', 'held'):
         assert f' {name}=' in kernel, f'no {name} in {log}'

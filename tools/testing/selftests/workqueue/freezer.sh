@@ -5,7 +5,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
-SECONDS_FROZEN=6
+SECONDS_FROZEN=3
 
 # Suspends as far as the level goes, and comes back after so many seconds.
 suspend()	# LEVEL SECONDS
@@ -54,7 +54,7 @@ test_limit_after_the_thaw()
 	suspend freezer 1 && reads "$(dev wqt_l max_active)" 2 &&
 		tell wqt_l queue "block n=6" && within 50 held_is wqt_l 2 && sleep 0.2 &&
 		is_equal "items that run" "$(held wqt_l)" 2 &&
-		tell wqt_l release 1 && tell wqt_l wait "6 20000" && destroy wqt_l
+		tell wqt_l release 1 && tell wqt_l wait "6 5000" && destroy wqt_l
 }
 
 # An item that does not end keeps the system awake, and is named.
@@ -73,7 +73,7 @@ test_busy_one_is_named()
 	set_to /sys/power/pm_freeze_timeout "$timeout"
 	dmesg | tail -n 40 | grep -q "wqt_busy" || { diag "wqt_busy is not named"; ok=1; }
 	tell wqt_busy release 1 && tell wqt_busy flush 1 &&
-		tell wqt_busy queue nop && tell wqt_busy wait "2 20000" &&
+		tell wqt_busy queue nop && tell wqt_busy wait "2 5000" &&
 		suspend freezer 1 && destroy wqt_busy && return $ok
 }
 

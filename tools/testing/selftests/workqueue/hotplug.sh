@@ -142,7 +142,7 @@ test_queueing_on_a_CPU_that_is_gone()
 	offline "$FIRST" || return 1
 	for wq in wqt_p wqt_u wqt_s; do
 		tell $wq stats 0
-		tell $wq queue "nop cpu=$FIRST n=10" && tell $wq wait "10 20000" || ok=1
+		tell $wq queue "nop cpu=$FIRST n=10" && tell $wq wait "10 5000" || ok=1
 	done
 	online "$FIRST" && at_home && return $ok
 }
@@ -157,7 +157,7 @@ test_empty_pods()
 		before=$(map_field wqt_s map allowed)
 		offline "$FIRST" || return 1
 		tell wqt_s stats 0
-		tell wqt_s queue "nop cpu=$FIRST n=10" && tell wqt_s wait "10 20000" || ok=1
+		tell wqt_s queue "nop cpu=$FIRST n=10" && tell wqt_s wait "10 5000" || ok=1
 		is_equal "CPUs that were served" "$(map_field wqt_s map ran | wc -l)" \
 			"$(nr_online)" || ok=1
 		online "$FIRST" || return 1
@@ -210,7 +210,7 @@ test_CPU_that_was_busy_serves_again()
 	tell wqt_p release 1
 	within 50 held_is wqt_p 0 && online "$FIRST" || ok=1
 	tell wqt_p queue "nop cpu=$FIRST n=4"
-	tell wqt_p wait "5 20000" || { diag "$(stat_of wqt_p ran) of 5 items ran"; ok=1; }
+	tell wqt_p wait "5 5000" || { diag "$(stat_of wqt_p ran) of 5 items ran"; ok=1; }
 	set_to $PARAMS/cpu_intensive_thresh_us "$thresh" && return $ok
 }
 
@@ -228,7 +228,7 @@ test_BH_item_cancelled_on_a_dead_CPU()
 
 	tell wqt_b stats 0
 	tell wqt_b queue "ride cpu=$FIRST n=2" && offline "$FIRST" &&
-		tell wqt_b wait "1 20000" || ok=1
+		tell wqt_b wait "1 5000" || ok=1
 	tell wqt_b release 1 && tell wqt_b flush 1
 	is_equal "items that ran, of two" "$(stat_of wqt_b ran)" 1 || ok=1
 	online "$FIRST" && is_equal "warnings" "$(nr_warnings)" "$warnings" && return $ok

@@ -40,9 +40,9 @@ test_learned_while_one_is_away()
 
 	set_to "$(dev wqt_s affinity_scope)" cache && set_to "$CPU/cpu$known/online" 0 &&
 		set_to "$CPU/cpu$away/online" 1 && set_to "$CPU/cpu$high/online" 1 || return 1
-	within 200 pod_has "$high" "$away" || { diag "CPUs $away and $high share no cache"; return 1; }
+	within 50 pod_has "$high" "$away" || { diag "CPUs $away and $high share no cache"; return 1; }
 	set_to "$CPU/cpu$away/online" 0 && set_to "$CPU/cpu$low/online" 1 &&
-		set_to "$CPU/cpu$known/online" 1 && within 200 pod_has "$high" "$low" || return 1
+		set_to "$CPU/cpu$known/online" 1 && within 50 pod_has "$high" "$low" || return 1
 	pod_has "$high" "$away" && return
 	diag "CPU $away, offline, is not in the pod $(map_field wqt_s map allowed "$high")"
 	return 1

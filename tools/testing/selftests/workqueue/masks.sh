@@ -233,7 +233,7 @@ test_max_active_rises()	# unbound or percpu
 		set_to "$(dev wqt_a max_active)" $limit && within 50 held_is wqt_a "$most" &&
 			sleep 0.2 && is_equal "items that run" "$(held wqt_a)" "$most" || return 1
 	done
-	tell wqt_a release 1 && tell wqt_a wait "8 20000" && destroy wqt_a
+	tell wqt_a release 1 && tell wqt_a wait "8 5000" && destroy wqt_a
 }
 
 # A slot goes to the item that waits for it, in another pool, though others are queued

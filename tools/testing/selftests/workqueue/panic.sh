@@ -16,5 +16,5 @@ log_expect "BUG: workqueue lockup|Kernel panic - not syncing: workqueue: "
 tell wqt_stuck queue "hog cpu=0 ms=60000"
 tell wqt_stuck queue "nop cpu=0"
 # Not asleep, or the watchdog's timer may be late.
-within 300 false
+within 200 false
 bail "the kernel did not panic"

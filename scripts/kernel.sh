@@ -60,7 +60,14 @@ esac
 CCACHE=
 ! command -v ccache >/dev/null || CCACHE="ccache "
 CC=$CCACHE${CROSS}gcc
-kmake() { nice make -C "$TREE" O="$OUT" ARCH="$ARCH" CROSS_COMPILE="$CROSS" CC="$CC" HOSTCC="${CCACHE}gcc" "$@"; }
+# ccache sees paths relative to the checkout, so that one clone fills the cache for the
+# next; what it takes from the file names in WARN() the last option takes away again.
+export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
+kmake()
+{
+	nice make -C "$TREE" O="$OUT" ARCH="$ARCH" CROSS_COMPILE="$CROSS" CC="$CC" HOSTCC="${CCACHE}gcc" \
+		KCFLAGS="-fmacro-prefix-map=../${TREE##*/}/=" "$@"
+}
 
 # The options that were asked for in WANTED and are otherwise in GOT.
 not_taken() # WANTED GOT

@@ -30,7 +30,7 @@ boot: override export CMD := $(value CMD)
 boot: override export APPEND := $(value APPEND)
 boot: deps ## a shell in the kernel, or CMD='...': CPUS= TOPOLOGY= MEM= APPEND= VARIANT=
 	@ENGINE=qemu scripts/kernel.sh
-	@python3 scripts/boot.py --kernel $(BOOT_KERNEL) $(if $(CPUS),--cpus '$(CPUS)') \
+	@scripts/lab boot --kernel $(BOOT_KERNEL) $(if $(CPUS),--cpus '$(CPUS)') \
 		$(if $(TOPOLOGY),--topology '$(TOPOLOGY)') $(if $(MEM),--mem '$(MEM)') \
 		$${APPEND:+"--append=$$APPEND"} $${CMD:+--command "$$CMD"}
 
@@ -42,22 +42,25 @@ bench: ## both variants booted in turn, side by side: ARGS='--pairs 5 ...'
 
 torture: override export APPEND := $(value APPEND)
 torture: deps ## break the workqueues, or fail to: DURATION= ENGINE= CONFIG= SEED= CPUS= TOPOLOGY= APPEND= TIMEOUT=
-	@python3 scripts/torture.py --engine '$(if $(filter file,$(origin ENGINE)),uml,$(ENGINE))' \
+	@scripts/lab torture --engine '$(if $(filter file,$(origin ENGINE)),uml,$(ENGINE))' \
 		--variant '$(VARIANT)' --config '$(CONFIG)' $${DURATION:+"--duration=$$DURATION"} \
 		$${SEED:+"--seed=$$SEED"} $${CPUS:+"--cpus=$$CPUS"} $${MEM:+"--mem=$$MEM"} \
 		$${TOPOLOGY:+"--topology=$$TOPOLOGY"} $${PARAMS:+"--params=$$PARAMS"} \
 		$${APPEND:+"--append=$$APPEND"} $${TIMEOUT:+"--timeout=$$TIMEOUT"}
 
 matrix: deps ## torture in every configuration, and a table: DURATION= ONLY='qemu-rt uml*' VARIANT= ARGS='--again'
-	@python3 scripts/torture_matrix.py --variant '$(VARIANT)' $${DURATION:+"--duration=$$DURATION"} $(ARGS) \
+	@scripts/lab matrix --variant '$(VARIANT)' $${DURATION:+"--duration=$$DURATION"} $(ARGS) \
 		-- $(foreach name,$(ONLY),'$(name)')
 
 test: deps ## every test; closes with "N passed, N failed"
 	@tests/run.sh $(ARGS)
 
+mutants: deps ## known bugs, put in one at a time: does a test catch each?: ARGS='NAME... --list'
+	@PYTHONPATH=scripts:tests build/venv/bin/python3 -m byhand.mutants $(ARGS)
+
 arm64: override export ENGINE := arm64
 arm64: deps ## the tests of ENGINE=arm64, which `test` leaves out
-	@tests/run.sh tests/test_arm64.py $(ARGS)
+	@tests/run.sh tests/guest/test_arm64.py $(ARGS)
 
 check: deps ## checkpatch, sparse, W=1 on our files, and the originality check
 	@scripts/check.sh
@@ -71,4 +74,4 @@ series: ## patches for `git am` on the base tree: build/series-7.3
 clean: ## remove what was built; the base tree, downloads and build/venv stay
 	@scripts/clean.sh
 
-.PHONY: help deps tree kernel boot dump bench torture matrix test arm64 check module series clean
+.PHONY: help deps tree kernel boot dump bench torture matrix test mutants arm64 check module series clean

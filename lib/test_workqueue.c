@@ -1138,7 +1138,7 @@ static const char *bench_judged(const struct bench *bench,
 	return result->hotplug ? "hotplug" : "yes";
 }
 
-/* The keys are read by scripts/bench_parse.py: add some, never rename one. */
+/* The keys are read by scripts/wqlab/bench/parse.py: add some, never rename one. */
 static void bench_report(const struct bench *bench, enum bench_scope scope,
 			 enum bench_scope actual, unsigned int repeat,
 			 const struct bench_result *result)

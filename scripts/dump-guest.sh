@@ -4,13 +4,4 @@
 # and run tools/workqueue/wq_dump.py or wq_monitor.py on that.
 #
 # usage: scripts/dump-guest.sh [OPTIONS] dump|monitor [ARGUMENT...]	(--help lists them)
-#
-# Everything is in scripts/dump_guest.py; this only sees to it that drgn is there.
-. "$(dirname "$0")/lib.sh"
-
-case " $* " in
-*" --help "* | *" -h "* | *" --list "*) ;;
-*) [ -x "$BUILD/venv/bin/drgn" ] || "$ROOT/scripts/deps.sh" ;;
-esac
-need python3
-exec python3 "$ROOT/scripts/dump_guest.py" "$@"
+exec "$(dirname "$0")/lab" dump "$@"

@@ -7,13 +7,10 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-import kernlog
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / 'scripts'))
-import guest  # noqa: E402  (it lives in scripts/)
+from wqlab.guest import run as guest
+from wqlab.logs import check as kernlog
+from wqlab.paths import ROOT
 
 LINUX = os.environ.get('LINUX', '7.3')
 VARIANT = os.environ.get('VARIANT', 'cmwq')

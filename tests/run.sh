@@ -4,10 +4,11 @@
 #
 # usage: [VARIANT=cmwq|base] tests/run.sh [PYTEST ARGUMENT...]
 #
-#   tests/run.sh                        everything but tests/test_arm64.py, which
-#                                       needs a cross compiler (see `make arm64`)
-#   tests/run.sh -k uml                 what has "uml" in its name
-#   tests/run.sh tests/test_kernlog.py  one file
+#   tests/run.sh                 everything but tests/guest/test_arm64.py, which
+#                                needs a cross compiler (see `make arm64`)
+#   tests/run.sh -k uml          what has "uml" in its name
+#   tests/run.sh tests/host      what needs no guest
+#   tests/run.sh tests/host/test_kernlog.py  one file
 #
 # The last line is "N passed, N failed"; the exit status is 1 when any failed.
 # Kernel logs are kept in build/test/.
@@ -35,7 +36,7 @@ mkdir -p build/test
 tally=build/test/tally
 rm -f $tally
 paths=()
-[[ " $*" =~ \ tests/ ]] || paths=(tests --ignore=tests/test_arm64.py)
+[[ " $*" =~ \ tests/ ]] || paths=(tests --ignore=tests/guest/test_arm64.py)
 unset MAKEFLAGS MFLAGS MAKELEVEL
 $pytest -q -s -p no:cacheprovider --tb=short --tally=$tally "$@" "${paths[@]}"
 rc=$?

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Machines and their workqueues made by hand, for tests of what needs no kernel."""
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'tools' / 'workqueue'))
-
-from wqtools import model    # noqa: E402  (found by the line above)
+from wqtools import model
 
 
 def item(function='foo_fn', address=0xffff888000001000, workqueue='test', **more):

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0
+"""scripts/lab PROGRAM [ARGUMENT...]: the programs of this package, by name."""
+import importlib
+import sys
+
+from wqlab.guest import running
+
+PROGRAMS = {
+    'boot': ('guest.boot', 'a shell or a command in a kernel (make boot)'),
+    'guest': ('guest.run', 'boot any kernel, run a command in it, keep its log'),
+    'dump': ('guest.dump', 'look into a running guest from outside (dump-guest.sh)'),
+    'pptt': ('guest.pptt', 'write the ACPI table of an arm64 guest\'s caches'),
+    'bench': ('bench.run', 'compare both variants (run-bench.sh)'),
+    'plot': ('bench.plot', 'draw the pictures of a bench that was run'),
+    'torture': ('torture.run', 'break the workqueues, or fail to (make torture)'),
+    'matrix': ('torture.matrix', 'torture in every configuration (make matrix)'),
+}
+USAGE = 'usage: scripts/lab PROGRAM [ARGUMENT...]\n\n' + '\n'.join(
+    f'  {name:10}{what}' for name, (_, what) in PROGRAMS.items()) + '\n\n--help after a PROGRAM lists its arguments.'
+
+
+def main(argv: list[str]) -> int:
+    if argv and argv[0] in PROGRAMS:
+        running.end_on_signals()
+        sys.argv[0] = f'lab {argv[0]}'
+        return importlib.import_module('wqlab.' + PROGRAMS[argv[0]][0]).main(argv[1:])
+    wrong = argv != ['--help']
+    print(USAGE, file=sys.stderr if wrong else sys.stdout)
+    return 2 if wrong else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

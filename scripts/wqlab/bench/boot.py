@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Building the kernels, and one boot that runs the benchmark module."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from wqlab.bench import parse as bench_parse
+
+LINUX = os.environ.get('LINUX', '7.3')
+PROGRESS_S = 10     # between two lines about a boot
+GUEST_MODULE = '/test_workqueue.ko'
+PRODUCT = {'uml': 'linux', 'qemu': 'arch/x86/boot/bzImage'}
+
+
+class BootError(Exception):
+    """A build or boot that gave no results."""
+
+
+class Build:
+    """The output folder of one kernel, and what the benchmark takes from it."""
+
+    def __init__(self, root, engine, variant):
+        self.engine, self.variant = engine, variant
+        self.folder = Path(root) / 'build' / f'{engine}-{variant}-release-{LINUX}'
+        self.image = self.folder / PRODUCT[engine]
+        self.module = self.folder / 'lib/cmwq/test_workqueue.ko'
+
+    def release(self):
+        path = self.folder / 'include/config/kernel.release'
+        return path.read_text(encoding='utf-8').strip()
+
+    def check(self):
+        for path in (self.image, self.module):
+            if not path.is_file():
+                raise BootError(f'{path} is missing: run make kernel ENGINE={self.engine} '
+                                f'VARIANT={self.variant} CONFIG=release')
+
+    def make(self, root):
+        """Build it; make and its scripts show their own progress."""
+        argv = ['make', '-C', str(root), '--no-print-directory', 'kernel',
+                f'ENGINE={self.engine}', f'VARIANT={self.variant}', 'CONFIG=release',
+                f'LINUX={LINUX}']
+        if subprocess.run(argv, check=False).returncode:
+            raise BootError(f'building the {self.variant} kernel for {self.engine} failed: '
+                            'see the lines above')
+
+
+def accelerator(params, build):
+    """What runs the guest's instructions: "kvm" or "tcg" for QEMU, None for UML."""
+    if params['engine'] == 'uml':
+        return None
+    import guest  # only here: this may boot a kernel to find out
+    return 'kvm' if not params['icount'] and guest.kvm_works(build.image) else 'tcg'
+
+
+def module_arguments(params):
+    """The module's parameters as insmod takes them."""
+    args = {
+        'threads': params['threads'],
+        'items': params['items'],
+        'mode': params['mode'],
+        'batch': params['batch'],
+        'repeats': params['repeats'],
+        'strict': int(params['strict']),
+    }
+    if params['scopes']:
+        args['scopes'] = ','.join(params['scopes'])
+    return ' '.join(f'{key}={value}' for key, value in args.items())
+
+
+def guest_command(params):
+    """What the guest runs. insmod fails by design; dmesg repeats what the console may tear."""
+    return (f'insmod {GUEST_MODULE} {module_arguments(params)}; echo "insmod status $?"; '
+            "dmesg | grep -a 'test_workqueue: '")
+
+
+def guest_arguments(root, build, params, boot, log):
+    argv = [str(Path(root) / 'scripts/lab'), 'guest',
+            '--kernel', str(build.folder), '--engine', params['engine'],
+            '--mem', params['mem'], '--timeout', str(params['boot_timeout']),
+            '--file', f'{build.module}:{GUEST_MODULE}', '--log', str(log)]
+    if params['topology']:
+        argv += ['--topology', ','.join(f'{key}={n}' for key, n in params['topology'].items())]
+    else:
+        argv += ['--cpus', str(params['cpus'])]
+    if params['icount']:
+        argv += ['--icount']
+    elif params['accel']:
+        argv += ['--accel', params['accel']]
+    if boot['shard_size'] is not None:
+        argv += ['--append', f"workqueue.cache_shard_size={boot['shard_size']}"]
+    return argv + ['--', guest_command(params)]
+
+
+def stop(process):
+    """End the guest's runner and, if it does not clean up in time, all that it started."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def read_text(path):
+    try:
+        return Path(path).read_text(encoding='utf-8', errors='replace')
+    except FileNotFoundError:
+        return ''
+
+
+def last_run(log):
+    """The newest result in a log that is still being written, None before the first."""
+    for text in reversed(list(bench_parse.tagged_lines(read_text(log)))):
+        run = bench_parse.parse_result(text.removeprefix('result '))
+        if run:
+            return run
+    return None
+
+
+def run_guest(argv, log, progress):
+    """Run a guest to its end; progress(seconds, newest result) is called meanwhile.
+
+    Returns its exit status, its own messages and the seconds it took.
+    """
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as messages:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=messages, start_new_session=True)
+        try:
+            while True:
+                try:
+                    status = process.wait(timeout=PROGRESS_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    progress(time.monotonic() - start, last_run(log))
+        finally:
+            if process.poll() is None:
+                stop(process)
+        messages.seek(0)
+        said = messages.read().decode('utf-8', 'replace')
+    return status, said, time.monotonic() - start
+
+
+def run_boot(root, build, params, boot, log, progress):
+    """Boot once; returns the boot's entry for the record."""
+    argv = guest_arguments(root, build, params, boot, log)
+    status, said, seconds = run_guest(argv, log, progress)
+    console = read_text(log)
+    if status == 124:
+        raise BootError(f"the boot took longer than {params['boot_timeout']} s "
+                        f'(--boot-timeout); see {log}')
+    trouble = bench_parse.find_trouble(console)
+    try:
+        parsed = bench_parse.parse_output(console)
+    except bench_parse.BenchOutputError as error:
+        hints = trouble or said.splitlines() or ['no message']
+        raise BootError(f'{error} (guest status {status}: "{hints[0]}"); see {log}') from None
+    return {**boot, 'seconds': round(seconds, 1), 'log': f'logs/{Path(log).name}',
+            'trouble': trouble, **parsed}

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Draw a recorded benchmark: plot.png and plot.svg beside its results.json.
+
+usage: scripts/lab plot build/bench/TIME [...]
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from wqlab.bench import record as bench_record
+from wqlab.bench import stats as bench_stats
+
+LABELS = {bench_stats.OURS: 'ours', bench_stats.BASE: 'base'}
+COLOURS = {bench_stats.OURS: '#1f77b4', bench_stats.BASE: '#b0b0b0'}
+
+
+def plotting():
+    """matplotlib, told to draw into files whatever display there is."""
+    import matplotlib
+    matplotlib.use('Agg')
+    matplotlib.rcParams['svg.hashsalt'] = 'bench'
+    from matplotlib import pyplot
+    return pyplot
+
+
+def variants_of(rows):
+    return [variant for variant in LABELS if any(row.get(variant) for row in rows)]
+
+
+def title(record):
+    params = record['parameters']
+    topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
+    load = 'one item in flight per thread' if params['mode'] == 'latency' else \
+        f"{params['batch']} items in flight per thread"
+    engine = '-'.join(filter(None, (record['engine'], params['accel'])))
+    return f"{engine}: {topology}\n{load}, {params['items']:,} items, " \
+           f"{params['pairs']} boots of each"
+
+
+def error_bars(stats):
+    """Distances from the median down to the minimum and up to the maximum."""
+    return [[stat['median'] - stat['min'] for stat in stats],
+            [stat['max'] - stat['median'] for stat in stats]]
+
+
+def draw_bars(axes, rows, metric, label):
+    """Grouped bars, a group for each scope, whiskers from minimum to maximum."""
+    variants = variants_of(rows)
+    width = 0.8 / len(variants)
+    for position, variant in enumerate(variants):
+        shown = [(i, row[variant][metric]) for i, row in enumerate(rows) if row.get(variant)]
+        offset = (position - (len(variants) - 1) / 2) * width
+        stats = [stat for _, stat in shown]
+        axes.bar([i + offset for i, _ in shown], [stat['median'] for stat in stats], width,
+                 yerr=error_bars(stats), capsize=3, label=LABELS[variant],
+                 color=COLOURS[variant], edgecolor='black', linewidth=0.5)
+    axes.set_xticks(range(len(rows)), [row['scope'] for row in rows], rotation=20)
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+    axes.grid(axis='y', alpha=0.3)
+
+
+def draw_sweep(axes, rows, metric, label):
+    """Lines over the shard size, one for each variant and scope."""
+    sizes = sorted({row['shard_size'] for row in rows})
+    for scope in bench_stats.in_order(row['scope'] for row in rows):
+        style = '-' if scope == 'cache_shard' else '--'
+        for variant in variants_of(rows):
+            mine = sorted((row for row in rows if row['scope'] == scope and row.get(variant)),
+                          key=lambda row: row['shard_size'])
+            stats = [row[variant][metric] for row in mine]
+            axes.errorbar([sizes.index(row['shard_size']) for row in mine],
+                          [stat['median'] for stat in stats], yerr=error_bars(stats),
+                          fmt=f'o{style}', capsize=3, color=COLOURS[variant],
+                          label=f'{LABELS[variant]}, {scope}')
+    axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+    axes.set_xlabel('cores in a shard, at most')
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+
+
+def panels(record):
+    """(metric, label) of each panel: what this record is about."""
+    first = ('items_per_s', 'items/s (higher is better)')
+    if record['parameters']['icount']:
+        first = ('ns_per_item', 'instructions per item (lower is better)')
+    last = ('kworkers', 'kworkers') if record['parameters']['shard_size'] else \
+        ('p99_ns', 'queueing call, p99, ns')
+    return [first, ('p50_ns', 'queueing call, p50, ns'), last]
+
+
+def draw(record):
+    pyplot = plotting()
+    rows = record['summary']
+    if not rows:
+        raise bench_record.RecordError('no boot is recorded: nothing to draw')
+    sweep = bool(record['parameters']['shard_size'])
+    figure, all_axes = pyplot.subplots(1, 3, figsize=(15, 5), layout='constrained')
+    for axes, (metric, label) in zip(all_axes, panels(record)):
+        (draw_sweep if sweep else draw_bars)(axes, rows, metric, label)
+    all_axes[0].legend()
+    figure.suptitle(title(record))
+    return figure
+
+
+def write(record, folder):
+    """Both pictures, each complete or not there at all; returns their paths."""
+    figure = draw(record)
+    paths = []
+    for kind in ('png', 'svg'):
+        path = Path(folder) / f'plot.{kind}'
+        temp = path.with_suffix('.new')
+        figure.savefig(temp, format=kind, dpi=120)
+        os.replace(temp, path)
+        paths.append(path)
+    plotting().close(figure)
+    return paths
+
+
+def main(folders):
+    if not folders or '--help' in folders:
+        print(__doc__.strip())
+        return 0 if folders else 2
+    for folder in folders:
+        try:
+            paths = write(bench_record.load(folder), folder)
+        except bench_record.RecordError as error:
+            print(f'plot: {error}', file=sys.stderr)
+            return 1
+        except ImportError as error:
+            print(f'plot: {error}: run scripts/deps.sh', file=sys.stderr)
+            return 1
+        for path in paths:
+            print(path)
+    return 0

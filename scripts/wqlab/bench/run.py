@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The benchmark behind scripts/run-bench.sh: see --help.
+
+options.py  the command line          parse.py  what a boot said
+boot.py     builds and boots          stats.py  medians, ratios, the table
+record.py   results.json, resuming    plot.py   the pictures
+"""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from wqlab.bench import boot as bench_boot
+from wqlab.bench import options as bench_options
+from wqlab.bench import parse as bench_parse
+from wqlab.bench import record as bench_record
+from wqlab.bench import stats as bench_stats
+from wqlab.paths import ROOT
+
+RESULTS = ROOT / 'build' / 'bench'
+# A guest that hangs tells nothing about speed. Each is reported and recorded.
+ATTEMPTS = 2
+
+
+def say(text):
+    print(f'run-bench: {text}', file=sys.stderr, flush=True)
+
+
+def shown(path):
+    """A path as short as it can be typed from the repository."""
+    path = Path(path).resolve()
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def prepare_builds(params, build):
+    variants = [params['variant']] if params['variant'] else bench_options.VARIANTS
+    builds = {variant: bench_boot.Build(ROOT, params['engine'], variant) for variant in variants}
+    if build and subprocess.run([str(ROOT / 'scripts/deps.sh')], check=False).returncode:
+        raise bench_boot.BootError('what the benchmark needs could not be installed')
+    for one in builds.values():
+        if build:
+            say(f'building the {one.variant} kernel for {one.engine}')
+            one.make(ROOT)
+        one.check()
+    return builds
+
+
+def begin(params, build):
+    builds = prepare_builds(params, build)
+    params['accel'] = bench_boot.accelerator(params, next(iter(builds.values())))
+    record = bench_record.new_record(params, ROOT, builds)
+    folder = bench_record.new_folder(RESULTS)
+    bench_record.save(record, folder)
+    return record, folder, builds
+
+
+def resume(where):
+    folder = Path(where) if where else bench_record.find_unfinished(RESULTS)
+    record = bench_record.load(folder)
+    if record['complete']:
+        raise bench_record.RecordError(f'{folder} is complete: nothing to resume')
+    builds = prepare_builds(record['parameters'], build=False)
+    bench_record.check_same_kernels(record, builds)
+    return record, folder, builds
+
+
+def describe_boot(boot, params):
+    size = '' if boot['shard_size'] is None else f", shard size {boot['shard_size']}"
+    return f"pair {boot['pair']} of {params['pairs']}, {boot['variant']}{size}"
+
+
+class Progress:
+    """Says which boot of how many is made, what it measures, and how long it may take."""
+
+    def __init__(self, params, total):
+        self.params, self.total, self.count, self.seconds = params, total, 0, 0.0
+        self.label = ''
+
+    def start(self, boot):
+        self.count += 1
+        left = ''
+        if self.count > 1:
+            rest = self.seconds / (self.count - 1) * (self.total - self.count + 1)
+            left = f', about {rest:.0f} s left'
+        self.label = f'[{self.count}/{self.total}] {describe_boot(boot, self.params)}'
+        say(f'{self.label}: booting{left}')
+
+    def run(self, seconds, run):
+        newest = f", {run['scope']} {run['items_per_s']:,} items/s" if run else ''
+        say(f'{self.label}: {seconds:.0f} s{newest}')
+
+    def done(self, entry):
+        self.seconds += entry['seconds']
+        rates = ', '.join(f"{run['scope']} {run['items_per_s'] / 1000:,.0f}k"
+                          for run in entry['runs'] if run['repeat'] == 1)
+        say(f"{self.label}: {entry['seconds']:.0f} s; items/s: {rates}")
+
+
+def log_path(folder, boot, attempt):
+    size = '' if boot['shard_size'] is None else f"-shard{boot['shard_size']}"
+    again = '' if attempt == 1 else f'-attempt{attempt}'
+    return folder / 'logs' / f"{boot['pair']:03d}-{boot['variant']}{size}{again}.log"
+
+
+def boot_with_retry(boot, record, folder, builds, progress):
+    params = record['parameters']
+    for attempt in range(1, ATTEMPTS + 1):
+        log = log_path(folder, boot, attempt)
+        try:
+            return bench_boot.run_boot(ROOT, builds[boot['variant']], params, boot, log,
+                                       progress.run)
+        except bench_boot.BootError as error:
+            record['failed_boots'].append({**boot, 'attempt': attempt, 'error': str(error)})
+            bench_record.save(record, folder)
+            if attempt == ATTEMPTS:
+                raise
+            say(f'{progress.label}: {error}; trying once more')
+    raise AssertionError('no attempt was made')
+
+
+def run_boots(record, folder, builds):
+    left = bench_record.boots_left(record)
+    progress = Progress(record['parameters'], len(left))
+    for boot in left:
+        progress.start(boot)
+        entry = boot_with_retry(boot, record, folder, builds, progress)
+        progress.done(entry)
+        record['boots'].append(entry)
+        record['summary'] = bench_stats.summarise(record['boots'])
+        bench_record.save(record, folder)
+    record['complete'] = True
+    record['finished'] = bench_record.utc_now().isoformat(timespec='seconds')
+    bench_record.save(record, folder)
+
+
+def draw(folder):
+    """In a process of its own: whatever happens to it, the figures are kept."""
+    argv = [str(ROOT / 'scripts/lab'), 'plot', str(folder)]
+    done = subprocess.run(argv, check=False, stdout=subprocess.DEVNULL)
+    if done.returncode:
+        raise bench_boot.BootError('the plot could not be drawn: see the line above')
+
+
+def lacking_scopes(record):
+    """Lines about scopes that kernels did not have."""
+    lacking = {(boot['variant'], scope) for boot in record['boots']
+               for scope in boot['passed_over']}
+    return [f'the {variant} kernel has no scope {scope}: passed over'
+            for variant, scope in sorted(lacking)]
+
+
+def complaints(record):
+    """A line for each boot with broken promises, kernel complaints, or no results."""
+    lines = []
+    for boot in record['boots']:
+        what = describe_boot(boot, record['parameters'])
+        if boot['violations']:
+            kinds = {key: sum(run[key] for run in boot['runs']) for key in bench_parse.VIOLATIONS}
+            text = ', '.join(f'{count} {key}' for key, count in kinds.items() if count)
+            lines.append(f'{what}: the contract was broken: {text}')
+        if boot['trouble']:
+            lines.append(f"{what}: the kernel complained ({len(boot['trouble'])} lines), first: "
+                         f"{boot['trouble'][0]}")
+    for boot in record['failed_boots']:
+        lines.append(f"{describe_boot(boot, record['parameters'])}, attempt {boot['attempt']}: "
+                     f"{boot['error']}")
+    return lines
+
+
+def report(record, folder):
+    """Prints the table and returns the exit status."""
+    print('\n'.join(bench_stats.format_summary(record['summary'],
+                                               record['parameters']['icount'])))
+    print(f'\nresults: {shown(folder)}/results.json, plot.png, plot.svg')
+    for line in lacking_scopes(record):
+        say(line)
+    bad = complaints(record)
+    for line in bad:
+        say(f'FAILED: {line}')
+    return 1 if bad else 0
+
+
+def on_term(signum, frame):
+    raise KeyboardInterrupt
+
+
+def main(argv):
+    params, where, build = bench_options.parse_args(argv)
+    signal.signal(signal.SIGTERM, on_term)
+    folder = None
+    try:
+        record, folder, builds = begin(params, build) if where is None else resume(where)
+        record.setdefault('failed_boots', [])
+        for line in bench_options.warnings(record['parameters']):
+            say(f'note: {line}')
+        say(f'results go to {shown(folder)}/')
+        run_boots(record, folder, builds)
+        draw(folder)
+        return report(record, folder)
+    except (bench_boot.BootError, bench_record.RecordError) as error:
+        say(f'{error}')
+        status = 1
+    except KeyboardInterrupt:
+        say('interrupted')
+        status = 130
+    if folder and not record['complete']:
+        say(f'to go on: scripts/run-bench.sh --resume {shown(folder)}')
+    return status

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The one way to write a file: complete, or as it was before."""
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike, mode: int = 0o644) -> Iterator[Path]:
+    """Gives a new empty file beside @path to fill; it becomes @path when the block ends well, else it is deleted."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f'.{path.name}.', suffix='.tmp', dir=path.parent)
+    os.close(handle)
+    temp = Path(name)
+    try:
+        yield temp
+        temp.chmod(mode)
+        os.replace(temp, path)
+    finally:
+        temp.unlink(missing_ok=True)
+
+
+def write(path: str | os.PathLike, content: str | bytes, mode: int = 0o644) -> None:
+    with replacing(path, mode) as temp:
+        temp.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Look at the workqueues of a running QEMU guest from outside.
+
+Takes the memory of a guest that `make boot` started, or `scripts/lab guest --qmp`,
+and runs tools/workqueue/wq_dump.py ("dump") or wq_monitor.py ("monitor") on it
+with the right vmlinux and the arguments that follow. The guest stands still
+while its memory is written and goes on afterwards; nothing runs inside it. Its
+memory needs as much room under build/, and is deleted at the end.
+
+  scripts/dump-guest.sh dump --stalls
+  scripts/dump-guest.sh dump --svg guest.svg
+  scripts/dump-guest.sh --guest 4711 --every 2 --times 5 monitor --sort started
+  scripts/dump-guest.sh --keep guest.core dump --json
+  scripts/dump-guest.sh --qmp /run/vm.qmp --vmlinux /usr/lib/debug/boot/vmlinux-6.12 dump
+
+exit status: the tool's; 1 when the memory could not be had; 2 for a wrong call.
+"""
+import argparse
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from wqlab.guest import qmp, running
+from wqlab.paths import ROOT
+
+PYTHON = ROOT / 'build/venv/bin/python3'
+TOOLS = {name: ROOT / f'tools/workqueue/wq_{name}.py' for name in ('dump', 'monitor')}
+SPARE = 64 << 20        # for notes and headers, and not to fill the disk to the brim
+REPORT_S = 2
+MB = 1 << 20
+
+
+class DumpError(Exception):
+    """One line for the user."""
+
+
+def say(text):
+    print(f'dump-guest: {text}', file=sys.stderr, flush=True)
+
+
+# Which guest
+
+def list_of(guests):
+    return '\n'.join(f'  {guest.name:>8}  {guest.what}' for guest in guests)
+
+
+def choose(name):
+    guests = running.guests()
+    if name:
+        guests = [guest for guest in guests if guest.name == name]
+    if not guests:
+        what = f'guest {name!r} does not run' if name else 'no guest runs'
+        raise DumpError(f'{what}: start one by `make boot`, or name another by --qmp and --vmlinux')
+    if len(guests) > 1:
+        raise DumpError(f'{len(guests)} guests run, choose one by --guest:\n{list_of(guests)}')
+    return guests[0]
+
+
+def target(args):
+    """(socket, vmlinux) of the guest that is meant."""
+    if args.qmp:
+        socket, vmlinux = args.qmp, args.vmlinux
+    else:
+        guest = choose(args.guest)
+        socket, vmlinux = guest.qmp, args.vmlinux or str(Path(guest.kernel, 'vmlinux'))
+        if not args.vmlinux and running.vmlinux_time(guest.kernel) != guest.vmlinux_time:
+            raise DumpError(f'{vmlinux} is not what guest {guest.name} was started with: start it again, or give '
+                            '--vmlinux')
+    if not Path(vmlinux).is_file():
+        raise DumpError(f'there is no {vmlinux}: build that kernel, or name its vmlinux by --vmlinux')
+    return socket, vmlinux
+
+
+# Its memory
+
+class Progress:
+    """Says how far a long dump is."""
+
+    def __init__(self):
+        self.next = time.monotonic() + REPORT_S
+
+    def __call__(self, done, total):
+        if time.monotonic() >= self.next:
+            say(f'{done // MB} of {total // MB} MB written')
+            self.next = time.monotonic() + REPORT_S
+
+
+def check_room(folder, size):
+    free = shutil.disk_usage(folder).free
+    if free < size + SPARE:
+        raise DumpError(f'{folder} has {free // MB} MB free, the memory of the guest needs {(size + SPARE) // MB} MB: '
+                        'make room, or name a place by --folder')
+
+
+def remove_leftovers(folder):
+    """What a killed run could not delete."""
+    for place in folder.glob('.guest-*.core'):
+        pid = place.name.split('-')[1]
+        if pid.isdigit() and not Path('/proc', pid).exists():
+            place.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def memory(socket, folder):
+    """The path of a file with the guest's memory, deleted at the end."""
+    remove_leftovers(folder)
+    with qmp.Monitor(socket) as monitor:
+        check_room(folder, monitor.memory_size())
+        handle, path = tempfile.mkstemp(prefix=f'.guest-{os.getpid()}-', suffix='.core', dir=folder)
+        try:
+            with os.fdopen(handle, 'wb') as file:
+                monitor.dump(file, Progress())
+            yield Path(path)
+        finally:
+            Path(path).unlink(missing_ok=True)
+
+
+# What is done with it
+
+def run_tool(args, core, vmlinux):
+    command = [str(PYTHON), str(TOOLS[args.tool]), '--core', str(core), '--symbols', vmlinux, *args.arguments]
+    return subprocess.run(command, check=False).returncode
+
+
+def once(args, socket, vmlinux):
+    folder = args.keep.absolute().parent if args.keep else args.folder
+    with memory(socket, folder) as core:
+        if args.keep:
+            # Here and not after the tool, which may fail for what is in the core.
+            os.replace(core, args.keep)
+            say(f'kept {args.keep}')
+        return run_tool(args, args.keep or core, vmlinux)
+
+
+def repeat(args, socket, vmlinux):
+    status, left = 0, args.times
+    while left != 0 and not status:
+        begin = time.monotonic()
+        status = once(args, socket, vmlinux)
+        left -= 1
+        if left and not status:
+            time.sleep(max(0, begin + args.every - time.monotonic()))
+    return status
+
+
+def options():
+    parser = argparse.ArgumentParser(prog='dump-guest.sh', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--list', action='store_true', help='print which guests run, and leave')
+    parser.add_argument('--guest', metavar='NAME', help='which one, where several run')
+    parser.add_argument('--qmp', metavar='SOCKET', help='any QEMU: its QMP socket; needs --vmlinux')
+    parser.add_argument('--vmlinux', metavar='FILE', help="the guest's kernel with debug information; "
+                        'default: the one in its build folder')
+    parser.add_argument('--keep', type=Path, metavar='FILE', help='keep the memory as FILE, an ELF core')
+    parser.add_argument('--folder', type=Path, metavar='DIR',
+                        help='where to put the memory meanwhile; default: build/guests')
+    parser.add_argument('--every', type=float, metavar='S', help='take the memory anew every S seconds')
+    parser.add_argument('--times', type=int, metavar='N', help='how often, with --every; default: until Ctrl-C')
+    parser.add_argument('tool', nargs='?', choices=sorted(TOOLS), help='which of the tools')
+    parser.add_argument('arguments', nargs=argparse.REMAINDER, help='its arguments (dump --help lists them)')
+    return parser
+
+
+def parse(argv):
+    parser = options()
+    args = parser.parse_args(argv)
+    if not (args.tool or args.list):
+        parser.error('say what to run: dump or monitor')
+    if args.qmp and not args.vmlinux:
+        parser.error("--qmp needs --vmlinux, the guest's kernel with debug information")
+    if args.qmp and args.guest:
+        parser.error('--qmp and --guest both name a guest')
+    if args.every is not None and args.every <= 0:
+        parser.error('--every: must be more than 0 seconds')
+    if args.times is not None and (args.times < 1 or args.every is None):
+        parser.error('--times: must be at least 1, and goes with --every')
+    if args.every is not None and args.keep:
+        parser.error('--keep is for one dump, not for --every')
+    args.times = args.times or (1 if args.every is None else -1)
+    if args.folder is None:
+        args.folder = running.FOLDER
+        args.folder.mkdir(parents=True, exist_ok=True)
+    for folder in (args.folder, *([args.keep.absolute().parent] if args.keep else [])):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            parser.error(f'{folder} is not a folder that can be written to')
+    return args
+
+
+def asks_for_help(arguments):
+    return any(word in ('-h', '--help') for word in arguments)
+
+
+def main(argv=None):
+    args = parse(argv)
+    if args.list:
+        print(list_of(running.guests()) or 'no guest runs')
+        return 0
+    running.end_on_signals()
+    try:
+        if asks_for_help(args.arguments):
+            return subprocess.run([str(PYTHON), str(TOOLS[args.tool]), *args.arguments], check=False).returncode
+        return repeat(args, *target(args))
+    except (DumpError, qmp.QmpError) as error:
+        say(error)
+    except OSError as error:
+        say(f'{error.filename or ""}: {error.strerror}'.lstrip(': '))
+    except KeyboardInterrupt:
+        # That is how an endless run is ended.
+        return 0 if args.times < 0 else 130
+    return 1

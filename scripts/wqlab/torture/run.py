@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Boot a kernel, torture its workqueues for a while, and say whether they broke.
+
+The kernel is built if need be. The module's lines are passed on as they come; the
+last line is the verdict. The seed that is printed repeats the same choices, though
+not the same timing. When something broke, the log stays in build/torture/, and beside
+it, but for UML, the guest's memory as it was then, which wq_dump.py reads; with UML, all
+tasks and workqueues are in the log. Each run is noted in build/torture/runs.json.
+
+Kernels with checks (KASAN, KCSAN, lockdep) get more memory and more time to boot and end.
+
+exit status: 0 nothing broke; 1 a violation, a complaint in the kernel's log, or no
+verdict at all; 2 for a wrong call or a kernel that does not build.
+"""
+import argparse
+import dataclasses
+import datetime
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from wqlab.bench import parse as bench_parse
+from wqlab.guest import post_mortem, running
+from wqlab.guest import run as guest
+from wqlab.logs import races
+from wqlab.paths import ROOT
+from wqlab.torture import runs as torture_runs
+
+KEPT = ROOT / 'build' / 'torture'
+BOOT_S = {'uml': 30, 'qemu': 120, 'arm64': 300}
+ENDING_S = 150          # what is stuck is reported after 30 s; then threads are waited for
+STALL_S = 30
+TAINTED = 7             # the command's status when a warning or an oops was the only failure
+CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up')
+# Options that make a kernel slow: how many times as slow, and what memory it needs.
+CHECKS = {'CONFIG_KASAN': (4, '1G'), 'CONFIG_KCSAN': (4, '1G'), 'CONFIG_PROVE_LOCKING': (2, '640M')}
+WQ_DUMP = 'build/venv/bin/python3 tools/workqueue/wq_dump.py'
+VERDICT = re.compile(r'wqtorture: (--- End of test: (SUCCESS|FAILURE): .*)')
+SAFE_PARAMETER = re.compile(r'[a-z_]+=[A-Za-z0-9_,.-]*')
+
+# Nothing here forks while the test runs: it makes forks fail, among others.
+IN_GUEST = r'''
+fault=/sys/kernel/debug/failslab
+if [ -d $fault ]; then
+	echo Y >$fault/task-filter; echo 20 >$fault/probability; echo -1 >$fault/times
+	echo 0 >$fault/verbose
+	# allocations that may sleep fail, too
+	echo N >$fault/ignore-gfp-wait
+fi
+mkfifo /tmp/kmsg
+cat /dev/kmsg >/tmp/kmsg &
+cat=$!
+exec 9</tmp/kmsg
+modprobe wqtorture PARAMETERS || exit 3
+rc=1
+while read -r line <&9; do
+	case $line in *'wqtorture: '*) echo "${line#*;}" ;; esac
+	case $line in
+	*'wqtorture: --- End of test: SUCCESS'*) rc=0; break ;;
+	*'wqtorture: --- End of test: '*) break ;;
+	esac
+done
+kill $cat
+# what broke may well be stuck for good
+[ $rc -ne 0 ] || rmmod wqtorture || rc=4
+# WARN, oops, soft lockup, bad page
+[ $rc -ne 0 ] || [ $(($(cat /proc/sys/kernel/tainted) & (512 | 128 | 16384 | 32))) -eq 0 ] || rc=7
+[ $rc -eq 0 ] || echo t >/proc/sysrq-trigger
+exit $rc
+'''
+
+
+@dataclasses.dataclass
+class Outcome:
+    verdict: str            # the module's last line, '' if it never came
+    complaints: list        # what else is wrong, a line each
+    seed: int
+    log: Path
+    seconds: float
+    source: str             # of what was tortured: torture_runs.source() before the run
+    core: Path = None       # the guest's memory
+
+    @property
+    def ok(self):
+        return 'SUCCESS' in self.verdict and not self.complaints
+
+
+class Lines:
+    """Passes the module's lines on, without those of the shell around it."""
+
+    def write(self, line):
+        if 'wqtorture: ' in line:
+            print(line.rstrip(), flush=True)
+
+    def flush(self):
+        pass
+
+
+@dataclasses.dataclass
+class Kernel:
+    """What its configuration means for a run."""
+    slowness: int = 1
+    mem: str = '384M'
+
+    @classmethod
+    def of(cls, folder):
+        try:
+            options = Path(folder, '.config').read_text().splitlines()
+        except OSError:
+            return cls()
+        found = [need for option, need in CHECKS.items() if f'{option}=y' in options]
+        return cls(max((slow for slow, _ in found), default=1),
+                   max((mem for _, mem in found), default=cls.mem, key=guest.megabytes))
+
+
+def parameters(engine, duration, seed, more, slowness=1):
+    """The module's parameters; those in `more` have the last word."""
+    chosen = {'duration': duration, 'seed': seed, 'squeeze_ms': 2000}
+    if slowness > 1:
+        chosen['stall'] = STALL_S * slowness
+    if engine != 'uml':
+        chosen['freeze_ms'] = 8000
+    for word in more.split():
+        if not SAFE_PARAMETER.fullmatch(word):
+            raise guest.GuestError(f'{word!r} is not a parameter like nwriters=8')
+        name, _, value = word.partition('=')
+        chosen[name] = value
+    return ' '.join(f'{name}={value}' for name, value in chosen.items())
+
+
+def complaints_of(result, seconds, folder):
+    """What is wrong besides the verdict."""
+    found = []
+    for line in bench_parse.find_trouble(result.kernel):
+        if races.elsewhere(line, folder):
+            print(f'torture: not ours: {line}', file=sys.stderr, flush=True)
+        else:
+            found.append(line)
+    if result.rc == guest.TIMED_OUT:
+        found.append(f'no end after {seconds} s')
+    elif result.rc == guest.DIED:
+        found.append('the kernel died')
+    elif result.rc == 3:
+        found.append('the module does not load: see the log')
+    elif result.rc == 4:
+        found.append('the module does not unload')
+    elif result.rc == TAINTED and not found:
+        found.append('the kernel is tainted: see the log')
+    return found
+
+
+def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, mem=None,
+            append='', timeout=None, more='', log=None, stream=None, dump=False):
+    """One run. Returns an Outcome; raises guest.GuestError for a wrong call.
+
+    With dump, the memory of a guest that failed is put beside the log.
+    """
+    seed = seed or random.randrange(1, 1 << 32)
+    source = torture_runs.source()
+    KEPT.mkdir(parents=True, exist_ok=True)
+    log = Path(log) if log else KEPT / f'running-{os.getpid()}.log'
+    kernel = Kernel.of(folder)
+    limit = timeout or duration + kernel.slowness * (BOOT_S[engine] + ENDING_S)
+    command = IN_GUEST.replace('PARAMETERS', parameters(engine, duration, seed, more, kernel.slowness))
+    last = post_mortem.PostMortem(engine, log.with_suffix('.core')) if dump else None
+    result = guest.run(folder, command, engine=engine, cpus=cpus, topology=topology, mem=mem or kernel.mem,
+                       append=append, timeout=limit, log=log, stream=stream,
+                       qmp=running.socket_path() if engine != 'uml' and dump else None, post_mortem=last)
+    verdict = VERDICT.search(result.kernel)
+    complaints = complaints_of(result, limit, folder)
+    if last and last.trouble:
+        complaints.append(f'the memory was not kept: {last.trouble}')
+    return Outcome(verdict[1] if verdict else '', complaints, seed, log, result.seconds, source,
+                   last.core if last else None)
+
+
+def build(engine, variant, config):
+    """Returns the kernel's folder."""
+    env = {**os.environ, 'ENGINE': engine, 'VARIANT': variant, 'CONFIG': config}
+    if subprocess.run([ROOT / 'scripts/kernel.sh'], env=env, check=False).returncode:
+        raise guest.GuestError('the kernel does not build')
+    shown = subprocess.run([ROOT / 'scripts/kernel.sh', '--print-dir'], env=env, check=True,
+                           capture_output=True, text=True)
+    return Path(shown.stdout.strip())
+
+
+def keep_or_drop(outcome, name):
+    """The log and the memory of a failure get a name of their own, the log of a success goes."""
+    if outcome.ok:
+        outcome.log.unlink(missing_ok=True)
+        return None
+    kept = KEPT / f'{name}-seed{outcome.seed}.log'
+    os.replace(outcome.log, kept)
+    if outcome.core:
+        outcome.core = outcome.core.replace(kept.with_suffix('.core'))
+    return kept
+
+
+def short(path):
+    """As one would type it in the project's folder."""
+    path = Path(path).absolute()
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+
+
+def report(outcome, folder):
+    """What came out, and where to look on; the log of a failure is put aside."""
+    folder = Path(folder).absolute()
+    kept = keep_or_drop(outcome, folder.name)
+    for line in outcome.complaints:
+        print(f'torture: {line}')
+    if kept:
+        print(f'torture: the log is {short(kept)}; SEED={outcome.seed} makes the same choices')
+    if outcome.core:
+        print(f'torture: look at it by: {WQ_DUMP} --core {short(outcome.core)} --symbols {short(folder)}/vmlinux --stalls')
+    print(f'torture: {"passed" if outcome.ok else "FAILED"}: {folder.name}: {outcome.verdict or "no verdict"}', flush=True)
+
+
+def note(outcome, folder, configuration, duration):
+    """Adds the run to runs.json."""
+    date = datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
+    torture_runs.add(KEPT, torture_runs.Run.made(
+        configuration, date, Path(folder).absolute().name, duration, outcome.seed, outcome.verdict, outcome.complaints,
+        outcome.source))
+
+
+def positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f'{text}: must be at least 1')
+    return value
+
+
+def parse_args(argv):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--engine', choices=tuple(BOOT_S), help='default: uml, or what --kernel is')
+    parser.add_argument('--variant', choices=('cmwq', 'base'), default='cmwq', help='default: %(default)s')
+    parser.add_argument('--config', choices=CONFIGS, default='release', help='default: %(default)s')
+    parser.add_argument('--kernel', metavar='DIR', help='a build folder, instead of the above: not built')
+    parser.add_argument('--duration', type=positive, default=60, metavar='S', help='default: %(default)s')
+    parser.add_argument('--seed', type=positive, help='default: a random one')
+    parser.add_argument('--cpus', type=positive, help='default: 2')
+    parser.add_argument('--topology', metavar='KEY=N,...', help='QEMU, arm64: see `scripts/lab guest`')
+    parser.add_argument('--mem', metavar='N', help='default: what the kernel needs, 384M or more')
+    parser.add_argument('--append', default='', metavar='ARGS', help='more parameters of the kernel')
+    parser.add_argument('--timeout', type=positive, metavar='S',
+                        help='for all, with boot and end; default: the duration and what the kernel needs')
+    parser.add_argument('--params', default='', metavar="'NAME=N...'", help='more parameters of the module')
+    return parser.parse_args(argv)
+
+
+def main(argv=None):
+    args = parse_args(argv)
+    try:
+        if args.kernel:
+            engine, _, folder = guest.find_kernel(args.kernel, args.engine)
+        else:
+            engine = args.engine or 'uml'
+            folder = build(engine, args.variant, args.config)
+        outcome = torture(folder, engine=engine, duration=args.duration, seed=args.seed,
+                          cpus=args.cpus, topology=args.topology, mem=args.mem, append=args.append,
+                          timeout=args.timeout, more=args.params, stream=Lines(), dump=True)
+        note(outcome, folder, torture_runs.words(folder, args.topology, args.append, args.params), args.duration)
+    except (guest.GuestError, torture_runs.RunsError, OSError) as error:
+        print(f'torture: {error}', file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    report(outcome, folder)
+    return 0 if outcome.ok else 1

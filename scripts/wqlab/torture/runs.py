@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The runs of the torture test that were made here: build/torture/runs.json."""
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from wqlab.paths import ROOT
+
+FIGURES = ('operations', 'runs', 'attrs', 'masks', 'hotplug', 'violations')
+PASSED, NO_VERDICT = 'passed', 'no verdict'
+# What a result depends on, of ours: the workqueue, and the test itself.
+SOURCES = ('kernel/workqueue/*', 'kernel/workqueue_internal.h', 'include/linux/workqueue.h', 'lib/wqtorture*')
+
+
+class RunsError(Exception):
+    """runs.json cannot be used; one line for the user."""
+
+
+@dataclasses.dataclass
+class Run:
+    configuration: str
+    date: str
+    kernel: str             # the name of its build folder
+    seconds: int            # of torture; 0: it was not got to run
+    seed: int
+    operations: int
+    runs: int
+    attrs: int              # changes of attributes
+    masks: int              # changes of CPU masks
+    hotplug: int            # CPUs taken down and up
+    violations: int
+    verdict: str            # "passed", or what was wrong
+    source: str             # changes with the workqueue and the test
+
+    @property
+    def ok(self):
+        return self.verdict == PASSED
+
+    @classmethod
+    def made(cls, configuration, date, kernel, duration, seed, verdict, complaints, tortured):
+        """From what the module's last line says, '' if it never came."""
+        figures = dict(re.findall(r'(\w+)=(\d+)', verdict))
+        values = {name: int(figures.get(name, 0)) for name in FIGURES}
+        wrong = list(complaints)
+        if not verdict:
+            wrong.append(NO_VERDICT)
+        elif 'SUCCESS' not in verdict:
+            wrong.insert(0, 'violations')
+        return cls(configuration, date, kernel, duration if verdict else 0, seed, **values,
+                   verdict='; '.join(wrong) or PASSED, source=tortured)
+
+    @classmethod
+    def missing(cls, configuration, date, kernel, why):
+        """One that was not even begun."""
+        return cls(configuration, date, kernel, 0, 0, **dict.fromkeys(FIGURES, 0), verdict=why, source=source())
+
+
+def words(folder, topology='', append='', params=''):
+    """The configuration in words, from a build folder like uml-cmwq-release-7.3."""
+    name = re.sub(r'-\d+\.\d+$', '', Path(folder).absolute().name)
+    return ' '.join(filter(None, (name, topology, append, params)))
+
+
+def source():
+    paths = sorted(path for pattern in SOURCES for path in ROOT.glob(pattern))
+    return hashlib.sha256(b''.join(path.read_bytes() for path in paths)).hexdigest()[:12]
+
+
+def load(folder):
+    path = Path(folder, 'runs.json')
+    try:
+        return [Run(**entry) for entry in json.loads(path.read_text())]
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        raise RunsError(f'{path} is not what `make torture` writes ({error}): move it away') from error
+
+
+def write(path, text):
+    """Whole or not at all."""
+    handle, temp = tempfile.mkstemp(prefix=f'.{path.name}-', dir=path.parent)
+    try:
+        with os.fdopen(handle, 'w', encoding='utf-8') as file:
+            file.write(text)
+        os.chmod(temp, 0o644)
+        os.replace(temp, path)
+    finally:
+        Path(temp).unlink(missing_ok=True)
+
+
+def add(folder, run):
+    """Two that end at once must not lose each other's."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / '.runs.lock', 'w', encoding='utf-8') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        entries = [dataclasses.asdict(entry) for entry in [*load(folder), run]]
+        write(folder / 'runs.json', json.dumps(entries, indent=1) + '\n')

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Put known bugs into the workqueue, one at a time, and see which test catches each.
+
+Each of tests/mutations/*.patch is one small bug. It is applied to a scratch copy of the
+composed tree, which is built for UML (a patch may name "Engine: qemu"), and the tests
+run until one fails: the torture test, the KUnit suite, the TAP scripts. A table of bug,
+test and time is printed at the end and kept in build/mutants/table.rst.
+
+A bug that was caught is not tried again as long as its patch and the workqueue are the
+same; so an interrupted run goes on where it was.
+
+exit status: 0 if all are caught, 1 if one is not, 2 for a wrong call.
+"""
+import argparse
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import guests
+from wqlab.guest import run as guest
+from wqlab.logs import check as kernlog
+from wqlab.paths import ROOT
+from wqlab.torture import run as torture
+
+PATCHES = ROOT / 'tests/mutations'
+PLACE = ROOT / 'build/mutants'
+TREE = ROOT / 'build/mutant-tree-7.3'       # beside the composed tree, for its relative links
+OURS = 'kernel/workqueue'
+SCRIPTS = {'uml': ('sysfs', 'pods', 'masks', 'resize', 'rescuer', 'observe'),
+           'qemu': ('hotplug', 'freezer', 'pods', 'masks')}
+SHAPE = {'uml': {}, 'qemu': {'topology': 'sockets=2,cores=2,nodes=2'}}
+NOT_OK = re.compile(r'^\s*not ok \d+ (?!.*# SKIP)(.*)', re.M)
+STEP_S = {'uml': 240, 'qemu': 420}
+
+
+
+@dataclasses.dataclass
+class Bug:
+    name: str
+    what: str
+    engine: str
+    path: Path
+
+    def key(self):
+        """Changes with the patch, and with what it is a patch of."""
+        sources = sorted((ROOT / OURS).iterdir())
+        return hashlib.sha256(b''.join(path.read_bytes() for path in [self.path, *sources])).hexdigest()
+
+
+@dataclasses.dataclass
+class Catch:
+    test: str           # '' if nothing caught it
+    seconds: float      # that this test ran, and those before it
+    why: str
+
+
+def say(text):
+    print(f'mutants: {text}', file=sys.stderr, flush=True)
+
+
+def bugs():
+    found = []
+    for path in sorted(PATCHES.glob('*.patch')):
+        head = path.read_text().partition('\n--- ')[0]
+        engine = re.search(r'^Engine: (\w+)$', head, re.M)
+        found.append(Bug(path.stem, head.splitlines()[0], engine[1] if engine else 'uml', path))
+    return found
+
+
+# The scratch tree
+
+def prepare_tree():
+    """The composed tree once more, with copies of our files where that has links to them."""
+    if not TREE.exists():
+        say(f'making {TREE.relative_to(ROOT)}')
+        temp = TREE.with_suffix('.tmp')
+        shutil.rmtree(temp, ignore_errors=True)
+        subprocess.run(['cp', '-al', ROOT / 'build/tree-7.3', temp], check=True)
+        temp.rename(TREE)
+    add_new_files()
+
+
+def add_new_files():
+    """Those of our links that came into the composed tree after the copy was made."""
+    listed = subprocess.run([ROOT / 'scripts/tree.sh', '--list'], capture_output=True, text=True, check=True)
+    for line in listed.stdout.splitlines():
+        place = line.split()[1]
+        if not (TREE / place).exists():
+            (TREE / place).parent.mkdir(parents=True, exist_ok=True)
+            (TREE / place).unlink(missing_ok=True)
+            os.link(ROOT / 'build/tree-7.3' / place, TREE / place, follow_symlinks=False)
+
+
+def lay(bug=None):
+    """Our sources as they are, or with a bug; what does not change keeps its time."""
+    fresh = PLACE / 'sources'
+    shutil.rmtree(fresh, ignore_errors=True)
+    (fresh / OURS).mkdir(parents=True)
+    for path in (ROOT / 'build/tree-7.3' / OURS).iterdir():
+        shutil.copy(path, fresh / OURS / path.name)
+    if bug:
+        subprocess.run(['patch', '-s', '-p1', '-d', fresh, '-i', bug.path], check=True)
+    for path in (fresh / OURS).iterdir():
+        place = TREE / OURS / path.name
+        if place.is_symlink() or not place.exists() or place.read_bytes() != path.read_bytes():
+            temp = place.with_name(f'{place.name}.new')
+            shutil.copyfile(path, temp)
+            os.replace(temp, place)
+
+
+def build(engine):
+    """Returns the folder, or what the compiler says."""
+    out = ROOT / f'build/{engine}-mutant-release-7.3'
+    config = ROOT / f'build/{engine}-cmwq-release-7.3/.config'
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / '.config').exists() or (out / '.config').read_bytes() != config.read_bytes():
+        shutil.copyfile(config, out / '.config')
+    arch = {'uml': 'um', 'qemu': 'x86_64'}[engine]
+    cc = 'ccache gcc' if shutil.which('ccache') else 'gcc'
+    log = PLACE / f'build-{engine}.log'
+    with open(log, 'w', encoding='utf-8') as output:
+        built = subprocess.run(['make', '-s', '-C', TREE, f'O={out}', f'ARCH={arch}', f'CC={cc}', f'HOSTCC={cc}',
+                                f'-j{os.cpu_count()}', 'all'], stdout=output, stderr=output, check=False)
+    if built.returncode:
+        errors = [line for line in log.read_text().splitlines() if 'error' in line]
+        raise SystemExit(f'mutants: it does not build: {errors[0] if errors else log}')
+    return out
+
+
+# The tests
+
+def by_torture(folder, engine, seconds):
+    outcome = torture.torture(folder, engine=engine, duration=seconds, log=PLACE / 'torture.log', **SHAPE[engine])
+    if outcome.ok:
+        return None
+    lines = (PLACE / 'torture.log').read_text(errors='replace').splitlines()
+    worst = [kernlog.without_stamp(line) for line in lines if '!!! ' in line]
+    return (worst or outcome.complaints or [outcome.verdict or 'no verdict'])[0]
+
+
+def in_guest(folder, engine, command, log):
+    return guest.run(folder, command, engine=engine, cpus=None if SHAPE[engine] else 2, mem='1G',
+                     append='kunit.enable=1 kunit.autorun=1', timeout=STEP_S[engine], log=PLACE / log,
+                     files=[f'{guests.SELFTESTS}:/wq', f'{guests.KTAP_HELPERS}:/wq/ktap_helpers.sh'], **SHAPE[engine])
+
+
+def first_fault(outcome, text):
+    failed = NOT_OK.search(text)
+    if failed:
+        return f'not ok: {failed[1]}'
+    found = kernlog.problems(outcome.kernel)
+    if found:
+        return found[0]
+    return {guest.TIMED_OUT: 'no end', guest.DIED: 'the kernel died'}.get(outcome.rc)
+
+
+def by_kunit(folder, engine, _):
+    outcome = in_guest(folder, engine, 'modprobe wq_api_kunit', 'kunit.log')
+    return first_fault(outcome, '\n'.join(map(kernlog.without_stamp, outcome.kernel.splitlines())))
+
+
+def by_scripts(folder, engine, _):
+    scripts = ' '.join(SCRIPTS[engine])
+    outcome = in_guest(folder, engine, 'export VARIANT=cmwq KTAP_HELPERS=/wq/ktap_helpers.sh; '
+                       f'for s in {scripts}; do echo "# $s"; sh /wq/$s.sh; done', 'scripts.log')
+    return first_fault(outcome, outcome.output)
+
+
+TESTS = {'torture': by_torture, 'KUnit': by_kunit, 'scripts': by_scripts}
+
+
+def hunt(engine, tests, seconds):
+    folder = build(engine)
+    begin = time.monotonic()
+    for name in tests:
+        why = TESTS[name](folder, engine, seconds)
+        if why:
+            return Catch(name, round(time.monotonic() - begin, 1), ' '.join(why.split())[:160])
+    return Catch('', 0, 'no test failed')
+
+
+# The run
+
+def table(found):
+    rows = [(bug.name, bug.what, catch.test or '**nothing**', f'{catch.seconds:.0f} s' if catch.test else '')
+            for bug, catch in found]
+    head = ('Mutation', 'Bug', 'Caught by', 'After')
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(4)]
+    rule = '  '.join('=' * width for width in widths)
+    lines = ['  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [head, *rows]]
+    return '\n'.join([rule, lines[0], rule, *lines[1:], rule]) + '\n'
+
+
+def load(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def save(path, text):
+    temp = path.with_suffix('.tmp')
+    temp.write_text(text)
+    os.replace(temp, path)
+
+
+def run(chosen, args):
+    known = load(PLACE / 'results.json')
+    found = []
+    for number, bug in enumerate(chosen, 1):
+        done = known.get(bug.name, {})
+        if not args.again and done.get('key') == bug.key() and done['test']:
+            catch = Catch(done['test'], done['seconds'], done['why'])
+        else:
+            lay(bug)
+            catch = hunt(bug.engine, args.tests, args.seconds)
+            known[bug.name] = {'key': bug.key(), **dataclasses.asdict(catch)}
+            save(PLACE / 'results.json', json.dumps(known, indent=1))
+        found.append((bug, catch))
+        say(f'{number}/{len(chosen)} {bug.name}: ' +
+            (f'{catch.test}, {catch.seconds:.0f} s: {catch.why}' if catch.test else 'NOT CAUGHT'))
+    return found
+
+
+def control(chosen, args):
+    """What fails without a bug catches nothing."""
+    lay()
+    for engine in sorted({bug.engine for bug in chosen}):
+        say(f'control: {engine}, no bug')
+        catch = hunt(engine, args.tests, args.seconds)
+        if catch.test:
+            raise SystemExit(f'mutants: {catch.test} fails without a bug: {catch.why}')
+
+
+def parse_args(argv):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('names', metavar='NAME', nargs='*', help='only these mutations')
+    parser.add_argument('--list', action='store_true', help='name all mutations and end')
+    parser.add_argument('--seconds', type=int, default=20, metavar='S', help='of torture each; default: %(default)s')
+    parser.add_argument('--tests', nargs='+', choices=TESTS, default=list(TESTS), help='default: all')
+    parser.add_argument('--again', action='store_true', help='also those that were caught before')
+    parser.add_argument('--no-control', action='store_true', help='do not try the tests without a bug first')
+    args = parser.parse_args(argv)
+    for name in args.names:
+        if not (PATCHES / f'{name}.patch').exists():
+            parser.error(f'there is no tests/mutations/{name}.patch: see --list')
+    return args
+
+
+def main(argv=None):
+    args = parse_args(argv)
+    chosen = [bug for bug in bugs() if not args.names or bug.name in args.names]
+    if args.list:
+        print('\n'.join(f'{bug.name:18} {bug.what}' for bug in chosen))
+        return 0
+    PLACE.mkdir(parents=True, exist_ok=True)
+    engines = sorted({bug.engine for bug in chosen})
+    try:
+        for engine in engines:
+            torture.build(engine, 'cmwq', 'release')
+        prepare_tree()
+        if not args.no_control:
+            control(chosen, args)
+        found = run(chosen, args)
+    except guest.GuestError as error:
+        print(f'mutants: {error}', file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    save(PLACE / 'table.rst', table(found))
+    print(table(found), end='')
+    missed = [bug.name for bug, catch in found if not catch.test]
+    print(f'{len(found) - len(missed)} caught, {len(missed)} not' + (f': {", ".join(missed)}' if missed else ''))
+    return 1 if missed else 0
+
+
+if __name__ == '__main__':
+    torture.running.end_on_signals()
+    sys.exit(main())

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Guests with known work, their memory, and what they themselves say about their workqueues.
+
+A guest makes workqueues and items by the module wq_test_helper, prints what its
+sysfs and that module tell, and stays as it is while its memory is taken by
+scripts/dump-guest.sh. All is done once, however many tests look at it.
+"""
+import atexit
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import guests
+from wqlab.guest import qmp, running
+from wqlab.guest import run as guest
+from wqlab.paths import ROOT
+
+PLACE = guests.RESULTS / 'drgn'
+PYTHON = ROOT / 'build/venv/bin/python3'
+DRGN = ROOT / 'build/venv/bin/drgn'
+TOOLS = ROOT / 'tools/workqueue'
+BASE_TOOLS = ROOT / f'build/linux-{guests.LINUX}/tools/workqueue'
+OLD = '6.12'
+SCOPES = ('cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    name: str
+    cpus: int
+    topology: str
+    variant: str = guests.VARIANT
+    linux: str = guests.LINUX
+    mem: str = '512M'
+    append: str = ''
+    offline: tuple = ()         # CPUs that go down before the work comes
+    timeout: int = 300
+
+    @property
+    def scopes(self):
+        return [scope for scope in SCOPES if self.linux != OLD or scope != 'cache_shard']
+
+
+# 2 sockets, LLCs and nodes with 2 cores each; one LLC of 36 cores with 2 threads each; LLCs of
+# 8, 8, 8 and 3 CPUs of which the last has a core with one thread, and two CPUs that went down.
+MACHINES = (
+    Machine('numa', 4, 'sockets=2,cores=2,nodes=2'),
+    Machine('36-smt', 72, 'cores=36,threads=2', mem='1G'),
+    Machine('unequal', 32, 'sockets=2,cores=8,threads=2,llcs=4', append='nr_cpus=27', offline=(9, 25)),
+)
+BASE = Machine('base', 4, 'sockets=2,cores=2,nodes=2', variant='base')
+OLDER = Machine(OLD, 4, 'sockets=2,cores=2,nodes=2', variant='base', linux=OLD)
+
+# The kinds of workqueue that Linux 6.12 cannot have from the helper are left out there.
+WORK = r'''
+H=/sys/kernel/debug/wq_test
+P=/sys/module/workqueue/parameters
+mk() { echo "$@" >$H/create || echo "@@ failed: create $*"; }
+q() { echo "$2" >$H/$1/queue || echo "@@ failed: queue $*"; }
+mk t_percpu percpu
+mk t_limit percpu max_active=1
+mk t_intense percpu cpu_intensive
+mk t_unbound unbound max_active=2
+mk t_reclaim percpu mem_reclaim
+mk t_urgent unbound mem_reclaim highpri
+mk t_strict unbound
+mk t_stall percpu
+q t_percpu "nop cpu=0 n=7"
+q t_percpu "block cpu=1 n=2"
+q t_limit "block cpu=0 n=3"
+q t_intense "hog cpu=$LAST ms=3000000"
+q t_unbound "block cpu=0 n=5"
+q t_reclaim "block cpu=0"
+q t_urgent "block cpu=$LAST n=2"
+if [ $OLD = 0 ]; then
+	mk t_ordered ordered
+	mk t_bh bh
+	q t_ordered "block n=4"
+	q t_bh "nop cpu=1 n=4"
+fi
+D=/sys/bus/workqueue/devices/t_strict
+echo 1 >$D/affinity_strict
+echo 5 >$D/nice
+for scope in $SCOPES; do
+	echo $scope >$D/affinity_scope || echo "@@ failed: scope $scope"
+	sed "s/^/@@ map $scope /" $H/t_strict/map
+done
+echo smt >$D/affinity_scope
+echo 3 >$D/cpumask
+'''
+
+# Queued last: what waits behind a hog on its CPU may be more than the items of the test.
+STALL = r'''
+echo 0 >$P/cpu_intensive_thresh_us
+q t_stall "hog cpu=1 ms=3000000"
+until [ "$(wc -l <$H/t_stall/held)" -eq 1 ]; do sleep 0.1; done
+q t_stall "nop cpu=1 n=3"
+'''
+
+FACTS = r'''
+echo "@@ facts"
+echo "uname:$(uname -r)"
+cd /sys/devices/system
+grep -H "" cpu/online cpu/possible node/online node/node*/cpulist cpu/cpu*/topology/physical_package_id \
+	cpu/cpu*/topology/thread_siblings_list cpu/cpu*/cache/index3/shared_cpu_list
+cd /sys/devices/virtual/workqueue
+grep -H "" cpumask */per_cpu */max_active */nice */cpumask */affinity_scope */affinity_strict
+cd $P
+grep -H "" *
+cd $H
+grep -H "" */held */stats
+echo "@@ end facts"
+'''
+
+
+def script(machine):
+    last = max(set(range(online_limit(machine))) - set(machine.offline))
+    down = '\n'.join(f'echo 0 >/sys/devices/system/cpu/cpu{cpu}/online' for cpu in machine.offline)
+    module = 'insmod /wq_test_helper.ko' if machine.linux == OLD else 'modprobe wq_test_helper'
+    return '\n'.join([
+        f'{down}\n{module} || exit 1',
+        f'LAST={last} OLD={int(machine.linux == OLD)} SCOPES="{" ".join(machine.scopes)}"',
+        WORK, STALL, 'sleep 1', FACTS, 'echo "@@ ready"',
+        'while read -r up rest </proc/uptime; do echo "@@ tick $up"; sleep 0.5; done'])
+
+
+def online_limit(machine):
+    limit = re.search(r'nr_cpus=(\d+)', machine.append)
+    return int(limit[1]) if limit else machine.cpus
+
+
+# Kernels
+
+@functools.cache
+def kernel(variant, linux):
+    """Builds it, which takes minutes the first time. Returns its folder."""
+    dropped = {'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL'}
+    if linux != guests.LINUX:
+        dropped.add('KERNEL_SRC')       # that is a tree of the other release
+    env = {key: value for key, value in os.environ.items() if key not in dropped}
+    guests.say(f'kernel qemu-{variant}-release-{linux}')
+    subprocess.run(['make', '--no-print-directory', '-C', str(ROOT), 'kernel', 'ENGINE=qemu', f'VARIANT={variant}',
+                    'CONFIG=release', f'LINUX={linux}'], env=env, check=True, stdout=sys.stderr)
+    return ROOT / f'build/qemu-{variant}-release-{linux}'
+
+
+@functools.cache
+def old_helper():
+    """wq_test_helper.ko for 6.12, which lacks one thing that it uses."""
+    place = PLACE / f'module-{OLD}'
+    place.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / 'lib/wq_test_helper.c', place)
+    shutil.copy(ROOT / f'tests/guest/wq_test_helper_{OLD}.h', place / 'compat.h')
+    (place / 'Kbuild').write_text('obj-m := wq_test_helper.o\nccflags-y := -include $(src)/compat.h\n')
+    env = {key: value for key, value in os.environ.items() if key not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
+    subprocess.run(['make', '-s', '-C', str(kernel('base', OLD)), f'M={place}', 'modules'], env=env, check=True,
+                   stdout=sys.stderr)
+    return place / 'wq_test_helper.ko'
+
+
+# Guests
+
+class Output:
+    """The lines of a guest as they come; wait() waits for one that matches."""
+
+    def __init__(self):
+        self.text, self.ended = '', False
+        self.news = threading.Condition()
+
+    def write(self, line):
+        with self.news:
+            self.text += line
+            self.news.notify_all()
+
+    def flush(self):
+        pass
+
+    def end(self):
+        with self.news:
+            self.ended = True
+            self.news.notify_all()
+
+    def wait(self, pattern, timeout, start=0):
+        def found():
+            return re.compile(pattern, re.M).search(self.text, start)
+        with self.news:
+            self.news.wait_for(lambda: found() or self.ended, timeout)
+            if not found():
+                raise AssertionError(f'the guest did not come to {pattern!r}:\n{self.text[-3000:]}')
+            return found()
+
+
+@dataclasses.dataclass
+class Seen:
+    """A guest that was looked at."""
+    machine: Machine
+    core: Path
+    vmlinux: Path
+    dump: dict          # what wq_dump.py --json says
+    output: str         # what the guest printed
+    log: str            # kernel log
+
+    @functools.cached_property
+    def facts(self):
+        """File -> its lines."""
+        part = self.output.partition('@@ facts\n')[2].partition('@@ end facts\n')[0]
+        found = {}
+        for line in part.splitlines():
+            name, _, value = line.partition(':')
+            found.setdefault(name, []).append(value)
+        return found
+
+    def fact(self, name):
+        assert len(self.facts[name]) == 1, self.facts[name]
+        return self.facts[name][0]
+
+    @property
+    def online(self):
+        return cpus_of(self.fact('cpu/online'))
+
+    def files(self, pattern):
+        """What the pattern's group finds in file names -> first line."""
+        found = {match[1]: lines[0] for name, lines in self.facts.items() if (match := re.fullmatch(pattern, name))}
+        assert found, f'no file is like {pattern}'
+        return found
+
+    def map(self, scope):
+        """CPU -> where a worker may run that serves it in this scope, by the helper."""
+        found = re.findall(rf'^@@ map {scope} cpu=(\d+) ran=\d+ pid=\d+ allowed=(\S+) ', self.output, re.M)
+        return {int(cpu): cpus_of(allowed) for cpu, allowed in found}
+
+    def held(self):
+        """(workqueue, function, pid, CPU) of each item that runs, by the helper."""
+        return [(name.partition('/')[0], f'wqt_{kind}_fn', int(pid), int(cpu))
+                for name, lines in self.facts.items() if name.endswith('/held')
+                for kind, pid, cpu in re.findall(r'^(\w+) pid=(\d+) cpu=(\d+)$', '\n'.join(lines), re.M)]
+
+    def stats(self, name):
+        return {key: int(value) for key, value in (line.split() for line in self.facts[f'{name}/stats'])}
+
+
+def cpus_of(text):
+    """ "0-2,5" as a set."""
+    found = set()
+    for part in filter(None, text.split(',')):
+        first, _, last = part.partition('-')
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def mask_of(text):
+    """A mask as sysfs prints it, as a set."""
+    bits = int(text.replace(',', ''), 16)
+    return {cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1}
+
+
+def end_of(socket, thread):
+    """End a guest from outside, and wait for who started it."""
+    with contextlib.suppress(qmp.QmpError), qmp.Monitor(socket) as monitor:
+        monitor.command('quit')
+    thread.join()
+
+
+@contextlib.contextmanager
+def guest_of(machine, folder):
+    """Boots it and waits until its work is as it should be; ends it at last."""
+    socket, output = PLACE / f'{machine.name}.qmp', Output()
+    files = [f'{old_helper()}:/wq_test_helper.ko'] if machine.linux == OLD else []
+
+    def boot():
+        try:
+            guest.run(folder, script(machine), engine='qemu', cpus=machine.cpus, topology=machine.topology,
+                      mem=machine.mem, append=machine.append, timeout=machine.timeout, stream=output, files=files,
+                      log=PLACE / f'{machine.name}.log', qmp=socket)
+        finally:
+            output.end()
+
+    PLACE.mkdir(parents=True, exist_ok=True)
+    thread = threading.Thread(target=boot)
+    thread.start()
+    try:
+        output.wait('^@@ ready$', machine.timeout)
+        failed = re.search('^@@ failed: .*', output.text, re.M)
+        assert not failed, failed[0]
+        yield socket, output
+    finally:
+        end_of(socket, thread)
+
+
+def name_of(socket):
+    """Under which name dump-guest.sh knows the guest with that socket."""
+    return next(one.name for one in running.guests() if os.path.samefile(one.qmp, socket))
+
+
+@functools.cache
+def seen(machine):
+    folder, core = kernel(machine.variant, machine.linux), PLACE / f'{machine.name}.core'
+    guests.say(f'drgn-{machine.name}: booting {folder.name} with {machine.cpus} CPUs {machine.topology} '
+               f'{machine.append}'.rstrip())
+    begin = time.monotonic()
+    atexit.register(core.unlink, missing_ok=True)
+    with guest_of(machine, folder) as (socket, output):
+        done = call('scripts/dump-guest.sh', '--guest', name_of(socket), '--keep', core, 'dump', '--json')
+        assert done.returncode == 0, done.stderr
+        output.wait('^@@ tick', 30, start=len(output.text))
+    guests.say(f'drgn-{machine.name}: {time.monotonic() - begin:.0f} s')
+    return Seen(machine, core, folder / 'vmlinux', json.loads(done.stdout), output.text,
+                (PLACE / f'{machine.name}.log').read_text())
+
+
+# A guest of `make boot`, which sees the files of the host and has python
+
+LIVE_CPUS = 'sockets=2,cores=2,nodes=2'
+LIVE = r'''
+modprobe wq_test_helper || exit 1
+H=/sys/kernel/debug/wq_test
+mk() { echo "$@" >$H/create || echo "@@ failed: create $*"; }
+q() { echo "$2" >$H/$1/queue || echo "@@ failed: queue $*"; }
+mk t_percpu percpu
+mk t_limit percpu max_active=1
+mk t_unbound unbound max_active=2
+mk t_reclaim percpu mem_reclaim
+mk m_load percpu
+mk m_gone unbound
+q t_percpu "block cpu=1 n=2"
+q t_percpu "nop cpu=0 n=7"
+q t_limit "block cpu=0 n=3"
+q t_unbound "block cpu=0 n=5"
+q t_reclaim "block cpu=2"
+q m_gone "nop n=3"
+echo "threads=1 depth=2 sleep_us=20000" >$H/m_load/load
+$PYTHON $PLACE/watch.py || echo "@@ failed: watch.py"
+echo m_load >$H/destroy
+echo "@@ live"
+$PYTHON $TOOLS/wq_dump.py --symbols $VMLINUX --json
+echo "@@ end live $?"
+for tool in wq_dump wq_monitor; do
+	said=$(setpriv --bounding-set=-sys_rawio $PYTHON $TOOLS/$tool.py --symbols $VMLINUX 2>&1)
+	echo "@@ nobody $? $said"
+done
+echo "@@ ready"
+while read -r up rest </proc/uptime; do echo "@@ tick $up"; sleep 0.5; done
+'''
+
+# What a person does with wq_monitor.py: looks on while a workqueue goes, and presses Ctrl-C.
+WATCH = r'''
+import json, os, signal, subprocess, sys
+child = subprocess.Popen([sys.executable, os.environ['TOOLS'] + '/wq_monitor.py', '--symbols', os.environ['VMLINUX'],
+                          '--interval', '1', '--json', '^m_'], stdout=subprocess.PIPE, text=True)
+times = set()
+for line in child.stdout:
+    print('@@ sample', line, end='', flush=True)
+    times.add(json.loads(line)['time'])
+    if len(times) == 3 and os.path.exists('/sys/kernel/debug/wq_test/m_gone'):
+        with open('/sys/kernel/debug/wq_test/destroy', 'w') as file:
+            file.write('m_gone')
+    if len(times) == 6:
+        break
+child.send_signal(signal.SIGINT)
+for line in child.communicate()[0].splitlines():
+    print('@@ sample', line)
+print('@@ monitor ended', child.returncode, flush=True)
+'''
+
+
+@dataclasses.dataclass
+class Booted:
+    """A guest that runs."""
+    name: str           # for dump-guest.sh
+    socket: str
+    vmlinux: Path
+    output: Output
+
+    @property
+    def live(self):
+        """What wq_dump.py --json said inside."""
+        return json.loads(re.search(r'^@@ live$(.*)^@@ end live 0$', self.output.text, re.M | re.S)[1])
+
+    @property
+    def samples(self):
+        """What wq_monitor.py --json said inside, until its Ctrl-C."""
+        return [json.loads(line) for line in re.findall(r'^@@ sample (.*)$', self.output.text, re.M)]
+
+    def goes_on(self):
+        """Whether the guest still runs, and is not stopped."""
+        self.output.wait('^@@ tick', 60, start=len(self.output.text))
+        return True
+
+
+def copy_output(child, output):
+    for line in child.stdout:
+        output.write(line)
+    child.wait()
+    output.end()
+
+
+@contextlib.contextmanager
+def booted():
+    """Boots our kernel as `make boot` does, waits for what runs inside, ends it at last."""
+    folder, output = kernel(guests.VARIANT, guests.LINUX), Output()
+    PLACE.mkdir(parents=True, exist_ok=True)
+    (PLACE / 'watch.py').write_text(WATCH)
+    (PLACE / 'live.sh').write_text(LIVE)
+    settings = f'PYTHON={PYTHON} PLACE={PLACE} TOOLS={TOOLS} VMLINUX={folder / "vmlinux"}'
+    guests.say('drgn-live: booting; drgn inside takes a minute')
+    begin = time.monotonic()
+    command = ['scripts/lab', 'boot', '--kernel', folder, '--topology', LIVE_CPUS, '--mem', '1G',
+               '--command', f'export {settings}; sh {PLACE}/live.sh']
+    child = subprocess.Popen(command, cwd=ROOT, text=True, errors='replace', stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    thread = threading.Thread(target=copy_output, args=(child, output))
+    thread.start()
+    socket = running.FOLDER / f'{child.pid}.qmp'
+    try:
+        output.wait('^@@ ready', 600)
+        failed = re.search('^@@ failed: .*', output.text, re.M)
+        assert not failed, f'{failed[0]}\n{output.text[-3000:]}'
+        guests.say(f'drgn-live: {time.monotonic() - begin:.0f} s')
+        yield Booted(str(child.pid), str(socket), folder / 'vmlinux', output)
+    finally:
+        (PLACE / 'live.log').write_text(output.text)
+        end_of(socket, thread)
+
+
+# Tools
+
+def call(*command, timeout=120, **more):
+    return subprocess.run([str(word) for word in command], cwd=ROOT, text=True, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=timeout, check=False, **more)
+
+
+def tool(name, what, *arguments, **more):
+    """Our tool, run by python."""
+    return call(PYTHON, TOOLS / name, '--core', what.core, '--symbols', what.vmlinux, *arguments, **more)
+
+
+def by_drgn(path, what, *arguments):
+    """A script, run by drgn."""
+    return call(DRGN, '-q', '-c', what.core, '-s', what.vmlinux, path, *arguments)

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The benchmark module on a workqueue that breaks its promises on purpose.
+ *
+ * tests/guest/test_bench_faults.py builds this, loads it with each fault in turn and
+ * expects the benchmark to count what was done to it: exactly, where the fault
+ * strikes an exact number of times.
+ */
+#include <linux/cpumask.h>
+#include <linux/moduleparam.h>
+#include <linux/string.h>
+#include <linux/workqueue.h>
+
+static bool faulty_queue_work(struct workqueue_struct *wq, struct work_struct *work);
+
+#define queue_work faulty_queue_work
+#include "test_workqueue.c"
+#undef queue_work
+
+static char *fault = "none";
+module_param(fault, charp, 0444);
+MODULE_PARM_DESC(fault, "lose, twice, outside, refuse, pod or none");
+
+static int every = 1000;
+module_param(every, int, 0444);
+MODULE_PARM_DESC(every, "strike at each so manieth call");
+
+static atomic_t faulty_calls = ATOMIC_INIT(0);
+
+static bool faulty_outside(struct workqueue_struct *wq, struct work_struct *work)
+{
+	unsigned int other = cpumask_next(raw_smp_processor_id(), cpu_online_mask);
+
+	if (other >= nr_cpu_ids)
+		other = cpumask_first(cpu_online_mask);
+	return queue_work_on(other, wq, work);
+}
+
+static bool faulty_queue_work(struct workqueue_struct *wq, struct work_struct *work)
+{
+	bool ret;
+
+	/*
+	 * An item that is queued before its last run ended stays with that worker, where
+	 * that is: what was sent astray would drag later queueings along.
+	 */
+	if (!strcmp(fault, "outside"))
+		flush_work(work);
+
+	if (atomic_inc_return(&faulty_calls) % every)
+		return queue_work(wq, work);
+
+	if (!strcmp(fault, "lose"))
+		return true;
+	if (!strcmp(fault, "refuse"))
+		return false;
+	if (!strcmp(fault, "outside"))
+		return faulty_outside(wq, work);
+
+	ret = queue_work(wq, work);
+	if (!strcmp(fault, "twice")) {
+		flush_work(work);
+		queue_work(wq, work);
+		flush_work(work);
+	}
+	return ret;
+}

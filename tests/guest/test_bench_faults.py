@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The benchmark module in a booted kernel: does it notice, clean up, refuse?"""
+
+import os
+import subprocess
+
+import pytest
+
+from guests import guest
+from wqlab.bench import parse as bench_parse
+from wqlab.paths import ROOT
+
+LINUX = os.environ.get('LINUX', '7.3')
+# Either implementation must be judged alike; the base one is always complete.
+VARIANT = os.environ.get('VARIANT', 'cmwq')
+KERNEL = ROOT / 'build' / f'uml-{VARIANT}-release-{LINUX}'
+MODULE = '/test_bench_faults.ko'
+ITEMS = 2000
+THREADS = 2
+
+# Nothing of a pass may be left: module, workqueue, threads.
+LEFT = ('left() { lsmod | grep test_; ls /sys/bus/workqueue/devices | grep test_; '
+        'ps -o comm | grep wq_bench; true; }; ')
+
+
+@pytest.fixture(scope='module')
+def kernel():
+    env = {**os.environ, 'ENGINE': 'uml', 'VARIANT': VARIANT, 'CONFIG': 'release'}
+    subprocess.run([ROOT / 'scripts/kernel.sh'], env=env, check=True)
+    return KERNEL
+
+
+@pytest.fixture(scope='module')
+def faulty(kernel, tmp_path_factory):
+    """The module with faults built in."""
+    folder = tmp_path_factory.mktemp('faults')
+    for source in (ROOT / 'lib/test_workqueue.c', ROOT / 'tests/guest/test_bench_faults.c'):
+        (folder / source.name).write_bytes(source.read_bytes())
+    (folder / 'Kbuild').write_text('obj-m := test_bench_faults.o\n')
+    done = subprocess.run(['make', '-s', '-C', kernel, f'M={folder}', 'ARCH=um', 'modules'],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / 'test_bench_faults.ko'
+
+
+def run_in_guest(kernel, module, command, timeout=120):
+    result = guest.run(kernel, LEFT + command, engine='uml', cpus=THREADS, mem='512M',
+                       timeout=timeout, files=[f'{module}:{MODULE}'])
+    assert result.rc == 0, f'guest status {result.rc}\n{result.log[-3000:]}'
+    return result
+
+
+def load(kernel, module, args):
+    """Loads the module once; returns what insmod said and the kernel log."""
+    result = run_in_guest(kernel, module, f'insmod {MODULE} {args} 2>&1; left')
+    # The wrapper is another module, so its lines begin otherwise.
+    log = result.kernel.replace('test_bench_faults: ', bench_parse.PREFIX)
+    return result.output, log
+
+
+def counts(log):
+    parsed = bench_parse.parse_output(log)
+    return parsed, {key: sum(run[key] for run in parsed['runs'])
+                    for key in bench_parse.VIOLATIONS}
+
+
+def args(fault, **more):
+    more = {'items': ITEMS, 'warmup': 0, 'every': 1000, 'scopes': 'cpu', **more}
+    return ' '.join([f'fault={fault}', *(f'{key}={value}' for key, value in more.items())])
+
+
+def test_no_fault_no_violation(kernel, faulty):
+    output, log = load(kernel, faulty, args('none', strict=1, scopes=''))
+    parsed, found = counts(log)
+    assert parsed['status'] == 'ok'
+    assert not any(found.values())
+    assert {run['judged'] for run in parsed['runs']} == {'yes'}
+    assert [run['scope'] for run in parsed['runs']] == \
+        ['cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system']
+    assert {run['items'] for run in parsed['runs']} == {ITEMS * THREADS}
+    assert 'Operation canceled' in output
+    assert 'test_' not in output.replace(MODULE, '')
+    assert not bench_parse.find_trouble(log)
+
+
+@pytest.mark.parametrize('fault, key', [('twice', 'twice'), ('refuse', 'refused')])
+def test_each_strike_is_counted(kernel, faulty, fault, key):
+    output, log = load(kernel, faulty, args(fault))
+    parsed, found = counts(log)
+    assert parsed['status'] == 'violated'
+    assert found.pop(key) == ITEMS * THREADS // 1000
+    assert not any(found.values())
+    assert 'Protocol error' in output
+
+
+@pytest.mark.parametrize('mode', ['latency', 'batch'])
+def test_lost_item_is_counted_and_ends_the_pass(kernel, faulty, mode):
+    """Once only, or the other thread would lose one too while this one waits."""
+    output, log = load(kernel, faulty, args('lose', timeout=1, every=ITEMS, mode=mode, repeats=2,
+                                            threads=1))
+    parsed, found = counts(log)
+    assert parsed['status'] == 'violated'
+    assert found.pop('lost') == 1
+    assert not any(found.values())
+    assert len(parsed['runs']) == 1
+    assert 'Protocol error' in output
+
+
+def test_items_in_another_pod_are_counted_when_strict(kernel, faulty):
+    _, log = load(kernel, faulty, args('outside', strict=1, every=100))
+    parsed, found = counts(log)
+    assert parsed['status'] == 'violated'
+    assert found.pop('outside') == ITEMS * THREADS // 100
+    assert not any(found.values())
+
+
+def test_items_in_another_pod_are_allowed_when_not_strict(kernel, faulty):
+    _, log = load(kernel, faulty, args('outside', every=100))
+    parsed, found = counts(log)
+    assert parsed['status'] == 'ok'
+    assert not any(found.values())
+
+
+BAD = ['threads=-1', 'threads=1025', 'threads=x', 'items=0', 'items=10000001', 'batch=0',
+       'batch=65537', 'repeats=0', 'warmup=-1', 'timeout=0', 'max_active=-1', 'mode=fast',
+       'mode=LATENCY', 'scopes=cachex', 'scopes=CACHE', 'scopes=cpu,', 'scopes=cpu,cpu',
+       'strict=maybe', 'keep=2']
+
+
+def test_bad_parameters_are_refused_with_one_line(kernel, faulty):
+    """One boot for all: each prints a marker, what insmod said, and the log's new lines."""
+    steps = [f'echo "@ {arg}"; dmesg -c >/dev/null; insmod {MODULE} {arg} 2>&1; '
+             f'dmesg -c | grep -a test_bench_faults; left' for arg in BAD]
+    result = run_in_guest(kernel, faulty, '; '.join(steps))
+    blocks = result.output.split('@ ')[1:]
+    assert len(blocks) == len(BAD)
+    for arg, block in zip(BAD, blocks):
+        lines = [line for line in block.splitlines()[1:] if 'taints kernel' not in line]
+        assert len(lines) == 2, f'{arg}: {block}'
+        assert 'Invalid parameters' in lines[0], arg
+        assert arg.partition('=')[0] in lines[1], arg
+
+
+def test_a_signal_ends_a_pass_and_nothing_stays(kernel, faulty):
+    steps = [f'insmod {MODULE} items=10000000 {extra} & pid=$!; '
+             f'until ps -o comm | grep -q wq_bench; do sleep 0.1; done; kill -{name} $pid; '
+             f'wait $pid; echo "@ $?"; left'
+             for name, extra in (('TERM', ''), ('KILL', ''), ('HUP', 'mode=batch batch=65536'))]
+    result = run_in_guest(kernel, faulty, '; '.join(steps) + '; true')
+    assert [line for line in result.output.splitlines() if line.startswith('@')] == \
+        ['@ 143', '@ 137', '@ 129']
+    assert 'wq_bench' not in result.output and 'test_bench' not in result.output
+    assert result.kernel.count('done status=interrupted') == 3
+    assert not bench_parse.find_trouble(result.kernel)
+
+
+def test_out_of_memory_leaves_nothing(kernel, faulty):
+    result = run_in_guest(kernel, faulty,
+                          f'insmod {MODULE} mode=batch batch=65536 threads=1024 2>&1; left; echo end')
+    assert 'not enough memory' in result.kernel
+    assert 'Cannot allocate memory' in result.output
+    assert 'oom-kill' not in result.kernel
+    assert result.output.endswith('end\n')
+    assert 'wq_bench' not in result.output and 'test_bench' not in result.output.replace(MODULE, '')
+    assert not bench_parse.find_trouble(result.kernel)
+
+
+def test_kept_module_makes_further_passes(kernel, faulty):
+    params = '/sys/module/test_bench_faults/parameters'
+    result = run_in_guest(
+        kernel, faulty,
+        f'insmod {MODULE} items=100 scopes=cpu keep=1 && echo loaded; '
+        f'echo numa,system >{params}/scopes; echo 1 >{params}/run && echo ran; '
+        f'echo 0 >{params}/items; echo 1 >{params}/run || echo refused; '
+        f'rmmod test_bench_faults && echo gone; left')
+    assert result.output.splitlines()[0] == 'loaded'
+    assert [word for word in ('ran', 'refused', 'gone') if word in result.output.split()] == \
+        ['ran', 'refused', 'gone']
+    log = result.kernel
+    scopes = [part.split('scope=')[1].split()[0] for part in log.splitlines()
+              if 'result scope=' in part]
+    assert scopes == ['cpu', 'numa', 'system']
+    assert 'items=0 is not between' in log

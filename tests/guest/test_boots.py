@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Boot the kernels of guests.BOOTS: each script and suite in them is a case."""
+import re
+
+import pytest
+
+import guests
+from wqlab import tap
+from wqlab.logs import check as kernlog
+
+ALIVE = [boot for boot in guests.BOOTS if not boot.dies]
+PIECES = [pytest.param(boot, piece, id=f'{boot.name}-{piece}') for boot in ALIVE for piece in boot.pieces()]
+
+
+def named(boots):
+    return [pytest.param(boot, id=boot.name) for boot in boots]
+
+
+def points_of(boot, piece):
+    """The piece's test points, and one more that failed if it did not end well."""
+    text, status = guests.tap_of(boot, piece)
+    points = tap.parse(text)
+    if status is None:
+        points.append(tap.Point('came to its end', False, guests.result(boot).kernel[-2000:]))
+    elif status and all(point.ok for point in points):
+        points.append(tap.Point('exit status', False, f'it is {status}'))
+    return points
+
+
+@pytest.mark.parametrize('boot, piece', PIECES)
+def test_piece(boot, piece, report_points):
+    report_points(points_of(boot, piece))
+
+
+@pytest.mark.parametrize('boot', named(ALIVE))
+def test_came_up_and_went_down(boot):
+    outcome = guests.result(boot)
+    assert outcome.rc == 0, f'the guest ended with {outcome.rc}:\n{outcome.log[-3000:]}'
+    last = (boot.online or boot.cpus) - 1
+    assert f'@@ cpus {f"0-{last}" if last else "0"}\n' in outcome.output
+    assert f'-{guests.VARIANT}' in re.search(r'Linux version (\S+)', outcome.kernel)[1]
+
+
+@pytest.mark.parametrize('boot', named(guests.BOOTS))
+def test_kernel_log(boot):
+    found = kernlog.problems(guests.result(boot).kernel)
+    assert not found, '\n'.join(found)
+
+
+@pytest.mark.parametrize('boot', named(b for b in guests.BOOTS if b.dies))
+def test_panics_on_stall(boot):
+    outcome = guests.result(boot)
+    assert outcome.rc == guests.guest.DIED, outcome.log[-3000:]
+    assert re.search(r'BUG: workqueue lockup - pool cpus=0 ', outcome.kernel)
+    assert re.search(r'Kernel panic - not syncing: workqueue: ', outcome.kernel)

@@ -1,0 +1,814 @@
+# SPDX-License-Identifier: GPL-2.0
+"""wq_dump.py and wq_monitor.py against real guests.
+
+What they print of a guest's memory is compared with what the guest's own sysfs
+says, and with what the module says that made the work (see drgn_guests.py).
+"""
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import drgn_guests as world
+from drgn_guests import cpus_of, mask_of, running
+
+ALL = (*world.MACHINES, world.BASE, world.OLDER)
+EACH = pytest.mark.parametrize('machine', [pytest.param(machine, id=machine.name) for machine in ALL])
+OURS = pytest.mark.parametrize('machine', [pytest.param(machine, id=machine.name) for machine in world.MACHINES])
+# What each machine looks like, in words of ours: sizes of its LLCs in CPUs, cores and nodes.
+SHAPES = {'numa': ([2, 2], 4, 2), '36-smt': ([72], 36, 1), 'unequal': ([8, 8, 8, 3], 14, 1),
+          'base': ([2, 2], 4, 2), world.OLD: ([2, 2], 4, 2)}
+
+
+def groups(mapping):
+    """CPU -> anything as the set of the groups of CPUs that have the same."""
+    found = {}
+    for cpu, key in mapping.items():
+        found.setdefault(key, set()).add(cpu)
+    return {frozenset(group) for group in found.values()}
+
+
+def scope_of(dump, name):
+    return next(scope for scope in dump['scopes'] if scope['name'] == name)
+
+
+def pods_of(dump, name):
+    return {pod['id']: cpus_of(pod['cpus']) for pod in scope_of(dump, name)['pods']}
+
+
+def workqueue_of(dump, name):
+    found = [wq for wq in dump['workqueues'] if wq['name'] == name]
+    assert len(found) == 1, name
+    return found[0]
+
+
+def pool_of(dump, number):
+    return next(pool for pool in dump['pools'] if pool['id'] == number)
+
+
+def made_here(dump):
+    return [wq for wq in dump['workqueues'] if wq['name'].startswith('t_')]
+
+
+# The kernel and its CPUs
+
+@EACH
+def test_kernel(machine):
+    seen = world.seen(machine)
+    kernel = seen.dump['kernel']
+    assert kernel['release'] == seen.fact('uname')
+    assert (kernel['source'], kernel['arch']) == ('core', 'x86_64')
+    assert cpus_of(kernel['online_cpus']) == seen.online
+    assert cpus_of(kernel['possible_cpus']) == cpus_of(seen.fact('cpu/possible'))
+    assert cpus_of(kernel['unbound_cpus']) == mask_of(seen.fact('cpumask'))
+    assert set(kernel['nodes']) == cpus_of(seen.fact('node/online'))
+    ticks = [float(up) for up in re.findall(r'^@@ tick (\S+)', seen.output, re.M)]
+    # As jiffies tell it; the first tick may come after the dump.
+    assert 0 < kernel['uptime'] < max(ticks) + 1
+    if machine.linux == world.OLD:
+        assert kernel['cache_shard_size'] is None
+    else:
+        assert kernel['cache_shard_size'] == int(seen.fact('cache_shard_size'))
+    assert seen.dump['format'] == 1 and not seen.dump['warnings']
+
+
+@EACH
+def test_cpus(machine):
+    seen = world.seen(machine)
+    listed = {cpu['cpu']: cpu for cpu in seen.dump['cpus']}
+    assert set(listed) == cpus_of(seen.fact('cpu/possible'))
+    assert {number for number, cpu in listed.items() if cpu['online']} == seen.online
+    sockets = seen.files(r'cpu/cpu(\d+)/topology/physical_package_id')
+    for number, socket in sockets.items():
+        if int(number) in seen.online:
+            assert listed[int(number)]['socket'] == int(socket)
+    for node, cpus in seen.files(r'node/node(\d+)/cpulist').items():
+        assert {number for number in seen.online if listed[number]['node'] == int(node)} == cpus_of(cpus)
+    for field, scope in (('llc', 'cache'), ('core', 'smt'), ('shard', 'cache_shard')):
+        if scope in machine.scopes:
+            pods = scope_of(seen.dump, scope)['cpu_pod']
+            assert {str(number): cpu[field] for number, cpu in listed.items()} == pods
+        else:
+            assert {cpu[field] for cpu in listed.values()} == {None}
+
+
+# Scopes
+
+@EACH
+def test_scopes(machine):
+    seen = world.seen(machine)
+    scopes = seen.dump['scopes']
+    assert [scope['name'] for scope in scopes] == list(machine.scopes)
+    assert [scope['name'] for scope in scopes if scope['default']] == [seen.fact('default_affinity_scope')]
+    possible = cpus_of(seen.fact('cpu/possible'))
+    for scope in scopes:
+        pods = pods_of(seen.dump, scope['name'])
+        assert {int(cpu): pod for cpu, pod in scope['cpu_pod'].items()} == \
+            {cpu: pod for pod, cpus in pods.items() for cpu in cpus}
+        assert sum(map(len, pods.values())) == len(possible) and set().union(*pods.values()) == possible
+
+
+@EACH
+def test_scopes_as_the_topology(machine):
+    seen = world.seen(machine)
+    def sets(pattern):
+        return {frozenset(cpus_of(lines[0]) & seen.online) for name, lines in seen.facts.items()
+                if re.fullmatch(pattern, name)}
+
+    expected = {
+        'cpu': {frozenset([cpu]) for cpu in seen.online},
+        'smt': sets(r'cpu/cpu\d+/topology/thread_siblings_list'),
+        'cache': sets(r'cpu/cpu\d+/cache/index3/shared_cpu_list'),
+        'numa': sets(r'node/node\d+/cpulist'),
+        'system': {frozenset(seen.online)},
+    }
+    for scope, wanted in expected.items():
+        got = {frozenset(pod & seen.online) for pod in pods_of(seen.dump, scope).values()} - {frozenset()}
+        assert got == wanted, scope
+    llcs, cores, nodes = SHAPES[machine.name]
+    assert sorted(map(len, pods_of(seen.dump, 'cache').values()), reverse=True) == llcs
+    assert len(pods_of(seen.dump, 'smt')) == cores and len(pods_of(seen.dump, 'numa')) == nodes
+
+
+@EACH
+def test_scopes_as_workers_are_bound(machine):
+    """In each scope in turn the helper had an item run for each CPU, on a strict workqueue."""
+    seen = world.seen(machine)
+    for scope in machine.scopes:
+        allowed = seen.map(scope)
+        assert set(allowed) == seen.online
+        pods, cpu_pod = pods_of(seen.dump, scope), scope_of(seen.dump, scope)['cpu_pod']
+        for cpu, cpus in allowed.items():
+            assert cpus & seen.online == pods[cpu_pod[str(cpu)]] & seen.online, (scope, cpu)
+
+
+@OURS
+def test_shards(machine):
+    """Whole cores of one LLC each, as few shards as can be, as even as can be."""
+    seen = world.seen(machine)
+    size = seen.dump['kernel']['cache_shard_size']
+    core_of = scope_of(seen.dump, 'smt')['cpu_pod']
+    shards = pods_of(seen.dump, 'cache_shard').values()
+    for llc in pods_of(seen.dump, 'cache').values():
+        inside = [{core_of[str(cpu)] for cpu in shard} for shard in shards if shard & llc]
+        assert all(shard <= llc for shard in shards if shard & llc)
+        cores = sum(map(len, inside))
+        assert cores == len(set().union(*inside)) == len({core_of[str(cpu)] for cpu in llc})
+        assert len(inside) == -(-cores // size) and max(map(len, inside)) - min(map(len, inside)) <= 1
+    if machine.name == '36-smt':
+        assert sorted(map(len, shards), reverse=True) == [16, 14, 14, 14, 14]
+
+
+# Workqueues
+
+@EACH
+def test_attributes_of_workqueues(machine):
+    seen = world.seen(machine)
+    names = seen.files(r'([^/]+)/max_active')
+    assert len(names) > 5
+    for name, max_active in names.items():
+        wq = workqueue_of(seen.dump, name)
+        assert wq['max_active'] == int(max_active)
+        assert (wq['type'] == 'percpu') == (seen.fact(f'{name}/per_cpu') == '1')
+        if wq['type'] == 'percpu':
+            assert (wq['scope'], wq['nice'], wq['cpus']) == (None, None, None)
+            continue
+        assert wq['nice'] == int(seen.fact(f'{name}/nice'))
+        assert cpus_of(wq['cpus']) == mask_of(seen.fact(f'{name}/cpumask'))
+        assert wq['scope'] == seen.fact(f'{name}/affinity_scope').partition(' ')[0]
+        assert wq['strict'] == (seen.fact(f'{name}/affinity_strict') == '1')
+
+
+@EACH
+def test_types_and_flags(machine):
+    dump = world.seen(machine).dump
+    expected = {'t_percpu': ('percpu', set()), 't_limit': ('percpu', set()), 't_intense': ('percpu', {'CPU_INTENSIVE'}),
+                't_unbound': ('unbound', set()), 't_reclaim': ('percpu', {'MEM_RECLAIM'}),
+                't_urgent': ('unbound', {'MEM_RECLAIM', 'HIGHPRI'}), 't_strict': ('unbound', set()),
+                't_stall': ('percpu', set())}
+    if machine.linux != world.OLD:
+        expected.update(t_ordered=('ordered', set()), t_bh=('bh', {'BH'}))
+    kinds = {'MEM_RECLAIM', 'HIGHPRI', 'FREEZABLE', 'CPU_INTENSIVE', 'BH'}
+    assert {wq['name']: (wq['type'], set(wq['flag_names']) & kinds) for wq in made_here(dump)} == expected
+    for wq in made_here(dump):
+        assert bool(wq['rescuer']) == ('MEM_RECLAIM' in wq['flag_names'])
+    assert len({wq['address'] for wq in dump['workqueues']}) == len(dump['workqueues']) > 20
+
+
+@EACH
+def test_cpu_to_pool(machine):
+    seen = world.seen(machine)
+    possible = cpus_of(seen.fact('cpu/possible'))
+    for wq in seen.dump['workqueues']:
+        assert {int(cpu) for cpu in wq['cpu_pool']} == possible
+        pools = {int(cpu): pool_of(seen.dump, number) for cpu, number in wq['cpu_pool'].items()}
+        if wq['type'] in ('percpu', 'bh'):
+            nice = -20 if 'HIGHPRI' in wq['flag_names'] else 0
+            assert all((pool['kind'], pool['cpu'], pool['nice']) == (wq['type'], cpu, nice)
+                       for cpu, pool in pools.items())
+            continue
+        assert {(pool['kind'], pool['nice']) for pool in pools.values()} == {('unbound', wq['nice'])}
+        if wq['type'] == 'ordered':
+            assert set(wq['cpu_pool'].values()) == {wq['dfl_pool']}
+            continue
+        scope = seen.fact('default_affinity_scope') if wq['scope'] == 'default' else wq['scope']
+        pods, cpu_pod = pods_of(seen.dump, scope), scope_of(seen.dump, scope)['cpu_pod']
+        for cpu in seen.online & cpus_of(wq['cpus']):
+            pod = pods[cpu_pod[str(cpu)]] & cpus_of(wq['cpus'])
+            assert cpus_of(pools[cpu]['pod_cpus']) & seen.online == pod & seen.online, (wq['name'], cpu)
+
+
+@EACH
+def test_strict_workqueue(machine):
+    """Set through sysfs to nice 5, CPUs 0 and 1, strict, scope smt."""
+    seen = world.seen(machine)
+    wq = workqueue_of(seen.dump, 't_strict')
+    assert (wq['nice'], wq['cpus'], wq['strict'], wq['scope']) == (5, '0-1', True, 'smt')
+    siblings = {cpu: cpus_of(seen.fact(f'cpu/cpu{cpu}/topology/thread_siblings_list')) for cpu in (0, 1)}
+    for cpu in (0, 1):
+        pool = pool_of(seen.dump, wq['cpu_pool'][str(cpu)])
+        assert pool['strict'] and pool['nice'] == 5 and cpus_of(pool['pod_cpus']) == siblings[cpu] & {0, 1}
+
+
+@EACH
+def test_pools(machine):
+    seen = world.seen(machine)
+    pools = seen.dump['pools']
+    possible = cpus_of(seen.fact('cpu/possible'))
+    assert len({pool['id'] for pool in pools}) == len(pools)
+    for kind in ('percpu', 'bh'):
+        assert sorted((pool['cpu'], pool['nice']) for pool in pools if pool['kind'] == kind) == \
+            sorted((cpu, nice) for cpu in possible for nice in (-20, 0))
+    for pool in pools:
+        resident = [worker for worker in pool['workers'] if not worker['rescuer']]
+        assert len(resident) == pool['nr_workers']
+        assert sum('IDLE' in worker['flags'] for worker in resident) == pool['nr_idle']
+        if pool['kind'] == 'percpu':
+            assert cpus_of(pool['cpus']) == {pool['cpu']}
+            assert ('DISASSOCIATED' in pool['flag_names']) == (pool['cpu'] not in seen.online)
+
+
+# What goes on
+
+@EACH
+def test_what_runs(machine):
+    """Those that the module holds, and no other item of its workqueues."""
+    seen = world.seen(machine)
+    running = {(worker['workqueue'], worker['function'], worker['pid']): (worker, pool)
+               for pool in seen.dump['pools'] for worker in pool['workers'] if worker['item']}
+    held = seen.held()
+    assert len(held) >= 9
+    assert {key for key in running if key[0].startswith('t_')} == {item[:3] for item in held}
+    for *key, cpu in held:
+        worker, pool = running[tuple(key)]
+        wq = workqueue_of(seen.dump, key[0])
+        # 6.12 does not note when a worker took its item.
+        if machine.linux == world.OLD:
+            assert worker['running_for'] is None
+        else:
+            assert 0.5 < worker['running_for'] < seen.dump['kernel']['uptime']
+        assert pool['id'] in wq['cpu_pool'].values()
+        assert worker['state'] == ('R' if key[1] == 'wqt_hog_fn' else 'D')
+        # A guest that its host holds up may find more to be so.
+        assert 'CPU_INTENSIVE' in worker['flags'] or key[0] != 't_intense'
+        # On unbound ones it may have moved between its note and its sleep.
+        if wq['type'] == 'percpu':
+            assert pool['cpu'] == worker['cpu'] == cpu
+
+
+@EACH
+def test_what_is_held_back(machine):
+    """What was queued has run, waits in a pool, or is held back by max_active; no item is lost."""
+    seen = world.seen(machine)
+    waiting = [item for pool in seen.dump['pools'] for item in pool['waiting']]
+    back = {}
+    for wq in made_here(seen.dump):
+        name, stats = wq['name'], seen.stats(wq['name'])
+        back[name] = [item for pwq in wq['pwqs'] for item in pwq['inactive']]
+        mine = [item for item in waiting if item['workqueue'] == name]
+        assert len(back[name]) + len(mine) == stats['queued'] - stats['ran'], name
+        running = sum(held[0] == name for held in seen.held())
+        assert sum(pwq['nr_active'] for pwq in wq['pwqs']) == running + len(mine), name
+        assert sum(pwq['nr_in_flight'] for pwq in wq['pwqs']) == running + len(mine) + len(back[name]), name
+        assert {item['function'] for item in back[name]} <= {'wqt_block_fn'}
+        assert len({item['address'] for item in back[name]}) == len(back[name])
+    expected = {'t_limit': 2, 't_unbound': 3}
+    if machine.linux != world.OLD:
+        expected['t_ordered'] = 3
+    assert {name: len(items) for name, items in back.items() if items} == expected
+
+
+@EACH
+def test_what_waits(machine):
+    """Three items behind the hog on CPU 1, in its pool."""
+    seen = world.seen(machine)
+    pool = pool_of(seen.dump, workqueue_of(seen.dump, 't_stall')['cpu_pool']['1'])
+    mine = [item['function'] for item in pool['waiting'] if item['workqueue'] == 't_stall']
+    assert mine == ['wqt_nop_fn'] * 3 and 0.5 < pool['no_progress_for'] < seen.dump['kernel']['uptime']
+    assert pool['nr_running'] == 1
+    others = [item['workqueue'] for other in seen.dump['pools'] if other is not pool for item in other['waiting']]
+    assert not [name for name in others if name.startswith('t_')]
+
+
+@EACH
+def test_active_by_node(machine):
+    seen = world.seen(machine)
+    for name in ('t_unbound', 't_urgent'):
+        wq = workqueue_of(seen.dump, name)
+        assert sum(node['nr'] for node in wq['node_active']) == sum(pwq['nr_active'] for pwq in wq['pwqs']) == 2
+        nodes = {node['node']: node for node in wq['node_active']}
+        assert set(nodes) - {-1} == cpus_of(seen.fact('node/online'))
+        assert all(node['nr'] <= node['max'] for node in nodes.values())
+    assert workqueue_of(seen.dump, 't_unbound')['min_active'] == 2
+
+
+@EACH
+def test_counters(machine):
+    seen = world.seen(machine)
+    for wq in made_here(seen.dump):
+        total = {key: sum(pwq['stats'][key] for pwq in wq['pwqs']) for key in wq['pwqs'][0]['stats']}
+        assert total['started'] == seen.stats(wq['name'])['ran'] or wq['name'] == 't_strict'
+        held = sum(item[0] == wq['name'] for item in seen.held())
+        assert total['completed'] == total['started'] - held
+        assert total['rescued'] == seen.stats(wq['name'])['rescued']
+
+
+# One item, stalls, pictures, filters
+
+@EACH
+def test_state_of_an_item(machine):
+    seen = world.seen(machine)
+
+    def state(address):
+        done = world.tool('wq_dump.py', seen, '--work', address)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    worker = next(worker for pool in seen.dump['pools'] for worker in pool['workers']
+                  if worker['workqueue'] == 't_reclaim')
+    assert re.search(rf'\brun.*{worker["pid"]}', state(worker['item'])), state(worker['item'])
+    back = next(pwq['inactive'][0] for pwq in workqueue_of(seen.dump, 't_limit')['pwqs'] if pwq['inactive'])
+    words = state(back['address'])
+    assert re.search(r'held back.*max_active|max_active.*held back', words, re.S), words
+    behind = next(item for pool in seen.dump['pools'] for item in pool['waiting'] if item['workqueue'] == 't_stall')
+    assert 'wait' in state(behind['address']) or 'pending' in state(behind['address']), state(behind['address'])
+
+
+@EACH
+def test_stalls(machine):
+    seen = world.seen(machine)
+    hog = next(item for item in seen.held() if item[0] == 't_stall')
+    done = world.tool('wq_dump.py', seen, '--stalls', '0.5')
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    pool = workqueue_of(seen.dump, 't_stall')['cpu_pool']['1']
+    assert re.search(rf'pool {pool}\b', done.stdout) and re.search(rf'\b{hog[2]}\b', done.stdout), done.stdout
+    # The blamed worker's stack.
+    assert 'wqt_hog_fn' in done.stdout and 'kthread' in done.stdout, done.stdout
+    quiet = world.tool('wq_dump.py', seen, '--stalls', '100000')
+    assert quiet.returncode == 0 and 'wqt_hog_fn' not in quiet.stdout
+
+
+@EACH
+def test_text_and_pictures(machine, tmp_path):
+    seen = world.seen(machine)
+    text = world.tool('wq_dump.py', seen, '--section', 'all')
+    assert text.returncode == 0 and not text.stderr, text.stderr
+    for wq in seen.dump['workqueues']:
+        assert wq['name'] in text.stdout
+    svg = world.tool('wq_dump.py', seen, '--svg', tmp_path / 'it.svg')
+    assert svg.returncode == 0 and not svg.stderr, svg.stderr
+    content = (tmp_path / 'it.svg').read_text()
+    assert content.lstrip().startswith('<') and '</svg>' in content
+    picture = world.tool('wq_dump.py', seen, '--picture')
+    assert picture.returncode == 0 and not picture.stderr and len(picture.stdout.splitlines()) > 3
+
+
+@OURS
+def test_filters(machine):
+    seen = world.seen(machine)
+    one = json.loads(world.tool('wq_dump.py', seen, '--json', 't_lim*').stdout)
+    assert [wq['name'] for wq in one['workqueues']] == ['t_limit']
+    assert {pool['id'] for pool in one['pools']} == set(one['workqueues'][0]['cpu_pool'].values())
+    cpu = json.loads(world.tool('wq_dump.py', seen, '--json', '--cpu', '1').stdout)
+    assert [entry['cpu'] for entry in cpu['cpus']] == [1]
+    assert {tuple(wq['cpu_pool']) for wq in cpu['workqueues']} == {('1',)}
+    scopes = json.loads(world.tool('wq_dump.py', seen, '--json', '--section', 'scopes').stdout)
+    assert scopes['scopes'] == seen.dump['scopes'] and 'pools' not in scopes
+    unknown = world.tool('wq_dump.py', seen, 'no_such')
+    assert unknown.returncode == 1 and re.fullmatch(r'.*no_such.*\n', unknown.stderr)
+
+
+# Other ways in, other kernels' scripts
+
+@EACH
+def test_run_by_drgn(machine):
+    """drgn runs the script; the facts are the same."""
+    seen = world.seen(machine)
+    done = world.by_drgn(world.TOOLS / 'wq_dump.py', seen, '--json')
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert json.loads(done.stdout) == seen.dump
+
+
+@OURS
+def test_base_dump(machine):
+    """The base tree's script, unchanged."""
+    seen = world.seen(machine)
+    done = world.by_drgn(world.BASE_TOOLS / 'wq_dump.py', seen)
+    assert done.returncode == 0 and 'Traceback' not in done.stderr, done.stderr
+    for wq in seen.dump['workqueues']:
+        assert re.search(rf'^{re.escape(wq["name"])}\b', done.stdout, re.M)
+    for scope in machine.scopes:
+        assert re.search(rf'^{scope.upper()}\b', done.stdout, re.M)
+        pods = re.search(rf'^{scope.upper()}\b.*\n +nr_pods +(\d+)', done.stdout, re.M)
+        assert len(pods_of(seen.dump, scope)) == int(pods[1])
+    # It sees what ours sees: the pools, and which of them serves which CPU.
+    numbers = {int(number) for number in re.findall(r'^pool\[(\d+)\]', done.stdout, re.M)}
+    assert numbers == {pool['id'] for pool in seen.dump['pools']}
+    table = re.search(r'^\[ +workqueue +.*\n((?:.+\n)+)', done.stdout, re.M)[1]
+    rows = [[int(number) for number in re.findall(r'(?<= )\d+(?= |$)', line[34:])] for line in table.splitlines()]
+    assert rows == [[*wq['cpu_pool'].values(), *([wq['dfl_pool']] if wq['type'] in ('unbound', 'ordered') else [])]
+                    for wq in seen.dump['workqueues']]
+
+
+@OURS
+def test_base_monitor(machine):
+    seen = world.seen(machine)
+    done = world.by_drgn(world.BASE_TOOLS / 'wq_monitor.py', seen, '-i', '0', '-j')
+    assert done.returncode == 0 and 'Traceback' not in done.stderr, done.stderr
+    lines = re.findall(r'\{.*\}', done.stdout)
+    assert len(lines) == len(seen.dump['workqueues'])
+    plain = world.by_drgn(world.BASE_TOOLS / 'wq_monitor.py', seen, '-i', '0')
+    assert plain.returncode == 0 and 't_percpu' in plain.stdout
+
+
+# wq_monitor.py
+
+@EACH
+def test_monitor_of_a_dump(machine):
+    seen = world.seen(machine)
+    done = world.tool('wq_monitor.py', seen, '--json')
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    rows = {row['address']: row for row in map(json.loads, done.stdout.splitlines())}
+    assert set(rows) == {wq['address'] for wq in seen.dump['workqueues']}
+    for wq in seen.dump['workqueues']:
+        row = rows[wq['address']]
+        assert row['name'] == wq['name']
+        total = {key: sum(pwq['stats'][key] for pwq in wq['pwqs']) for key in row['total']}
+        assert {key: value for key, value in row['total'].items() if value is not None} == \
+            {key: total[key] for key, value in row['total'].items() if value is not None}
+        assert row['total']['started'] is not None and row['in_flight'] == total['started'] - total['completed']
+        assert row['type'] == wq['type'] and row['rate'] is None
+    plain = world.by_drgn(world.TOOLS / 'wq_monitor.py', seen, '--sort', 'started', '^t_')
+    assert plain.returncode == 0 and not plain.stderr, plain.stderr
+    assert len(plain.stdout.splitlines()) == 1 + len(made_here(seen.dump))
+
+
+# A guest of make boot: inside and from outside
+
+@pytest.fixture(scope='module')
+def booted():
+    with world.booted() as guest:
+        yield guest
+
+
+def dump_guest(booted, *arguments):
+    done = world.call('scripts/dump-guest.sh', '--guest', booted.name, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def stable(dump):
+    """What does not change while the guest only waits: not times, not how many workers are idle."""
+    return {
+        'kernel': {key: value for key, value in dump['kernel'].items() if key not in ('uptime', 'source')},
+        'cpus': dump['cpus'], 'scopes': dump['scopes'], 'format': dump['format'],
+        'pools': [{key: pool[key] for key in ('id', 'address', 'kind', 'cpu', 'node', 'nice', 'cpus', 'pod_cpus',
+                                              'strict')}
+                  for pool in dump['pools']],
+        'workqueues': [{key: value for key, value in wq.items() if key not in ('pwqs', 'node_active', 'rescuer')}
+                       for wq in dump['workqueues']],
+        'made here': [[wq['node_active'], [{key: value for key, value in pwq.items() if key != 'refcnt'}
+                                           for pwq in wq['pwqs']]] for wq in made_here(dump)],
+        'rescuers': {wq['name']: wq['rescuer'] and wq['rescuer']['pid'] for wq in dump['workqueues']},
+        'running': sorted((worker['pid'], worker['item'], worker['function'], worker['cpu'], worker['state'])
+                          for pool in dump['pools'] for worker in pool['workers']
+                          if worker['item'] and worker['workqueue'].startswith('t_')),
+    }
+
+
+def test_live_and_dump_agree(booted):
+    live, dump = booted.live, json.loads(dump_guest(booted, 'dump', '--json').stdout)
+    assert (live['kernel']['source'], dump['kernel']['source']) == ('live', 'core')
+    assert live['kernel']['uptime'] < dump['kernel']['uptime']
+    first, second = stable(live), stable(dump)
+    for key in first:
+        assert first[key] == second[key], key
+    assert len(first['running']) == 6 and len(first['made here']) == 4
+    assert booted.goes_on()
+
+
+def test_live_monitor(booted):
+    """With load, while a workqueue goes, until Ctrl-C."""
+    assert re.search(r'^@@ monitor ended 0$', booted.output.text, re.M), booted.output.text[-3000:]
+    load = [row for row in booted.samples if row['name'] == 'm_load']
+    assert len(load) >= 6 and load[0]['rate'] is None
+    started = [row['total']['started'] for row in load]
+    assert started == sorted(started) and started[-1] > started[0]
+    since = 0
+    for due, (before, row) in enumerate(zip(load, load[1:]), 1):
+        since += row['interval']
+        # once a second: what follows a late one may come soon, but never before its time
+        assert since > due - 0.1 and row['time'] > before['time'] and not row['reset']
+        per_second = (row['total']['started'] - before['total']['started']) / row['interval']
+        # the interval is rounded to a millisecond
+        assert row['rate']['started'] == pytest.approx(per_second, rel=max(0.01, 0.001 / row['interval']), abs=0.1)
+        assert 0 <= row['in_flight'] <= 2
+    gone = [row for row in booted.samples if row['name'] == 'm_gone']
+    assert 3 <= len(gone) < len(load) and {row['total']['started'] for row in gone} == {3}
+
+
+def test_monitor_from_outside(booted):
+    rows = [json.loads(line) for line in dump_guest(booted, 'monitor', '--json', '^t_').stdout.splitlines()]
+    assert {row['name']: row['in_flight'] for row in rows} == \
+        {'t_percpu': 2, 't_limit': 1, 't_unbound': 2, 't_reclaim': 1}
+    again = dump_guest(booted, '--every', '0.5', '--times', '2', 'monitor', '--json', '^t_percpu$').stdout.splitlines()
+    first, second = map(json.loads, again)
+    assert first['time'] < second['time'] and first['total']['started'] == second['total']['started'] == 9
+    assert booted.goes_on()
+
+
+def left_behind():
+    return [place.name for place in world.running.FOLDER.iterdir() if place.suffix not in ('.qmp', '.json')]
+
+
+def hear_ctrl_c():
+    """What a shell starts in the background, as a CI may do with all of this, ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_interrupted_dump(booted):
+    """Ctrl-C in the middle: the guest goes on, its memory is deleted, and the next dump works."""
+    child = subprocess.Popen(['scripts/dump-guest.sh', '--guest', booted.name, 'dump'], cwd=world.ROOT,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
+    deadline = time.monotonic() + 30
+    while not any(place.stat().st_size for place in world.running.FOLDER.glob(f'.guest-{child.pid}-*')):
+        assert time.monotonic() < deadline and child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130 and 'Traceback' not in errors
+    assert not [name for name in left_behind() if str(child.pid) in name]
+    assert booted.goes_on()
+    deadline = time.monotonic() + 60
+    while world.call('scripts/dump-guest.sh', '--guest', booted.name, 'dump', 't_limit').returncode:
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    assert booted.goes_on()
+
+
+def test_kept_dump(booted, tmp_path):
+    core = tmp_path / 'kept.core'
+    done = dump_guest(booted, '--keep', core, 'dump', '--section', 'active')
+    assert 't_unbound' in done.stdout and [place.name for place in tmp_path.iterdir()] == ['kept.core']
+    again = world.call(world.PYTHON, world.TOOLS / 'wq_dump.py', '--core', core, '--symbols', booted.vmlinux,
+                       '--section', 'active')
+    assert again.stdout == done.stdout
+
+
+def test_guest_given_by_socket(booted):
+    done = world.call('scripts/dump-guest.sh', '--qmp', booted.socket, '--vmlinux', booted.vmlinux, 'dump', '--json',
+                      't_limit')
+    assert [wq['name'] for wq in json.loads(done.stdout)['workqueues']] == ['t_limit']
+    listed = world.call('scripts/dump-guest.sh', '--list').stdout
+    assert re.search(rf'^ +{booted.name} +make boot', listed, re.M)
+
+
+# dump-guest.sh without a guest
+
+@pytest.fixture
+def listed(tmp_path, monkeypatch):
+    """A list of running guests of its own: call it to put one there."""
+    monkeypatch.setattr(running, 'FOLDER', tmp_path)
+    (tmp_path / 'kernel').mkdir()
+    stack = contextlib.ExitStack()
+
+    def announce():
+        socket = tmp_path / f'{len(list(tmp_path.iterdir()))}.qmp'
+        socket.write_text('')
+        stack.enter_context(running.announced(tmp_path / 'kernel', socket, 'a guest'))
+        return running.guests()[-1]
+    with stack:
+        yield announce
+
+
+def refuse(pattern, monkeypatch, capsys, *argv):
+    monkeypatch.setattr(sys, 'argv', ['dump-guest.sh', *map(str, argv)])
+    assert dump_guest_main() == 1
+    said = capsys.readouterr()
+    assert not said.out and re.search(pattern, said.err.splitlines()[0]), said.err
+
+
+def dump_guest_main():
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        return world.dump_guest.main()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def test_no_guest(listed, monkeypatch, capsys):
+    refuse('no guest runs: start one by `make boot`', monkeypatch, capsys, 'dump')
+    listed()
+    refuse("guest '1' does not run", monkeypatch, capsys, '--guest', '1', 'dump')
+
+
+def test_several_guests(listed, monkeypatch, capsys):
+    first, second = listed(), listed()
+    assert first.name != second.name
+    refuse('2 guests run, choose one by --guest', monkeypatch, capsys, 'dump')
+    # Chosen: the next thing that is missing.
+    refuse('there is no .*/kernel/vmlinux', monkeypatch, capsys, '--guest', second.name, 'dump')
+
+
+def test_kernel_built_anew(listed, tmp_path, monkeypatch, capsys):
+    (tmp_path / 'kernel/vmlinux').write_text('')
+    listed()
+    (tmp_path / 'kernel/vmlinux').write_text('new')
+    os.utime(tmp_path / 'kernel/vmlinux', (1, 1))
+    refuse('vmlinux is not what guest .* was started with', monkeypatch, capsys, 'dump')
+
+
+def test_a_killed_guest_leaves_the_list(listed, tmp_path):
+    listed()
+    place = next(tmp_path.glob('*.json'))
+    entry = json.loads(place.read_text())
+    gone = subprocess.Popen(['true'])
+    gone.wait()
+    place.write_text(json.dumps({**entry, 'pid': gone.pid}))
+    assert not running.guests() and not list(tmp_path.glob('*.json'))
+
+
+def test_no_qemu_at_the_socket(tmp_path, monkeypatch, capsys):
+    (tmp_path / 'vmlinux').write_text('')
+    (tmp_path / 'x').write_text('')
+    for name in ('absent', 'x'):
+        refuse(rf'{name}: .*is this the QMP socket of a running QEMU', monkeypatch, capsys, '--qmp', tmp_path / name,
+               '--vmlinux', tmp_path / 'vmlinux', 'dump')
+
+
+def test_no_room(tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    with pytest.raises(world.dump_guest.DumpError, match='MB free, the memory of the guest needs'):
+        world.dump_guest.check_room(tmp_path, usage.free + 1)
+    world.dump_guest.check_room(tmp_path, 1)
+
+
+def test_what_a_killed_run_left_is_deleted(tmp_path):
+    gone = subprocess.Popen(['true'])
+    gone.wait()
+    (tmp_path / f'.guest-{gone.pid}-x.core').write_text('')
+    (tmp_path / f'.guest-{os.getpid()}-x.core').write_text('')
+    world.dump_guest.remove_leftovers(tmp_path)
+    assert [place.name for place in tmp_path.iterdir()] == [f'.guest-{os.getpid()}-x.core']
+
+
+@pytest.mark.parametrize('arguments, pattern', [
+    ([], 'say what to run: dump or monitor'), (['frobnicate'], 'invalid choice'),
+    (['--qmp', 'x', 'dump'], '--qmp needs --vmlinux'),
+    (['--every', '0', 'dump'], '--every: must be more than 0'), (['--times', '2', 'dump'], 'goes with --every'),
+    (['--keep', '/no/such/core', 'dump'], '/no/such is not a folder'),
+    (['--folder', '/no/such', 'dump'], '/no/such is not a folder'),
+    (['--every', '1', '--keep', 'x', 'dump'], '--keep is for one dump'),
+    (['--qmp', 'x', '--vmlinux', 'y', '--guest', '1', 'dump'], 'both name a guest'),
+])
+def test_wrong_call_of_dump_guest(arguments, pattern):
+    done = world.call('scripts/dump-guest.sh', *arguments)
+    assert done.returncode == 2 and re.search(pattern, done.stderr.splitlines()[-1]) and not done.stdout
+
+
+def test_help_of_dump_guest():
+    assert '--stalls' in world.call('scripts/dump-guest.sh', '--help').stdout
+    assert '--section' in world.call('scripts/dump-guest.sh', 'dump', '--help').stdout
+    assert '--interval' in world.call('scripts/dump-guest.sh', 'monitor', '--help').stdout
+
+
+# Kernels of another release
+
+@pytest.mark.parametrize('settings', [{'VARIANT': 'cmwq'}, {'VARIANT': 'base', 'ENGINE': 'uml'},
+                                      {'VARIANT': 'base', 'CONFIG': 'debug'}])
+def test_kernel_that_patches_are_not_for(settings):
+    done = world.call('scripts/kernel.sh', env={**os.environ, 'ENGINE': 'qemu', 'CONFIG': 'release', 'LINUX': world.OLD,
+                                                **settings})
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert f'LINUX={world.OLD}: there is no patches/{world.OLD}' in done.stderr and 'VARIANT=base' in done.stderr
+
+
+def test_boot_of_a_kernel_without_9p():
+    folder = world.kernel('base', world.OLD)
+    done = world.call('scripts/lab', 'boot', '--kernel', folder, '--command', 'true')
+    assert done.returncode == 2 and re.fullmatch(r'boot: .* has no 9p .*`scripts/lab guest`\n', done.stderr)
+
+
+# What a person can put right: one line, status 1
+
+BOTH = pytest.mark.parametrize('name', ['wq_dump.py', 'wq_monitor.py'])
+
+
+def one_line(pattern, done):
+    assert done.returncode == 1 and not done.stdout, done
+    assert 'Traceback' not in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and re.search(pattern, done.stderr), done.stderr
+
+
+def open_with(name, core, vmlinux, **more):
+    return world.call(world.PYTHON, world.TOOLS / name, '--core', core, '--symbols', vmlinux, **more)
+
+
+@pytest.fixture(scope='module')
+def sample():
+    return world.seen(world.MACHINES[0])
+
+
+@BOTH
+def test_vmlinux_of_another_kernel(name, sample):
+    other = world.seen(world.OLDER).vmlinux
+    one_line(rf'vmlinux is not of kernel {re.escape(sample.fact("uname"))}', open_with(name, sample.core, other))
+    done = world.call(world.DRGN, '-q', '-c', sample.core, '-s', other, world.TOOLS / name)
+    assert done.returncode == 1 and 'Traceback' not in done.stderr
+    assert sample.fact('uname') in done.stderr.splitlines()[-1]
+
+
+@BOTH
+def test_vmlinux_without_debug_information(name, sample, tmp_path):
+    subprocess.run(['objcopy', '--strip-debug', sample.vmlinux, tmp_path / 'vmlinux'], check=True)
+    one_line('no debug information .*CONFIG_DEBUG_INFO', open_with(name, sample.core, tmp_path / 'vmlinux'))
+
+
+@BOTH
+def test_no_vmlinux(name, sample, tmp_path):
+    (tmp_path / 'vmlinux').write_text('nonsense')
+    one_line('no such file: /no/such', open_with(name, sample.core, '/no/such'))
+    one_line('vmlinux is no vmlinux: give', open_with(name, sample.core, tmp_path / 'vmlinux'))
+
+
+@BOTH
+@pytest.mark.parametrize('what, pattern', [
+    ('absent', 'no such file: .*absent'), ('folder', 'folder is no memory of a kernel: '),
+    ('empty', 'empty is no memory of a kernel: '),
+    ('text', 'text is no memory of a kernel: '), ('program', "no memory of a kernel|this is no kernel's memory"),
+])
+def test_not_a_core(name, what, pattern, sample, tmp_path):
+    place = tmp_path / what
+    if what == 'folder':
+        place.mkdir()
+    elif what == 'program':
+        shutil.copy(sys.executable, place)
+    elif what != 'absent':
+        place.write_text('nonsense\n' * 100 if what == 'text' else '')
+    one_line(pattern, open_with(name, place, sample.vmlinux))
+
+
+@BOTH
+@pytest.mark.parametrize('part', [0.002, 0.3, 0.6, 0.99])
+def test_cut_core(name, part, sample, tmp_path):
+    """What is there is shown and the rest is named, or one line says that it does not do."""
+    with open(sample.core, 'rb') as core, open(tmp_path / 'cut', 'wb') as cut:
+        cut.write(core.read(int(sample.core.stat().st_size * part)))
+    done = open_with(name, tmp_path / 'cut', sample.vmlinux)
+    assert 'Traceback' not in done.stderr
+    if done.returncode:
+        one_line('damaged|incomplete|no memory of a kernel', done)
+    else:
+        assert part > 0.1 and (name == 'wq_monitor.py' or part > 0.9 or 'short read' in done.stdout)
+
+
+@BOTH
+def test_no_permission(name, sample, tmp_path):
+    """Without what lets root read everything, where the tests run as root."""
+    core = tmp_path / 'core'
+    core.write_text('')
+    core.chmod(0)
+    less = ['setpriv', '--bounding-set=-dac_override,-dac_read_search'] if os.geteuid() == 0 else []
+    one_line('no permission to read .*core', world.call(*less, world.PYTHON, world.TOOLS / name, '--core', core,
+                                                        '--symbols', sample.vmlinux))
+
+
+def test_no_permission_for_the_running_kernel(booted):
+    said = re.findall(r'^@@ nobody (\d+) (.*)$', booted.output.text, re.M)
+    words = 'no permission to read /proc/kcore: run this as root, or give a dump with --core FILE'
+    assert said == [('1', f'wq_dump: {words}'), ('1', f'wq_monitor: {words}')]
+
+
+@BOTH
+def test_reader_has_seen_enough(name, sample):
+    """Piped into head: no complaint."""
+    command = f'{world.PYTHON} {world.TOOLS / name} --core {sample.core} --symbols {sample.vmlinux} --json | head -n 1'
+    done = world.call('bash', '-c', command)
+    assert done.stdout and not done.stderr

@@ -1,0 +1,532 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The benchmark's host side: options, parsing, statistics, records, pictures."""
+
+import copy
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from wqlab.bench import boot as bench_boot
+from wqlab.bench import options as bench_options
+from wqlab.bench import parse as bench_parse
+from wqlab.bench import plot as bench_plot
+from wqlab.bench import record as bench_record
+from wqlab.bench import run as bench
+from wqlab.bench import stats as bench_stats
+from wqlab.paths import ROOT
+
+RECORDED = (ROOT / 'tests/data/bench/uml-base.log').read_text()
+SCOPES = ['cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system']
+
+
+def recorded_runs():
+    return bench_parse.parse_output(RECORDED)['runs']
+
+
+def boot(pair, variant, factor=1.0, shard_size=None, **changes):
+    """The recorded boot as another one: `factor` times as fast."""
+    runs = recorded_runs()
+    for run in runs:
+        run['items_per_s'] = round(run['items_per_s'] * factor)
+        run.update(changes)
+    return {'pair': pair, 'variant': variant, 'shard_size': shard_size, 'runs': runs,
+            'seconds': 1.0, 'trouble': [], 'passed_over': [], 'status': 'ok', 'log': 'logs/x.log',
+            'violations': sum(run[key] for run in runs for key in bench_parse.VIOLATIONS)}
+
+
+def params(*argv):
+    return bench_options.parse_args(list(argv))[0]
+
+
+def record(boots, *argv):
+    chosen = params(*argv)
+    return {'format': bench_record.FORMAT, 'complete': False, 'parameters': chosen,
+            'engine': chosen['engine'], 'topology': {'cpus': chosen['cpus']}, 'kernels': {},
+            'boots': boots, 'failed_boots': [], 'summary': bench_stats.summarise(boots)}
+
+
+# Parsing
+
+def test_recorded_log_is_read():
+    parsed = bench_parse.parse_output(RECORDED)
+    assert [run['scope'] for run in parsed['runs']] == SCOPES
+    assert parsed['status'] == 'ok' and parsed['violations'] == 0
+    assert parsed['passed_over'] == [] and parsed['notes'] == []
+    for run in parsed['runs']:
+        assert run['items'] == 100000
+        assert abs(run['items_per_s'] - run['items'] * 1e9 / run['elapsed_ns']) <= 1
+        assert run['p50_ns'] <= run['p90_ns'] <= run['p95_ns'] <= run['p99_ns'] <= run['max_ns']
+
+
+def test_recorded_log_is_free_of_trouble():
+    assert bench_parse.find_trouble(RECORDED) == []
+
+
+def test_same_lines_twice_are_one_pass():
+    assert bench_parse.parse_output(RECORDED + RECORDED) == bench_parse.parse_output(RECORDED)
+
+
+def test_a_torn_line_is_replaced_by_its_whole_copy():
+    torn = RECORDED.replace('result scope=numa', 'result sc[  OK  ]ope=numa')
+    assert bench_parse.parse_output(torn + RECORDED)['runs'][-1]['scope'] == 'numa'
+
+
+def test_a_torn_line_without_a_copy_is_an_error():
+    torn = RECORDED.replace('result scope=numa', 'result sc[  OK  ]ope=numa')
+    with pytest.raises(bench_parse.BenchOutputError, match='6 runs were made, 5 can be read'):
+        bench_parse.parse_output(torn)
+
+
+@pytest.mark.parametrize('output, why', [
+    ('', 'did not finish'),
+    ('test_workqueue: items=0 is not between 1 and 10', 'did not finish: items=0 is not'),
+    (RECORDED.replace('done status', 'gone status'), 'did not finish'),
+    (RECORDED.replace('status=ok', 'status=interrupted'), 'ended as "interrupted"'),
+    (RECORDED.replace('status=ok', 'status=failed'), 'ended as "failed"'),
+])
+def test_unfinished_passes_are_errors(output, why):
+    with pytest.raises(bench_parse.BenchOutputError, match=re.escape(why)):
+        bench_parse.parse_output(output)
+
+
+def test_violations_and_lacking_scopes_are_seen():
+    log = RECORDED.replace('lost=0 twice=0', 'lost=2 twice=1').replace('status=ok', 'status=violated')
+    log += 'test_workqueue: this kernel has no scope cache_shard: passed over\n'
+    parsed = bench_parse.parse_output(log)
+    assert parsed['violations'] == 3 * len(SCOPES)
+    assert parsed['passed_over'] == ['cache_shard']
+
+
+@pytest.mark.parametrize('key', bench_parse.NUMBERS + bench_parse.WORDS)
+def test_a_result_needs_every_key(key):
+    text = next(text for text in bench_parse.tagged_lines(RECORDED) if text.startswith('result '))
+    text = text.removeprefix('result ')
+    assert bench_parse.parse_result(text) is not None
+    assert bench_parse.parse_result(re.sub(rf'\b{key}=\S+ ?', '', text)) is None
+
+
+@pytest.mark.parametrize('line', [
+    'WARNING: CPU: 1 PID: 9 at kernel/workqueue/queue.c:12 queue_it+0x1/0x2',
+    'BUG: kernel NULL pointer dereference, address: 0000000000000008',
+    'BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 31s!',
+    'WARNING: possible circular locking dependency detected',
+    'INFO: task insmod:57 blocked for more than 122 seconds.',
+    'rcu: INFO: rcu_sched detected stalls on CPUs/tasks:',
+    'Kernel panic - not syncing: Fatal exception',
+    'watchdog: BUG: soft lockup - CPU#0 stuck for 26s!',
+    'WARNING: suspicious RCU usage',
+    'UBSAN: array-index-out-of-bounds in kernel/x.c:3:1',
+    'BUG: KASAN: slab-use-after-free in worker_thread+0x1/0x2',
+    'BUG: KCSAN: data-race in a / b',
+    'refcount_t: underflow; use-after-free.',
+    'list_del corruption. next->prev should be 0, but was 1',
+    'ODEBUG: free active (active state 0) object: 0 object type: work_struct hint: f+0x0/0x10',
+])
+def test_trouble_is_found(line):
+    assert bench_parse.find_trouble(f'{RECORDED}\n[    1.25] {line}\n') == [f'[    1.25] {line}']
+
+
+# Statistics
+
+def test_spread_of_known_values():
+    assert bench_stats.spread([4, 1, 3, 2, 5]) == {
+        'median': 3, 'min': 1, 'max': 5, 'spread_percent': round(100 / 3, 2), 'boots': 5}
+    assert bench_stats.spread([7]) == {
+        'median': 7, 'min': 7, 'max': 7, 'spread_percent': 0.0, 'boots': 1}
+
+
+def test_repeats_within_a_boot_count_as_their_median():
+    one = boot(1, 'cmwq')
+    again = copy.deepcopy(one['runs'][0])
+    again['items_per_s'] *= 3
+    third = copy.deepcopy(one['runs'][0])
+    third['items_per_s'] *= 2
+    one['runs'] += [again, third]
+    expected = recorded_runs()[0]['items_per_s'] * 2
+    assert bench_stats.boot_value(one, 'cpu', 'items_per_s') == expected
+
+
+def test_ratio_is_taken_pair_by_pair():
+    """Both variants slow down alike in pair 2: the ratio must not notice."""
+    boots = [boot(1, 'cmwq', 2.0), boot(1, 'base', 1.0), boot(2, 'cmwq', 1.0), boot(2, 'base', 0.5)]
+    ratio = bench_stats.summarise(boots)[0]['ratio']['items_per_s']
+    assert ratio['boots'] == 2
+    assert ratio['min'] == pytest.approx(2, abs=0.001)
+    assert ratio['max'] == pytest.approx(2, abs=0.001)
+
+
+def test_half_a_pair_gives_no_ratio():
+    rows = bench_stats.summarise([boot(1, 'cmwq'), boot(2, 'base')])
+    assert rows[0]['ratio']['items_per_s'] is None
+    assert ' - ' in bench_stats.table(rows)[1]
+
+
+def test_table_names_scopes_values_and_ratio():
+    boots = [boot(pair, variant, factor) for pair in (1, 2, 3)
+             for variant, factor in (('cmwq', 1.5), ('base', 1.0))]
+    lines = bench_stats.format_summary(bench_stats.summarise(boots))
+    assert [line.split()[0] for line in lines[1:7]] == SCOPES
+    assert '1.50 (1.50-1.50)' in lines[1]
+    rate = recorded_runs()[0]['items_per_s']
+    assert f'{rate:,}' in lines[1] and f'{round(rate * 1.5):,}' in lines[1]
+    assert 'ours' in lines[0] and 'base' in lines[0] and lines[-1].startswith('±')
+
+
+def test_table_of_one_variant_and_of_a_sweep():
+    boots = [boot(1, 'base', shard_size=size) for size in (4, 16)]
+    lines = bench_stats.table(bench_stats.summarise(boots))
+    assert 'shard size' in lines[0] and 'ours' not in lines[0] and 'kworkers base' in lines[0]
+    assert [line.split()[1] for line in lines[1:]] == ['4'] * 6 + ['16'] * 6
+
+
+def test_instructions_instead_of_rates():
+    lines = bench_stats.table(bench_stats.summarise([boot(1, 'base')]), instructions=True)
+    run = recorded_runs()[0]
+    assert 'base insns/item' in lines[0]
+    assert f"{run['elapsed_ns'] / run['items']:,.0f}" in lines[1]
+
+
+def test_no_boots_make_no_table():
+    assert bench_stats.format_summary(bench_stats.summarise([])) == ['no runs']
+
+
+# Options
+
+def test_defaults():
+    chosen, resume, build = bench_options.parse_args([])
+    assert (chosen['engine'], chosen['cpus'], chosen['pairs'], chosen['mode']) == \
+        ('uml', 2, 5, 'latency')
+    assert chosen['scopes'] is None and chosen['variant'] is None
+    assert resume is None and build
+
+
+def test_topology_gives_the_cpus():
+    chosen = params('--engine', 'qemu', '--topology', 'sockets=2,cores=4,threads=2,llcs=4,nodes=2')
+    assert chosen['cpus'] == 16
+    argv = bench_boot.guest_arguments(ROOT, bench_boot.Build(ROOT, 'qemu', 'cmwq'), chosen,
+                                      {'shard_size': 4}, 'x.log')
+    assert 'sockets=2,cores=4,threads=2,llcs=4,nodes=2' in argv
+    assert 'workqueue.cache_shard_size=4' in argv
+
+
+def test_icount_means_qemu_with_one_cpu():
+    chosen = params('--icount')
+    assert (chosen['engine'], chosen['cpus']) == ('qemu', 1)
+
+
+def test_module_gets_what_was_chosen():
+    args = bench_boot.module_arguments(params('--mode', 'batch', '--batch', '7', '--scopes', 'cpu,numa',
+                                              '--items', '11', '--strict', '--repeats', '2',
+                                              '--threads', '3'))
+    assert args == 'threads=3 items=11 mode=batch batch=7 repeats=2 strict=1 scopes=cpu,numa'
+
+
+BAD_OPTIONS = [
+    (['--pairs', '0'], 'not between'),
+    (['--pairs', 'many'], 'not a number'),
+    (['--items', '0'], 'not between'),
+    (['--batch', '65537'], 'not between'),
+    (['--scopes', 'cachex'], '"cachex" is not an affinity scope'),
+    (['--scopes', 'CACHE'], 'not an affinity scope'),
+    (['--scopes', 'cpu,cpu'], 'twice'),
+    (['--scopes', ''], 'not an affinity scope'),
+    (['--shard-size', '4,x'], 'not a number'),
+    (['--shard-size', '4,4'], 'twice'),
+    (['--shard-size', '0'], 'not between'),
+    (['--engine', 'xen'], 'invalid choice'),
+    (['--variant', 'ours'], 'invalid choice'),
+    (['--mode', 'slow'], 'invalid choice'),
+    (['--topology', 'cores=2'], 'needs --engine qemu'),
+    (['--engine', 'qemu', '--topology', 'cores=2,cores=3'], 'once at most'),
+    (['--engine', 'qemu', '--topology', 'dies=2'], 'expected each of'),
+    (['--engine', 'qemu', '--topology', 'cores=0'], 'not between'),
+    (['--engine', 'qemu', '--topology', 'sockets=2,llcs=3'], 'multiple of sockets'),
+    (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '2'], 'contradicts'),
+    (['--icount', '--engine', 'uml'], 'one CPU'),
+    (['--icount', '--cpus', '2'], 'one CPU'),
+    (['--resume', '--pairs', '3'], 'no others'),
+    (['--mem', 'lots'], 'is not a size'),
+    (['--nonsense'], 'unrecognized'),
+]
+
+
+@pytest.mark.parametrize('argv, why', BAD_OPTIONS, ids=lambda value: ' '.join(value)
+                         if isinstance(value, list) else '')
+def test_bad_options_are_refused(argv, why):
+    done = subprocess.run([ROOT / 'scripts/run-bench.sh', *argv], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 2
+    assert why in done.stderr.splitlines()[-1]
+    assert done.stdout == ''
+
+
+def test_help():
+    done = subprocess.run([ROOT / 'scripts/run-bench.sh', '--help'], capture_output=True, text=True,
+                          check=True)
+    for option in ('--engine', '--cpus', '--topology', '--mode', '--scopes', '--items', '--pairs',
+                   '--shard-size', '--variant', '--icount', '--resume'):
+        assert option in done.stdout
+
+
+def test_what_spoils_figures_is_said(monkeypatch):
+    chosen = params('--engine', 'qemu', '--cpus', '512')
+    assert any('512 guest CPUs' in line for line in bench_options.warnings(chosen))
+    monkeypatch.setattr(os, 'getloadavg', lambda: (99.0, 99.0, 99.0))
+    assert any('load 99' in line for line in bench_options.warnings(params()))
+    assert not any('load 99' in line for line in bench_options.warnings(params('--icount')))
+    assert any('no cache topology' in line
+               for line in bench_options.warnings(params('--shard-size', '4')))
+
+
+# Records
+
+def test_boots_alternate():
+    order = bench_record.boots_to_make(params('--pairs', '2'))
+    assert [(one['pair'], one['variant']) for one in order] == \
+        [(1, 'cmwq'), (1, 'base'), (2, 'cmwq'), (2, 'base')]
+    order = bench_record.boots_to_make(params('--pairs', '1', '--shard-size', '4,8', '--variant', 'base'))
+    assert [(one['shard_size'], one['variant']) for one in order] == [(4, 'base'), (8, 'base')]
+
+
+def test_record_survives_writing_and_reading(tmp_path):
+    one = record([boot(1, 'cmwq'), boot(1, 'base')])
+    bench_record.save(one, tmp_path)
+    assert bench_record.load(tmp_path) == json.loads(json.dumps(one))
+    assert os.listdir(tmp_path) == ['results.json']
+
+
+def test_boots_left_to_make(tmp_path):
+    one = record([boot(1, 'cmwq'), boot(1, 'base'), boot(2, 'cmwq')], '--pairs', '3')
+    bench_record.save(one, tmp_path)
+    left = bench_record.boots_left(bench_record.load(tmp_path))
+    assert [(boot['pair'], boot['variant']) for boot in left] == [(2, 'base'), (3, 'cmwq'), (3, 'base')]
+
+
+@pytest.mark.parametrize('text, why', [
+    (None, 'does not exist'),
+    ('{"format": 1,', 'cannot be read'),
+    ('[]', 'not a result'),
+    ('{"format": 99}', 'not a result'),
+    ('{"format": 1}', 'lacks boots, complete, kernels, parameters'),
+])
+def test_damaged_records_are_refused(tmp_path, text, why):
+    if text is not None:
+        (tmp_path / 'results.json').write_text(text)
+    with pytest.raises(bench_record.RecordError, match=re.escape(why)):
+        bench_record.load(tmp_path)
+
+
+def test_newest_unfinished_record_is_found(tmp_path):
+    for name, complete in (('2026-01-01', False), ('2026-01-02', False), ('2026-01-03', True)):
+        (tmp_path / name).mkdir()
+        bench_record.save({**record([]), 'complete': complete}, tmp_path / name)
+    (tmp_path / '2026-01-04').mkdir()
+    (tmp_path / '2026-01-04' / 'results.json').write_text('damaged')
+    assert bench_record.find_unfinished(tmp_path).name == '2026-01-02'
+    with pytest.raises(bench_record.RecordError, match='nothing to resume'):
+        bench_record.find_unfinished(tmp_path / '2026-01-03')
+
+
+def test_folders_of_the_same_second_differ(tmp_path):
+    folders = {bench_record.new_folder(tmp_path) for _ in range(3)}
+    assert len(folders) == 3 and all((folder / 'logs').is_dir() for folder in folders)
+
+
+# A project of which only the guest is made up
+
+FAKE_GUEST = '''import os, pathlib, sys, time
+here = pathlib.Path(__file__).parents[2]
+argv = sys.argv[1:]
+log = pathlib.Path(argv[argv.index('--log') + 1])
+with open(here / 'calls', 'a') as calls:
+    calls.write(argv[argv.index('--kernel') + 1].split('/')[-1] + '\\n')
+number = len((here / 'calls').read_text().splitlines())
+text = (here / 'recorded').read_text()
+if (here / f'sleep-{number}').exists():
+    (here / 'sleeping').touch()
+    time.sleep(60)
+if (here / f'dies-{number}').exists():
+    log.write_text('Kernel panic - not syncing: test\\n')
+    sys.exit(125)
+if (here / f'slow-{number}').exists():
+    log.write_text('')
+    sys.exit(124)
+if (here / f'warns-{number}').exists():
+    text += '[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/x.c:1\\n'
+if (here / f'loses-{number}').exists():
+    text = text.replace('lost=0', 'lost=3').replace('status=ok', 'status=violated')
+log.write_text(text)
+sys.exit(0)
+'''
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy of the scripts with empty kernels, and the recorded log as the guest's."""
+    scripts = tmp_path / 'scripts'
+    shutil.copytree(ROOT / 'scripts', scripts)
+    (scripts / 'wqlab/guest/run.py').write_text(FAKE_GUEST)
+    (scripts / 'recorded').write_text(RECORDED)
+    for variant in bench_options.VARIANTS:
+        build = bench_boot.Build(tmp_path, 'uml', variant)
+        for path in (build.image, build.module, build.folder / '.config',
+                     build.folder / 'include/config/kernel.release'):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'7.3-{variant}\n')
+    (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
+
+    def run(*argv, wait=True):
+        command = [scripts / 'run-bench.sh', *argv]
+        if not wait:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def results():
+        folder, = (tmp_path / 'build/bench').iterdir()
+        return folder, json.loads((folder / 'results.json').read_text())
+
+    return SimpleNamespace(root=tmp_path, run=run, results=results,
+                           mark=lambda name: (scripts / name).touch(),
+                           calls=lambda: (scripts / 'calls').read_text().split())
+
+
+def test_whole_run(project):
+    done = project.run('--no-build', '--pairs', '2')
+    assert done.returncode == 0, done.stderr
+    assert project.calls() == ['uml-cmwq-release-7.3', 'uml-base-release-7.3'] * 2
+    folder, result = project.results()
+    assert result['complete'] and result['finished'] and result['engine'] == 'uml'
+    assert result['kernels']['cmwq']['release'] == '7.3-cmwq'
+    assert result['machine']['cores'] == os.cpu_count()
+    assert [one['variant'] for one in result['boots']] == ['cmwq', 'base'] * 2
+    assert all(len(one['runs']) == 6 for one in result['boots'])
+    assert (folder / 'plot.png').read_bytes().startswith(b'\x89PNG')
+    assert '</svg>' in (folder / 'plot.svg').read_text()
+    assert '1.00 (1.00-1.00)' in done.stdout
+    assert '[4/4] pair 2 of 2, base' in done.stderr
+    assert not list(folder.glob('*.new'))
+
+
+def test_broken_promise_fails_the_run(project):
+    project.mark('loses-2')
+    done = project.run('--no-build', '--pairs', '1')
+    assert done.returncode == 1
+    assert 'FAILED: pair 1 of 1, base: the contract was broken: 18 lost' in done.stderr
+    assert project.results()[1]['complete']
+
+
+def test_kernel_warning_fails_the_run(project):
+    project.mark('warns-1')
+    done = project.run('--no-build', '--pairs', '1')
+    assert done.returncode == 1
+    assert 'FAILED: pair 1 of 1, cmwq: the kernel complained (1 lines), first: [ 1.0] WARNING' in done.stderr
+
+
+def test_a_dead_guest_is_tried_again_and_told(project):
+    project.mark('dies-1')
+    done = project.run('--no-build', '--pairs', '1')
+    assert done.returncode == 1
+    assert project.calls() == ['uml-cmwq-release-7.3'] * 2 + ['uml-base-release-7.3']
+    assert 'Kernel panic' in done.stderr and 'trying once more' in done.stderr
+    assert 'FAILED: pair 1 of 1, cmwq, attempt 1' in done.stderr
+    assert project.results()[1]['complete']
+
+
+def test_two_dead_guests_end_the_run_which_can_be_resumed(project):
+    project.mark('dies-2')
+    project.mark('slow-3')
+    done = project.run('--no-build', '--pairs', '1')
+    assert done.returncode == 1
+    assert 'took longer than' in done.stderr
+    assert 'to go on: scripts/run-bench.sh --resume build/bench/' in done.stderr
+    done = project.run('--resume')
+    assert project.calls()[3:] == ['uml-base-release-7.3']
+    assert project.results()[1]['complete']
+    assert done.returncode == 1 and 'attempt 2' in done.stderr
+
+
+def test_interrupted_run_is_resumed(project):
+    project.mark('sleep-3')
+    process = project.run('--no-build', '--pairs', '2', wait=False)
+    deadline = time.monotonic() + 30
+    while not (project.root / 'scripts/sleeping').exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, messages = process.communicate(timeout=30)
+    assert process.returncode == 130 and 'interrupted' in messages
+    assert len(project.results()[1]['boots']) == 2
+
+    done = project.run('--resume')
+    assert done.returncode == 0, done.stderr
+    assert [(one['pair'], one['variant']) for one in project.results()[1]['boots']] == \
+        [(1, 'cmwq'), (1, 'base'), (2, 'cmwq'), (2, 'base')]
+    done = project.run('--resume')
+    assert done.returncode == 1 and 'nothing to resume' in done.stderr
+
+
+def test_another_kernel_is_not_resumed(project):
+    project.mark('dies-2')
+    project.mark('dies-3')
+    project.run('--no-build', '--pairs', '1')
+    bench_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
+    done = project.run('--resume')
+    assert done.returncode == 1 and 'start a new run' in done.stderr
+
+
+def test_missing_kernel_is_named(project):
+    bench_boot.Build(project.root, 'uml', 'base').module.unlink()
+    done = project.run('--no-build')
+    assert done.returncode == 1
+    assert 'test_workqueue.ko is missing: run make kernel ENGINE=uml VARIANT=base' in done.stderr
+
+
+def test_missing_venv_is_made_first(project):
+    venv = project.root / 'build/venv'
+    venv.unlink()
+    deps = project.root / 'scripts/deps.sh'
+    deps.write_text('#!/bin/sh\necho "deps: no network" >&2\nexit 1\n')
+    done = project.run('--no-build', '--pairs', '1', '--variant', 'base')
+    assert done.returncode == 1 and done.stderr == 'deps: no network\n'
+    assert project.run('--help').returncode == 0
+    deps.write_text(f'#!/bin/sh\nln -s {ROOT}/build/venv {venv}\n')
+    assert project.run('--no-build', '--pairs', '1', '--variant', 'base').returncode == 0
+    assert project.results()[1]['complete']
+
+
+# Pictures
+
+@pytest.mark.parametrize('argv, boots', [
+    ([], [boot(1, 'cmwq', 1.2), boot(1, 'base')]),
+    (['--variant', 'base'], [boot(1, 'base')]),
+    (['--icount'], [boot(1, 'cmwq'), boot(1, 'base')]),
+    (['--shard-size', '4,8'], [boot(1, variant, shard_size=size)
+                               for variant in ('cmwq', 'base') for size in (4, 8)]),
+], ids=['both', 'one', 'icount', 'sweep'])
+def test_pictures_of_recorded_data(tmp_path, argv, boots):
+    bench_record.save(record(boots, *argv), tmp_path)
+    assert bench_plot.main([str(tmp_path)]) == 0
+    assert (tmp_path / 'plot.png').stat().st_size > 10000
+    svg = (tmp_path / 'plot.svg').read_text()
+    assert svg.startswith('<?xml') and '</svg>' in svg
+    assert sorted(os.listdir(tmp_path)) == ['plot.png', 'plot.svg', 'results.json']
+
+
+def test_no_picture_without_data(tmp_path, capsys):
+    bench_record.save(record([]), tmp_path)
+    assert bench_plot.main([str(tmp_path)]) == 1
+    assert 'nothing to draw' in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ['results.json']
+
+
+def test_complaints_name_boot_and_kind():
+    one = record([boot(1, 'cmwq', lost=1, outside=2)])
+    text, = bench.complaints(one)
+    assert text == 'pair 1 of 5, cmwq: the contract was broken: 6 lost, 12 outside'

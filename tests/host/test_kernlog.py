@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The log checker finds what it is there for."""
+import pytest
+
+from wqlab.logs import check as kernlog
+
+BAD = '''\
+WARNING: kernel/workqueue/queue.c:99 at queue_work_on+0x4/0x8, CPU#1: kworker/1:0/22
+WARNING: possible circular locking dependency detected
+WARNING: possible recursive locking detected
+WARNING: inconsistent lock state
+WARNING: suspicious RCU usage
+WARNING: HARDIRQ-safe -> HARDIRQ-unsafe lock order detected
+WARNING: Flushing system-wide workqueues will be prohibited in near future.
+workqueue: WQ_MEM_RECLAIM a:b is flushing !WQ_MEM_RECLAIM c:d: WARNING: CPU: 0 PID: 7
+------------[ cut here ]------------
+BUG: kernel NULL pointer dereference, address: 0000000000000008
+BUG: unable to handle page fault for address: ffffc90000000000
+BUG: KASAN: slab-use-after-free in process_one_work+0x12/0x40
+BUG: KCSAN: data-race in insert_work / worker_thread
+BUG: sleeping function called from invalid context at kernel/locking/mutex.c:580
+BUG: scheduling while atomic: kworker/0:1/11/0x00000002
+BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 31s!
+BUG: workqueue leaked atomic, lock or RCU: kworker/0:1[9]
+kernel BUG at kernel/workqueue/pool.c:33!
+Oops: 0002 [#1] SMP
+Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1]
+UBSAN: array-index-out-of-bounds in kernel/workqueue/pool.c:12:3
+ODEBUG: free active (active state 0) object: 0000000060a81d2e object type: work_struct
+DEBUG_LOCKS_WARN_ON(lock->magic != lock)
+INFO: task kworker/u8:1:32 blocked for more than 60 seconds.
+INFO: task insmod:90 <writer> blocked on an rw-semaphore likely last held by task kworker:3
+INFO: trying to register non-static key.
+rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:
+rcu: INFO: rcu_sched self-detected stall on CPU
+INFO: rcu_tasks detected stalls on tasks:
+watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [kworker/1:1:33]
+watchdog: Watchdog detected hard LOCKUP on cpu 2
+refcount_t: underflow; use-after-free.
+list_add corruption. prev->next should be next (ffff888100000000), but was 0.
+Kernel panic - not syncing: Fatal exception
+kmemleak: unreferenced object 0xffff888003c42e00 (size 192):
+'''.splitlines()
+
+HARMLESS = '''\
+Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
+kasan: KernelAddressSanitizer initialized (generic)
+Running RCU self tests
+workqueue: wqt_hog_fn [wq_test_helper] hogged CPU for >10000us 4 times, consider switching to WQ_UNBOUND
+workqueue: round-robin CPU selection forced, expect performance impact
+Workqueue: wqt_stuck wqt_hog_fn [wq_test_helper]
+Call Trace:
+rcu: Hierarchical RCU implementation.
+Kernel command line: panic=-1 workqueue.panic_on_stall=1 oops=panic
+ok 3 warning count
+'''.splitlines()
+
+
+def stamped(text):
+    return f'[   12.345678] {text}\n'
+
+
+@pytest.mark.parametrize('line', BAD)
+def test_bad_line(line):
+    log = stamped('quiet') + stamped(line) + stamped('quiet')
+    assert kernlog.problems(log) == [f'line 2: {stamped(line).strip()}']
+
+
+@pytest.mark.parametrize('line', HARMLESS)
+def test_harmless_line(line):
+    assert kernlog.problems(stamped(line)) == []
+
+
+LOCKUP = stamped('BUG: workqueue lockup - pool cpus=1 node=0 flags=0x0 nice=0 stuck for 3s!')
+EXPECT = stamped('wq_selftest: expect: BUG: workqueue lockup - pool cpus=1 ')
+END = stamped('wq_selftest: expect end')
+
+
+def test_announced_report_is_allowed():
+    assert kernlog.problems(EXPECT + LOCKUP + LOCKUP + END) == []
+
+
+def test_report_before_or_after_the_announcement():
+    assert len(kernlog.problems(LOCKUP + EXPECT + LOCKUP + END + LOCKUP)) == 2
+
+
+def test_other_report_within_the_announcement():
+    other = stamped('WARNING: suspicious RCU usage')
+    assert kernlog.problems(EXPECT + LOCKUP + other + END) == [f'line 3: {other.strip()}']
+
+
+def test_report_of_another_cpu_within_the_announcement():
+    assert len(kernlog.problems(EXPECT + LOCKUP + LOCKUP.replace('cpus=1 ', 'cpus=10 ') + END)) == 1
+
+
+@pytest.mark.parametrize('tail', ['', END, EXPECT + LOCKUP + END])
+def test_announced_in_vain(tail):
+    found = kernlog.problems(EXPECT + tail)
+    assert len(found) == 1 and 'nothing came of' in found[0]
+
+
+def test_log_that_ends_in_an_announced_panic():
+    log = stamped('wq_selftest: expect: Kernel panic - not syncing: workqueue: ')
+    assert kernlog.problems(log + stamped('Kernel panic - not syncing: workqueue: 1 stall(s)')) == []
+
+
+@pytest.mark.parametrize('line', ['[    1.000000] x', '[    1.000000][  T12] x', '<4>[1.5] x', 'x'])
+def test_without_stamp(line):
+    assert kernlog.without_stamp(line) == 'x'
+
+
+def test_without_stamp_keeps_the_indentation():
+    assert kernlog.without_stamp('[    1.000000]     ok 1 a') == '    ok 1 a'

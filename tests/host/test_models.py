@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The protocols without a lock around them, as models that spin searches to the end.
+
+Each model names mutations: with one of them it must fail, or it proves nothing.
+"""
+import re
+import subprocess
+
+import pytest
+
+from wqlab.paths import BUILD, ROOT
+
+PLACE = BUILD / 'test/models'
+
+# model: variants that must hold, and for each the mutations that must break it
+MODELS = {
+    'slots': {
+        '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'PARK_LATE'),
+    },
+    'reentry': {
+        '': ('NO_MB_RUN', 'NO_MB_QUEUE', 'NO_LAST_POOL', 'NO_COLLISION', 'LAST_LATE', 'BUSY_SHORT'),
+    },
+    'wake': {
+        '': ('NO_KICK_QUEUE', 'NO_KICK_SLEEP', 'NO_LOOK_BACK', 'STATE_LATE', 'SLEEP_UNLOCKED'),
+        'UNBOUND': ('NO_KICK_QUEUE', 'STATE_LATE', 'NO_CHAIN'),
+    },
+}
+HOLD = [(model, variant) for model, variants in MODELS.items() for variant in variants]
+BREAK = [(model, variant, mutation) for model, variant in HOLD for mutation in MODELS[model][variant]]
+
+
+def search(model, *defines):
+    """Searches all states of the model. Returns the number of errors and what was printed."""
+    defines = [name for name in defines if name]
+    folder = PLACE / '-'.join([model, *defines])
+    folder.mkdir(parents=True, exist_ok=True)
+    for command in (['spin', *(f'-D{name}' for name in defines), '-a', ROOT / 'tests/models' / f'{model}.pml'],
+                    ['gcc', '-O2', '-w', '-DSAFETY', '-DCOLLAPSE', '-DMEMLIM=2048', '-o', 'pan', 'pan.c'],
+                    ['./pan', '-m1000000']):
+        out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+        assert out.returncode == 0, f'{command[0]}: {out.stdout}{out.stderr}'
+    (folder / 'log').write_text(out.stdout)
+    # an incomplete search proves nothing
+    assert 'max search depth too small' not in out.stdout and 'memory' not in out.stderr, out.stdout
+    found = re.search(r'errors: (\d+)', out.stdout)
+    assert found, out.stdout
+    return int(found[1]), out.stdout
+
+
+@pytest.mark.parametrize('model, variant', HOLD, ids=lambda word: word or 'plain')
+def test_model_holds(model, variant):
+    errors, text = search(model, variant)
+    assert errors == 0, f'{text}\nto see how: cd build/test/models, spin -t -p'
+
+
+@pytest.mark.parametrize('model, variant, mutation', BREAK, ids=lambda word: word or 'plain')
+def test_mutation_breaks_the_model(model, variant, mutation):
+    errors, text = search(model, variant, mutation)
+    assert errors, f'{model} holds with {mutation}, which it must not\n{text}'
+
+
+def test_every_mutation_is_tried():
+    for model, variants in MODELS.items():
+        named = set(re.findall(r'^#if(?:n?def) (\w+)', (ROOT / 'tests/models' / f'{model}.pml').read_text(), re.M))
+        tried = {word for variant, mutations in variants.items() for word in (variant, *mutations)}
+        assert named - {'POOLS', 'ITEMS', 'TIMES'} == tried - {''}

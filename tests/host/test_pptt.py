@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The table that tells an arm64 guest of its caches, read as the ACPI specification says."""
+import struct
+import subprocess
+
+import pytest
+
+import guests
+from wqlab.guest import pptt
+
+HEAD = 36
+DATA, INSTRUCTION, UNIFIED = 'data', 'instruction', 'unified'
+MACHINES = [(1, 1, 1, 1), (1, 4, 1, 2), (2, 2, 1, 2), (2, 4, 2, 4), (1, 72, 1, 1), (2, 36, 2, 6)]
+
+
+def structures(table):
+    """{offset: (type, fields)}: fields are what follows type and length."""
+    found, offset = {}, HEAD
+    while offset < len(table):
+        kind, length = table[offset], table[offset + 1]
+        assert length >= 20 and offset + length <= len(table)
+        found[offset] = (kind, table[offset + 4:offset + length])
+        offset += length
+    return found
+
+
+class Processor:
+    def __init__(self, data):
+        self.flags, self.parent, self.uid, count = struct.unpack_from('<4I', data)
+        assert len(data) == 16 + 4 * count
+        self.caches = struct.unpack_from(f'<{count}I', data, 16)
+
+
+def cache_kind(data):
+    flags, below, size, sets, ways, attributes, line = struct.unpack('<4IBBH', data)
+    assert flags & 0x7f == 0x7f and size == sets * ways * line
+    return {0: DATA, 1: INSTRUCTION}.get(attributes >> 2 & 3, UNIFIED), below
+
+
+def caches_of(table):
+    """{uid: {(level, kind): offset of the cache}}; two CPUs with one offset share that cache."""
+    every = structures(table)
+    nodes = {offset: Processor(data) for offset, (kind, data) in every.items() if kind == 0}
+    found = {}
+    for leaf in (node for node in nodes.values() if node.flags & pptt.LEAF):
+        assert leaf.flags & pptt.UID_VALID and leaf.uid not in found
+        mine, level, node = {}, 0, leaf
+        while node:
+            deepest = level
+            for start in node.caches:
+                offset, depth = start, level
+                while offset:
+                    kind, below = cache_kind(every[offset][1])
+                    depth += 1
+                    assert mine.setdefault((depth, kind), offset) == offset
+                    offset = below
+                deepest = max(deepest, depth)
+            level, node = deepest, nodes.get(node.parent)
+        found[leaf.uid] = mine
+    return found
+
+
+def sharers(table, level, kind):
+    """The groups of UIDs behind one such cache, as sorted lists."""
+    groups = {}
+    for uid, mine in caches_of(table).items():
+        groups.setdefault(mine[level, kind], []).append(uid)
+    return sorted(sorted(group) for group in groups.values())
+
+
+def in_groups(count, size):
+    return [list(range(first, first + size)) for first in range(0, count, size)]
+
+
+@pytest.mark.parametrize('machine', MACHINES)
+def test_header(machine):
+    table = pptt.pptt(*machine)
+    assert table[:4] == b'PPTT' and struct.unpack_from('<I', table, 4)[0] == len(table)
+    assert sum(table) % 256 == 0
+    # Linux takes it for QEMU's own table only under the same names, and only if it is newer
+    assert table[10:24] == b'BOCHS BXPC    ' and struct.unpack_from('<I', table, 24)[0] > 1
+
+
+@pytest.mark.parametrize('machine', MACHINES)
+def test_who_shares_what(machine):
+    sockets, cores, threads, llcs = machine
+    cpus = sockets * cores * threads
+    table = pptt.pptt(*machine)
+    for level, kind in ((1, DATA), (1, INSTRUCTION), (2, UNIFIED)):
+        assert sharers(table, level, kind) == in_groups(cpus, threads)
+    assert sharers(table, 3, UNIFIED) == in_groups(cpus, cpus // llcs)
+    assert all(len(mine) == 4 for mine in caches_of(table).values())
+
+
+def test_tree():
+    """Two sockets with two caches of two cores of two threads each, from the roots down."""
+    every = structures(pptt.pptt(2, 4, 2, 4))
+    nodes = {offset: Processor(data) for offset, (kind, data) in every.items() if kind == 0}
+    below = {}
+    for offset, node in nodes.items():
+        below.setdefault(node.parent, []).append(offset)
+    roots = below[0]
+    assert len(roots) == 2 and all(nodes[root].flags & pptt.PACKAGE for root in roots)
+    for root in roots:
+        assert [len(below[group]) for group in below[root]] == [2, 2]
+        for group in below[root]:
+            for core in below[group]:
+                assert not nodes[core].flags & (pptt.LEAF | pptt.UID_VALID)
+                assert all(nodes[thread].flags & pptt.THREAD for thread in below[core]) and len(below[core]) == 2
+
+
+@pytest.mark.parametrize('machine', [(0, 4), (1, 0), (2, 2, 1, 3), (1, 4, 1, 3), (1, 4, 1, 8)])
+def test_no_such_machine(machine):
+    with pytest.raises(pptt.TopologyError):
+        pptt.pptt(*machine)
+
+
+def test_command(tmp_path):
+    script = guests.ROOT / 'scripts/lab'
+    done = subprocess.run([script, 'pptt', '--cores', '4', '--llcs', '2', tmp_path / 'pptt.aml'], check=False)
+    assert done.returncode == 0 and (tmp_path / 'pptt.aml').read_bytes() == pptt.pptt(1, 4, 1, 2)
+    done = subprocess.run([script, 'pptt', '--llcs', '3', tmp_path / 'bad.aml'], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and '3 last-level caches do not fit' in done.stderr
+    assert not (tmp_path / 'bad.aml').exists()
+
+
+def test_comes_first_in_the_initrd():
+    """Linux looks for it in the first archive, which must not be compressed."""
+    topo = guests.guest.machine(4, {'llcs': 2})
+    archive = guests.guest.acpi_archive(topo)
+    assert archive.startswith(b'070701') and len(archive) % 4 == 0
+    assert b'kernel/firmware/acpi/pptt.aml\0' in archive and pptt.pptt(1, 4, 1, 2) in archive

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the scripts say and leave behind when they are called wrongly, or when
+what they need is not there."""
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import guests
+from wqlab.paths import ROOT
+
+LINUX = guests.LINUX
+CLEAN_ENV = {k: v for k, v in os.environ.items()
+             if k not in ('ENGINE', 'VARIANT', 'CONFIG', 'KERNEL_SRC', 'KDIR', 'LINUX', 'MAKEFLAGS',
+                          'MFLAGS', 'MAKELEVEL', 'CMD', 'APPEND')}
+
+
+def call(*command, cwd=ROOT, timeout=60, **env):
+    return subprocess.run([str(word) for word in command], cwd=cwd, env={**CLEAN_ENV, **env}, text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout, check=False)
+
+
+def refuses(pattern, *command, lines=1, **kwargs):
+    """The call fails, and says why in one line that matches."""
+    done = call(*command, **kwargs)
+    said = done.stderr.strip().splitlines()
+    assert done.returncode, f'succeeded and said {done.stdout + done.stderr}'
+    assert said and re.search(pattern, said[-1]), done.stderr
+    assert len(said) <= lines, done.stderr
+    assert 'Traceback' not in done.stderr
+    return done
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The repository without its build folder, to break things in."""
+    for name in ('scripts', 'patches', 'configs', 'kernel', 'include', 'lib', 'Makefile', 'Kconfig.debug',
+                 'requirements.txt'):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name)
+        else:
+            shutil.copy(source, tmp_path / name)
+    return tmp_path
+
+
+def fake_tree(folder, version=LINUX, **files):
+    """Enough of a kernel tree to be taken for one."""
+    major, minor = version.split('.')[:2]
+    content = {'Makefile': f'VERSION = {major}\nPATCHLEVEL = {minor}\nSUBLEVEL = 0\n',
+               'kernel/workqueue.c': '/* nothing */\n', 'kernel/Makefile': '', 'Kconfig': '',
+               'include/linux/workqueue.h': '', 'lib/Kconfig.debug': '', 'init/Kconfig': '', **files}
+    for name, text in content.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def stub(folder, name, script='exit 100'):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f'#!/bin/sh\n{script}\n')
+    (folder / name).chmod(0o755)
+    return f'{folder}:{os.environ["PATH"]}'
+
+
+# Calling
+
+SHELL_SCRIPTS = ('fetch-base', 'tree', 'kernel', 'module', 'series', 'clean', 'check', 'deps', 'userland')
+
+
+@pytest.mark.parametrize('name', SHELL_SCRIPTS)
+def test_help(name):
+    done = call(f'scripts/{name}.sh', '--help')
+    assert done.returncode == 0 and f'scripts/{name}.sh' in done.stdout and not done.stderr
+
+
+@pytest.mark.parametrize('name', SHELL_SCRIPTS)
+def test_unknown_option(name):
+    done = call(f'scripts/{name}.sh', '--no-such-option')
+    assert done.returncode and f'scripts/{name}.sh' in done.stderr and not done.stdout
+
+
+def test_help_of_make_lists_every_target():
+    makefile = (ROOT / 'Makefile').read_text()
+    phony = re.search(r'^\.PHONY: (.*)$', makefile, re.M)[1].split()
+    listed = re.findall(r'^  make (\w+)', call('make', 'help').stdout, re.M)
+    assert sorted(listed) == sorted(phony)
+    assert {'tree', 'kernel', 'boot', 'bench', 'test', 'module', 'series'} <= set(listed)
+
+
+@pytest.mark.parametrize('env, pattern', [
+    ({'ENGINE': 'xen'}, r'ENGINE=xen: .*qemu uml'),
+    ({'VARIANT': 'mine'}, r'VARIANT=mine: .*cmwq base'),
+    ({'CONFIG': 'fast'}, r'CONFIG=fast: .*release debug kcsan'),
+    ({'ENGINE': 'uml', 'CONFIG': 'kcsan'}, r'UML cannot have CONFIG=kcsan'),
+])
+def test_kernel_of_an_unknown_kind(env, pattern):
+    refuses(pattern, 'scripts/kernel.sh', **env)
+
+
+def test_make_passes_the_failure_on():
+    done = call('make', 'kernel', 'ENGINE=xen')
+    assert done.returncode and 'ENGINE=xen' in done.stderr
+
+
+def test_tree_for_another_kernel():
+    refuses(r'LINUX=9\.9: there is no patches/9\.9', 'scripts/tree.sh', LINUX='9.9')
+
+
+# The base tree
+
+def nothing_left(folder):
+    left = [path for path in (folder / 'build').glob('*') if path.name.startswith(f'linux-{LINUX}')]
+    assert not left, left
+
+
+@pytest.mark.parametrize('name, pattern', [
+    ('absent', r'KERNEL_SRC=\S*absent is not a directory'),
+    ('empty', rf'KERNEL_SRC=\S*empty is not a Linux {re.escape(LINUX)} tree'),
+    ('older', rf'KERNEL_SRC=\S*older is not a Linux {re.escape(LINUX)} tree'),
+    ('built', r'KERNEL_SRC=\S*built has been built in: .*mrproper'),
+    ('file', r'KERNEL_SRC=\S*file is not a directory'),
+])
+def test_wrong_kernel_src(copy, tmp_path, name, pattern):
+    (tmp_path / 'empty').mkdir()
+    (tmp_path / 'file').write_text('')
+    fake_tree(tmp_path / 'older', '6.12')
+    if name == 'built':
+        source = call('readlink', '-f', f'build/linux-{LINUX}').stdout.strip()
+        shutil.copytree(source, tmp_path / 'built', copy_function=os.symlink, symlinks=True,
+                        ignore=lambda d, names: [n for n in names if d == source and n in (
+                            'Documentation', 'drivers', 'arch', 'sound', 'fs', 'net', 'tools')])
+        (tmp_path / 'built/.config').write_text('')
+    refuses(pattern, copy / 'scripts/fetch-base.sh', cwd=copy, KERNEL_SRC=str(tmp_path / name))
+    nothing_left(copy)
+
+
+def test_no_network(copy, tmp_path):
+    path = stub(tmp_path / 'bin', 'apt-get')
+    refuses(rf'could not get linux-source-{re.escape(LINUX)} .*KERNEL_SRC=DIR', copy / 'scripts/fetch-base.sh',
+            cwd=copy, PATH=path, lines=10)
+    nothing_left(copy)
+
+
+def test_no_such_package(copy, tmp_path):
+    stub(tmp_path / 'bin', 'apt-get', 'exit 0')
+    path = stub(tmp_path / 'bin', 'apt-cache', 'exit 100')
+    done = refuses(r'could not get .*KERNEL_SRC=DIR', copy / 'scripts/fetch-base.sh', cwd=copy, PATH=path,
+                   lines=10)
+    assert f'has no linux-source-{LINUX}' in done.stderr
+    nothing_left(copy)
+
+
+def test_damaged_package(copy):
+    package = copy / f'build/apt/dl/linux-source-{LINUX}_{LINUX}.1-1_all.deb'
+    package.parent.mkdir(parents=True)
+    package.write_bytes(b'!<arch>\nnonsense')
+    refuses(r'damaged and is deleted: run this again', copy / 'scripts/fetch-base.sh', cwd=copy, lines=3)
+    assert not package.exists()
+    nothing_left(copy)
+
+
+def test_damaged_userland(copy):
+    package = copy / 'build/apt/dl/busybox-static_1.0-1_arm64.deb'
+    package.parent.mkdir(parents=True)
+    package.write_bytes(b'!<arch>\nnonsense')
+    refuses(r'damaged and is deleted: run this again', copy / 'scripts/userland.sh', cwd=copy, lines=10)
+    assert not list((copy / 'build/apt').glob('*busybox*')) and not package.exists()
+
+
+def test_cross_compiler_is_asked_for(tmp_path):
+    """Of whoever wants arm64, and of nobody else."""
+    for tool in Path('/usr/bin').iterdir():
+        if 'aarch64' not in tool.name:
+            (tmp_path / tool.name).symlink_to(tool)
+    done = call('scripts/deps.sh', '--check', PATH=str(tmp_path), ENGINE='arm64')
+    assert done.returncode and re.search(r'missing packages: .*gcc-aarch64-linux-gnu.* qemu-system-arm', done.stderr)
+    assert 'aarch64' not in call('scripts/deps.sh', '--check', PATH=str(tmp_path)).stderr
+    refuses(r'aarch64-linux-gnu-gcc is missing: run ENGINE=arm64 scripts/deps.sh', 'scripts/kernel.sh',
+            PATH=str(tmp_path), ENGINE='arm64')
+
+
+def test_nothing_changes_when_nothing_changed():
+    guests.kernel('uml', 'release')
+    done = call('scripts/tree.sh')
+    assert done.returncode == 0 and re.search(r'\b0 changed now', done.stderr), done.stderr
+
+
+def test_every_listed_file_is_in_the_tree():
+    guests.kernel('uml', 'release')
+    pairs = [line.split() for line in call('scripts/tree.sh', '--list').stdout.splitlines()]
+    assert len(pairs) > 10
+    for ours, place in pairs:
+        assert (ROOT / f'build/tree-{LINUX}' / place).resolve() == (ROOT / ours).resolve()
+
+
+# Guests
+
+GUEST = ('scripts/lab', 'guest')
+
+
+@pytest.mark.parametrize('args, pattern', [
+    (['--kernel', 'build/no-such'], r'build/no-such has no .*make kernel'),
+    (['--topology', 'cores=x'], r"topology 'cores=x': give KEY=NUMBER"),
+    (['--topology', 'cores=0'], r"topology 'cores=0'"),
+    (['--topology', 'dies=2'], r"topology 'dies=2'"),
+    (['--topology', 'cores=4', '--cpus', '3'], r'3 CPUs do not fit'),
+    (['--topology', 'cores=4,nodes=3'], r'nodes=3 does not divide'),
+    (['--topology', 'sockets=2,cores=2,llcs=3'], r'llcs=3 must be a multiple'),
+    (['--topology', 'cores=2'], r'UML has neither a topology'),
+    (['--mem', 'lots'], r"memory 'lots'"),
+    (['--cpus', '0'], r'--cpus: must be at least 1'),
+    (['--file', 'nothing'], r'write HOST:GUEST'),
+    (['--file', '/no/such:/x'], r'there is no /no/such'),
+    (['--bin', 'no-such-program'], r'no-such-program is not installed'),
+    (['--frobnicate'], r'unrecognized arguments: --frobnicate'),
+])
+def test_wrong_call_of_guest(args, pattern):
+    uml = guests.kernel('uml', 'release')
+    done = refuses(pattern, *GUEST, '--kernel', uml, *args, '--', 'true', lines=30)
+    assert done.returncode == 2
+
+
+def run_guest(command, *args):
+    return call(*GUEST, '--kernel', guests.kernel('uml', 'release'), *args, '--', command)
+
+
+@pytest.mark.parametrize('status', [0, 1, 7, 123])
+def test_guest_passes_the_status_on(status):
+    done = run_guest(f'echo out; exit {status}')
+    assert (done.returncode, done.stdout) == (status, 'out\n')
+
+
+def test_guest_has_no_end():
+    assert run_guest('sleep 100', '--timeout', '8').returncode == guests.guest.TIMED_OUT
+
+
+def test_guest_dies():
+    done = run_guest('poweroff -f; sleep 10')
+    assert done.returncode == guests.guest.DIED and 'the guest died' in done.stderr
+
+
+def test_guest_of_another_architecture(tmp_path):
+    """Found by its file; what this machine lacks to run it is named, whatever it is."""
+    image = tmp_path / 'arch/arm64/boot/Image'
+    image.parent.mkdir(parents=True)
+    image.write_text('')
+    for kernel in (tmp_path, image):
+        refuses(r'qemu-system-aarch64 is not installed here: run ENGINE=arm64 scripts/deps.sh', *GUEST, '--kernel',
+                kernel, '--', 'true', PATH=str(tmp_path))
+
+
+def test_guest_takes_files_along(tmp_path):
+    (tmp_path / 'note').write_text('from the host\n')
+    done = run_guest('cat /there/note; echo marked >/dev/kmsg', '--file', f'{tmp_path}:/there', '--log',
+                     tmp_path / 'log')
+    assert done.stdout == 'from the host\n'
+    log = (tmp_path / 'log').read_text()
+    assert 'from the host' in log and 'marked' in log and 'Linux version' in log
+
+
+@pytest.mark.parametrize('args, pattern', [
+    (['--kernel', 'build/no-such'], r'build/no-such has no '),
+    (['--kernel', 'build/no-such', '--cpus', 'x'], r'invalid int value'),
+    ([], r'required: --kernel'),
+])
+def test_wrong_call_of_boot(args, pattern):
+    assert refuses(pattern, 'scripts/lab', 'boot', *args, lines=30).returncode == 2
+
+
+# The module against other kernels
+
+def fake_kdir(folder, release=None, config='CONFIG_MODULES=y\n', symvers=True):
+    folder.mkdir()
+    if release:
+        (folder / 'include/config').mkdir(parents=True)
+        (folder / 'include/config/kernel.release').write_text(release + '\n')
+        (folder / '.config').write_text(config)
+    if symvers:
+        (folder / 'Module.symvers').write_text('')
+    return str(folder)
+
+
+@pytest.mark.parametrize('args, pattern', [
+    ({}, r'is not configured and built'),
+    ({'release': '6.12.1', 'symvers': False}, r'has no Module\.symvers'),
+    ({'release': '6.4.9-generic'}, r'is Linux 6\.4\.9-generic: .* 6\.5'),
+    ({'release': '5.15.0'}, r'is Linux 5\.15\.0: .* 6\.5'),
+    ({'release': '6.12.1', 'config': ''}, r'has no CONFIG_MODULES'),
+])
+def test_module_against_an_unfit_kernel(tmp_path, args, pattern):
+    refuses(pattern, 'scripts/module.sh', KDIR=fake_kdir(tmp_path / 'kdir', **args))
+
+
+def test_module_against_nothing():
+    refuses(r'KDIR=/no/such is not a directory', 'scripts/module.sh', KDIR='/no/such')
+
+
+# The tests' own front
+
+@pytest.fixture
+def suite(tmp_path):
+    """tests/run.sh with one test file, given as text."""
+    (tmp_path / 'tests').mkdir()
+    (tmp_path / 'build').mkdir()
+    (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
+    shutil.copytree(ROOT / 'scripts/wqlab', tmp_path / 'scripts/wqlab')
+    for name in ('tests/run.sh', 'tests/conftest.py', 'pyproject.toml'):
+        shutil.copy(ROOT / name, tmp_path / name)
+
+    def run(text, *args, **env):
+        (tmp_path / 'tests/test_it.py').write_text(text)
+        done = call(tmp_path / 'tests/run.sh', *args, cwd=tmp_path, **env)
+        return done.returncode, (done.stdout.splitlines() or [''])[-1]
+    return run
+
+
+POINTS = '''from wqlab.tap import parse
+def test_a(report_points):
+    report_points(parse("1..3\\nok 1\\n{}ok 2\\nok 3\\n"))
+'''
+
+
+@pytest.mark.parametrize('text, status, line', [
+    ('def test_a(): pass\ndef test_b(): pass\n', 0, '2 passed, 0 failed'),
+    ('def test_a(): pass\ndef test_b(): assert 0\n', 1, '1 passed, 1 failed'),
+    ('import pytest\ndef test_a(): pytest.skip("no")\n', 1, '0 passed, 1 failed'),
+    ('import pytest\n@pytest.mark.skip\ndef test_a(): pass\ndef test_b(): pass\n', 1, '1 passed, 1 failed'),
+    ('import pytest\n@pytest.mark.xfail\ndef test_a(): assert 0\n', 1, '0 passed, 1 failed'),
+    ('import pytest\n@pytest.fixture\ndef f(): 1 / 0\ndef test_a(f): pass\n', 1, '0 passed, 1 failed'),
+    ('import nothing_of_that_name\n', 1, '0 passed, 1 failed'),
+    ('', 1, '0 passed, 1 failed'),
+    (POINTS.format(''), 0, '3 passed, 0 failed'),
+    (POINTS.format('not '), 1, '2 passed, 1 failed'),
+    (POINTS.format('') + '    assert 0\n', 1, '3 passed, 1 failed'),
+])
+def test_count(suite, text, status, line):
+    assert suite(text) == (status, line)
+
+
+def test_run_with_an_unknown_variant(suite):
+    status, _ = suite('def test_a(): pass\n', VARIANT='mine')
+    assert status
+
+
+def test_run_with_an_unknown_option(suite):
+    status, line = suite('def test_a(): pass\n', '--no-such-option')
+    assert status and 'passed, 0 failed' not in line

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: GPL-2.0
+"""wq_monitor.py without a kernel: differences, columns, lines and the screen."""
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+import wq_monitor
+from wqlab.paths import ROOT
+from wqtools import stats
+
+TOOLS = ROOT / 'tools/workqueue'
+
+TOP = (1 << 64) - 1
+
+
+def counts(**given):
+    return {**{name: 0 for name in stats.COUNTERS}, **given}
+
+
+def reading(name='wq', address=0x1000, kind='unbound', reclaim=False, **pwqs):
+    return stats.Reading(name, address, kind, reclaim, {int(key[1:]): value for key, value in pwqs.items()})
+
+
+def rate_of(old, new, counter='started', seconds=2.0):
+    return stats.rows([old], [new], seconds)[0].rate[counter]
+
+
+# Differences
+
+def test_rate_is_the_difference_per_second():
+    old, new = reading(p1=counts(started=10)), reading(p1=counts(started=30))
+    assert rate_of(old, new) == 10
+
+
+def test_rate_adds_up_what_each_pwq_did():
+    old = reading(p1=counts(started=10), p2=counts(started=5))
+    new = reading(p1=counts(started=11), p2=counts(started=8))
+    assert rate_of(old, new) == 2
+
+
+def test_counter_that_wraps():
+    old, new = reading(p1=counts(started=TOP - 1)), reading(p1=counts(started=4))
+    assert rate_of(old, new) == 3
+    assert stats.difference(TOP, 0) == 1
+
+
+def test_pwq_that_went_takes_nothing_away():
+    old = reading(p1=counts(started=10**9), p2=counts(started=5))
+    new = reading(p2=counts(started=9))
+    row = stats.rows([old], [new], 2.0)[0]
+    assert row.rate['started'] == 2 and row.total['started'] == 9 and row.reset
+
+
+def test_reset_is_marked():
+    old, same, back = (reading(p1=counts(started=number)) for number in (9, 9, 2))
+    wrapped = stats.rows([reading(p1=counts(started=TOP))], [reading(p1=counts(started=1))], 1.0)[0]
+    rows = [stats.rows([old], [new], 1.0)[0] for new in (same, back)]
+    assert [row.reset for row in rows] == [False, True] and not wrapped.reset
+    assert [stats.line(row, stats.COLUMNS)[stats.NAME_WIDTH] for row in rows] == [' ', '*']
+
+
+def test_pwq_that_came_counts_in_full():
+    assert rate_of(reading(p1=counts(started=7)), reading(p1=counts(started=7), p9=counts(started=6))) == 3
+
+
+def test_pwq_memory_used_again():
+    """The same address, counted anew from 0."""
+    assert rate_of(reading(p1=counts(started=10**6)), reading(p1=counts(started=8))) == 4
+
+
+@pytest.mark.parametrize('counter', stats.COUNTERS)
+def test_no_rate_is_ever_negative(counter):
+    for before in (0, 1, 5, TOP // 2, TOP):
+        for after in (0, 1, 5, TOP // 2, TOP):
+            assert 0 <= stats.difference(before, after) <= TOP
+
+
+def test_workqueue_that_went_is_not_shown():
+    gone, kept = reading('gone', 0x10, p1=counts()), reading('kept', 0x20, p2=counts(started=1))
+    assert [row.name for row in stats.rows([gone, kept], [kept], 1.0)] == ['kept']
+
+
+def test_workqueue_that_came_has_no_rate_yet():
+    row = stats.rows([], [reading(p1=counts(started=3))], 1.0)[0]
+    assert row.rate is None and row.total['started'] == 3
+
+
+def test_address_used_by_another_workqueue_is_another_row():
+    row = stats.rows([reading('old', p1=counts(started=50))], [reading('new', p1=counts(started=60))], 1.0)[0]
+    assert row.name == 'new' and row.rate is None
+
+
+def test_workqueues_of_one_name_are_apart():
+    old = [reading('events', 0x10, p1=counts(started=1)), reading('events', 0x20, p2=counts(started=10))]
+    new = [reading('events', 0x10, p1=counts(started=2)), reading('events', 0x20, p2=counts(started=40))]
+    assert [row.rate['started'] for row in stats.rows(old, new, 1.0)] == [1, 30]
+
+
+def test_in_flight_is_never_below_none():
+    torn = reading(p1=counts(started=4, completed=5), p2=counts(started=9, completed=7))
+    assert torn.in_flight == 2
+    assert reading(p1=counts(started=1, completed=TOP)).in_flight == 2
+
+
+@pytest.mark.parametrize('kind, reclaim, has', [
+    ('percpu', False, {'cpu_intensive', 'cm_wakeup'}),
+    ('percpu', True, {'cpu_intensive', 'cm_wakeup', 'mayday', 'rescued'}),
+    ('unbound', True, {'repatriated', 'mayday', 'rescued'}),
+    ('ordered', False, {'repatriated'}),
+    ('bh', False, set()),
+])
+def test_what_kinds_of_workqueue_count(kind, reclaim, has):
+    row = stats.rows(None, [reading(kind=kind, reclaim=reclaim, p1=counts())], 0)[0]
+    assert {name for name, number in row.total.items() if number is not None} == \
+        has | {'started', 'completed', 'cpu_time'}
+
+
+def test_kernel_without_a_counter():
+    old, new = reading(p1={'started': 1, 'completed': 1}), reading(p1={'started': 3, 'completed': 3})
+    row = stats.rows([old], [new], 1.0)[0]
+    assert row.total['repatriated'] is None and row.rate['repatriated'] is None and row.rate['started'] == 2
+    assert stats.line(row, stats.COLUMNS)
+
+
+# What is shown
+
+def three_rows():
+    old = [reading('b', 1, p1=counts()), reading('c', 2, 'percpu', p2=counts()), reading('a', 3, 'bh', p3=counts())]
+    new = [reading('b', 1, p1=counts(started=5, completed=1, cpu_time=2_000_000, repatriated=7)),
+           reading('c', 2, 'percpu', True, p2=counts(started=9, completed=9, cpu_time=5, cpu_intensive=1,
+                                                     cm_wakeup=3, mayday=2, rescued=1)),
+           reading('a', 3, 'bh', p3=counts(started=1, completed=0))]
+    return stats.rows(old, new, 1.0)
+
+
+@pytest.mark.parametrize('key', stats.SORT_KEYS)
+def test_sort_by_every_column(key):
+    rows = three_rows()
+    forth, back = stats.sort(rows, key), stats.sort(rows, key, True)
+    assert sorted(row.name for row in forth) == sorted(row.name for row in back) == ['a', 'b', 'c']
+    if key in ('name', 'type'):
+        values = [getattr(row, key) for row in forth]
+        assert values == sorted(values) and [getattr(row, key) for row in back] == values[::-1]
+        return
+    value = next(column.value for column in stats.COLUMNS if column.key == key)
+    for rows_, sign in ((forth, -1), (back, 1)):
+        numbers = [value(row) for row in rows_]
+        have = [number for number in numbers if number is not None]
+        assert have == sorted(have, key=lambda number: sign * number)
+        assert numbers == have + [None] * (3 - len(have)), 'who has no number comes last'
+
+
+def test_wakeups_and_repatriations_share_a_column():
+    column = next(column for column in stats.COLUMNS if column.key == 'wakeups')
+    assert {row.name: column.value(row) for row in three_rows()} == {'a': None, 'b': 7, 'c': 3}
+
+
+@pytest.mark.parametrize('number', [0, 9, 999999, 1e6, 123456789, 1e13, 1e19, TOP * 1e-6])
+def test_cells_keep_their_width(number):
+    for column in stats.COLUMNS:
+        if column.key != 'cpu_time' and column.key != 'cpu_time_rate':
+            assert len(column.show(number)) <= stats.WIDTH - 1
+    assert len(stats._rate(number)) <= stats.WIDTH - 1
+
+
+@pytest.mark.parametrize('width', [1, 40, 60, 80, 100, 132, 200, 300])
+def test_columns_fit_the_terminal(width):
+    columns = stats.choose(('total', 'rate'), width)
+    least = stats.NAME_WIDTH + stats.TYPE_WIDTH + stats.WIDTH
+    for row in three_rows():
+        assert len(stats.line(row, columns)) == len(stats.header(columns)) <= max(width, least)
+    assert columns and (width < 200 or len(columns) == len(stats.COLUMNS))
+
+
+def test_every_column_can_be_kept():
+    assert set(stats.KEEP) == {column.key for column in stats.COLUMNS}
+
+
+def test_total_and_rate_alone():
+    assert {column.kind for column in stats.choose(('total',))} == {'total', 'always'}
+    assert {column.kind for column in stats.choose(('rate',))} == {'rate', 'always'}
+
+
+# The tool around it, on a kernel made up here
+
+class Kernel:
+    """Each read finds more items started; one workqueue comes and goes."""
+
+    def __init__(self):
+        self.reads = 0
+
+    def __call__(self):
+        self.reads += 1
+        found = [reading('busy', 1, p1=counts(started=100 * self.reads, completed=100 * self.reads - 2)),
+                 reading('idle', 2, 'percpu', p2=counts())]
+        return found + ([reading('odd', 3, p3=counts(started=1))] if self.reads % 2 else [])
+
+
+def monitor_of(*argv):
+    args = wq_monitor.options(list(argv))
+    made = wq_monitor.Monitor.__new__(wq_monitor.Monitor)
+    made.args, made.read = args, Kernel()
+    made.sort, made.reverse, made.active = args.sort, args.reverse, args.active
+    made.last, made.last_time, made.rows, made.seconds, made.time = None, None, [], None, None
+    return made
+
+
+def test_json_lines_parse(capsys):
+    wq_monitor.print_samples(monitor_of('-i', '0.01', '--json'), 3, wq_monitor.print_json)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line['name'] for line in lines] == ['busy', 'idle', 'odd', 'busy', 'idle', 'busy', 'idle', 'odd']
+    first, later = lines[0], lines[3]
+    assert first['rate'] is None and first['interval'] is None
+    assert later['rate']['started'] > 0 and later['total']['started'] == 200 and later['in_flight'] == 2
+    assert later['total']['mayday'] is None and later['address'] == '0x1'
+    assert set(later['total']) == set(later['rate']) == set(stats.COUNTERS)
+
+
+def test_help_documents_every_field_of_json():
+    text = wq_monitor.DESCRIPTION.partition('--json prints')[2]
+    for name in (*stats.as_json(three_rows()[0], 0, 1), *stats.COUNTERS):
+        assert re.search(rf'\b{name}\b', text), name
+
+
+def test_lines_repeat_their_header(capsys):
+    wq_monitor.print_samples(monitor_of('-i', '0', '--plain'), 40, wq_monitor.Lines(('total', 'rate')))
+    lines = capsys.readouterr().out.splitlines()
+    heads = [number for number, line in enumerate(lines) if line.startswith('time')]
+    assert heads[:3] == [0, wq_monitor.HEADER_EVERY + 1, 2 * wq_monitor.HEADER_EVERY + 2]
+    assert all(re.match(r'\d\d:\d\d:\d\d (busy|idle|odd) ', line) for line in lines if not line.startswith('time'))
+
+
+def test_active_top_and_order(capsys):
+    wq_monitor.print_samples(monitor_of('-i', '0.01', '--active', '--top', '1', '--sort', 'in_flight'), 2,
+                             wq_monitor.Lines(('rate',)))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and all(' busy ' in line for line in lines[1:])
+
+
+@pytest.mark.parametrize('argv, says', [
+    (['('], 'no regular expression'), (['-i', '-1'], 'a number from 0 on'), (['-i', 'nan'], 'a number from 0 on'),
+    (['-n', '0'], 'a number from 1 on'), (['--sort', 'size'], 'invalid choice'), (['--total', '--rate'], 'not allowed'),
+])
+def test_wrong_calls_are_told_in_one_line(argv, says, capsys):
+    with pytest.raises(SystemExit) as end:
+        wq_monitor.options(argv)
+    assert end.value.code == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]
+
+
+# The screen, in a terminal of its own
+
+SCREEN = '''
+import signal, sys, test_wqtools_monitor as t
+signal.signal(signal.SIGTERM, t.wq_monitor.end_quietly)
+try:
+    t.wq_monitor.run_screen(t.monitor_of('-i', '{interval}', *{more!r}), None, '7.3-test')
+except KeyboardInterrupt:
+    pass
+print('END')
+'''
+
+
+def hear_ctrl_c():
+    """What a shell starts in the background, as a CI may do with all of this, ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Terminal:
+    def __init__(self, interval='0.05', more=()):
+        self.master, slave = pty.openpty()
+        self.slave = os.ttyname(slave)
+        self.before = termios.tcgetattr(slave)
+        termios.tcsetwinsize(slave, (12, 90)) if hasattr(termios, 'tcsetwinsize') else None
+        code = SCREEN.format(interval=interval, more=list(more))
+        self.child = subprocess.Popen([sys.executable, '-c', code], stdin=slave, stdout=slave, stderr=slave,
+                                      start_new_session=True, preexec_fn=hear_ctrl_c,
+                                      env={**os.environ, 'COLUMNS': '90', 'LINES': '12',
+                                           'PYTHONPATH': ':'.join(sys.path)})
+        self.held, self.text = slave, ''
+
+    def until(self, pattern, seconds=20):
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.text, re.DOTALL):
+            assert time.monotonic() < end, f'no {pattern!r} in {self.text[-2000:]!r}'
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.text += os.read(self.master, 65536).decode(errors='replace')
+
+    def forget(self):
+        self.text = ''
+
+    def send(self, text):
+        os.write(self.master, text.encode())
+
+    def close(self):
+        self.child.kill()
+        self.child.wait()
+        os.close(self.held)
+        os.close(self.master)
+
+
+@pytest.fixture
+def terminal():
+    opened = []
+
+    def start(**how):
+        opened.append(Terminal(**how))
+        return opened[-1]
+    yield start
+    for one in opened:
+        one.close()
+
+
+def assert_restored(screen):
+    screen.until(r'\x1b\[\?25h\x1b\[\?1049l.*END')
+    assert screen.child.wait(10) == 0
+    after = termios.tcgetattr(screen.held)
+    assert after[3] == screen.before[3] and after[3] & termios.ECHO and after[3] & termios.ICANON
+    assert 'Traceback' not in screen.text
+
+
+@pytest.mark.parametrize('how', ['q', 'SIGINT', 'SIGTERM'])
+def test_screen_gives_the_terminal_back(terminal, how):
+    screen = terminal()
+    screen.until(r'\x1b\[\?1049h.*sorted by started_rate.*busy')
+    if how == 'q':
+        screen.send('q')
+    else:
+        screen.child.send_signal(getattr(signal, how))
+    assert_restored(screen)
+
+
+def test_screen_hears_keys_when_reading_takes_all_the_time(terminal):
+    screen = terminal(interval='0')
+    screen.until('sorted by started_rate')
+    screen.send('q')
+    assert_restored(screen)
+
+
+def test_screen_keys(terminal):
+    screen = terminal(interval='30')
+    screen.until('sorted by started_rate')
+    for key, then in (('r', 'started_rate, reversed'), ('s', 'sorted by completed,? '), ('p', 'paused'),
+                      ('a', 'not shown'), ('p', r'busy')):
+        screen.forget()
+        screen.send(key)
+        screen.until(then, 10)
+    screen.send('q')
+    assert_restored(screen)

@@ -53,7 +53,7 @@ def accelerator(params, build):
     """What runs the guest's instructions: "kvm" or "tcg" for QEMU, None for UML."""
     if params['engine'] == 'uml':
         return None
-    import guest  # only here: this may boot a kernel to find out
+    from wqlab.guest import run as guest  # only here: this may boot a kernel to find out
     return 'kvm' if not params['icount'] and guest.kvm_works(build.image) else 'tcg'
 
 

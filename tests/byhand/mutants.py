@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 import guests
+from wqlab import files
 from wqlab.guest import run as guest
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
@@ -205,12 +206,6 @@ def load(path):
         return {}
 
 
-def save(path, text):
-    temp = path.with_suffix('.tmp')
-    temp.write_text(text)
-    os.replace(temp, path)
-
-
 def run(chosen, args):
     known = load(PLACE / 'results.json')
     found = []
@@ -222,7 +217,7 @@ def run(chosen, args):
             lay(bug)
             catch = hunt(bug.engine, args.tests, args.seconds)
             known[bug.name] = {'key': bug.key(), **dataclasses.asdict(catch)}
-            save(PLACE / 'results.json', json.dumps(known, indent=1))
+            files.write(PLACE / 'results.json', json.dumps(known, indent=1))
         found.append((bug, catch))
         say(f'{number}/{len(chosen)} {bug.name}: ' +
             (f'{catch.test}, {catch.seconds:.0f} s: {catch.why}' if catch.test else 'NOT CAUGHT'))
@@ -274,7 +269,7 @@ def main(argv=None):
         return 2
     except KeyboardInterrupt:
         return 130
-    save(PLACE / 'table.rst', table(found))
+    files.write(PLACE / 'table.rst', table(found))
     print(table(found), end='')
     missed = [bug.name for bug, catch in found if not catch.test]
     print(f'{len(found) - len(missed)} caught, {len(missed)} not' + (f': {", ".join(missed)}' if missed else ''))

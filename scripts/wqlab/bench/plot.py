@@ -4,10 +4,10 @@
 usage: scripts/lab plot build/bench/TIME [...]
 """
 
-import os
 import sys
 from pathlib import Path
 
+from wqlab import files
 from wqlab.bench import record as bench_record
 from wqlab.bench import stats as bench_stats
 
@@ -111,9 +111,8 @@ def write(record, folder):
     paths = []
     for kind in ('png', 'svg'):
         path = Path(folder) / f'plot.{kind}'
-        temp = path.with_suffix('.new')
-        figure.savefig(temp, format=kind, dpi=120)
-        os.replace(temp, path)
+        with files.replacing(path) as temp:
+            figure.savefig(temp, format=kind, dpi=120)
         paths.append(path)
     plotting().close(figure)
     return paths

@@ -14,6 +14,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from wqlab import files
+
 FORMAT = 1
 
 
@@ -22,7 +24,7 @@ class RecordError(Exception):
 
 
 def utc_now():
-    return datetime.datetime.now(datetime.timezone.utc)
+    return datetime.datetime.now(datetime.UTC)
 
 
 def command_line(*argv, cwd=None):
@@ -138,9 +140,7 @@ def new_folder(parent):
 
 def save(record, folder):
     path = Path(folder) / 'results.json'
-    temp = path.with_suffix('.json.new')
-    temp.write_text(json.dumps(record, indent=1, ensure_ascii=False) + '\n', encoding='utf-8')
-    os.replace(temp, path)
+    files.write(path, json.dumps(record, indent=1, ensure_ascii=False) + '\n')
 
 
 def load(folder):

@@ -4,12 +4,11 @@
 QEMU writes the guest's memory. UML has its log alone, so that it is asked to put all
 tasks and workqueues there.
 """
-import os
 import socket
 import struct
-import tempfile
 from pathlib import Path
 
+from wqlab import files
 from wqlab.guest import dump as dump_guest
 from wqlab.guest import qmp
 
@@ -41,13 +40,8 @@ def write_core(qmp_socket, path):
     """The guest's memory as an ELF core, whole or not at all."""
     with qmp.Monitor(qmp_socket) as monitor:
         dump_guest.check_room(path.parent, monitor.memory_size())
-        handle, temp = tempfile.mkstemp(prefix=f'.guest-{os.getpid()}-', suffix='.core', dir=path.parent)
-        try:
-            with os.fdopen(handle, 'wb') as file:
-                monitor.dump(file)
-            os.replace(temp, path)
-        finally:
-            Path(temp).unlink(missing_ok=True)
+        with files.replacing(path) as temp, open(temp, 'wb') as file:
+            monitor.dump(file)
 
 
 def ask_uml(folder, text):

@@ -4,11 +4,10 @@ import dataclasses
 import fcntl
 import hashlib
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 
+from wqlab import files
 from wqlab.paths import ROOT
 
 FIGURES = ('operations', 'runs', 'attrs', 'masks', 'hotplug', 'violations')
@@ -81,18 +80,6 @@ def load(folder):
         raise RunsError(f'{path} is not what `make torture` writes ({error}): move it away') from error
 
 
-def write(path, text):
-    """Whole or not at all."""
-    handle, temp = tempfile.mkstemp(prefix=f'.{path.name}-', dir=path.parent)
-    try:
-        with os.fdopen(handle, 'w', encoding='utf-8') as file:
-            file.write(text)
-        os.chmod(temp, 0o644)
-        os.replace(temp, path)
-    finally:
-        Path(temp).unlink(missing_ok=True)
-
-
 def add(folder, run):
     """Two that end at once must not lose each other's."""
     folder = Path(folder)
@@ -100,4 +87,4 @@ def add(folder, run):
     with open(folder / '.runs.lock', 'w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         entries = [dataclasses.asdict(entry) for entry in [*load(folder), run]]
-        write(folder / 'runs.json', json.dumps(entries, indent=1) + '\n')
+        files.write(folder / 'runs.json', json.dumps(entries, indent=1) + '\n')

@@ -8,6 +8,7 @@ import pytest
 
 from guests import guest
 from wqlab.bench import parse as bench_parse
+from wqlab.logs import check
 from wqlab.paths import ROOT
 
 LINUX = os.environ.get('LINUX', '7.3')
@@ -80,7 +81,7 @@ def test_no_fault_no_violation(kernel, faulty):
     assert {run['items'] for run in parsed['runs']} == {ITEMS * THREADS}
     assert 'Operation canceled' in output
     assert 'test_' not in output.replace(MODULE, '')
-    assert not bench_parse.find_trouble(log)
+    assert not check.bad_lines(log)
 
 
 @pytest.mark.parametrize('fault, key', [('twice', 'twice'), ('refuse', 'refused')])
@@ -151,7 +152,7 @@ def test_a_signal_ends_a_pass_and_nothing_stays(kernel, faulty):
         ['@ 143', '@ 137', '@ 129']
     assert 'wq_bench' not in result.output and 'test_bench' not in result.output
     assert result.kernel.count('done status=interrupted') == 3
-    assert not bench_parse.find_trouble(result.kernel)
+    assert not check.bad_lines(result.kernel)
 
 
 def test_out_of_memory_leaves_nothing(kernel, faulty):
@@ -162,7 +163,7 @@ def test_out_of_memory_leaves_nothing(kernel, faulty):
     assert 'oom-kill' not in result.kernel
     assert result.output.endswith('end\n')
     assert 'wq_bench' not in result.output and 'test_bench' not in result.output.replace(MODULE, '')
-    assert not bench_parse.find_trouble(result.kernel)
+    assert not check.bad_lines(result.kernel)
 
 
 def test_kept_module_makes_further_passes(kernel, faulty):

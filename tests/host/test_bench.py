@@ -20,6 +20,7 @@ from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
 from wqlab.bench import run as bench
 from wqlab.bench import stats as bench_stats
+from wqlab.logs import check
 from wqlab.paths import ROOT
 
 RECORDED = (ROOT / 'tests/data/bench/uml-base.log').read_text()
@@ -66,7 +67,7 @@ def test_recorded_log_is_read():
 
 
 def test_recorded_log_is_free_of_trouble():
-    assert bench_parse.find_trouble(RECORDED) == []
+    assert check.bad_lines(RECORDED) == []
 
 
 def test_same_lines_twice_are_one_pass():
@@ -110,27 +111,6 @@ def test_a_result_needs_every_key(key):
     text = text.removeprefix('result ')
     assert bench_parse.parse_result(text) is not None
     assert bench_parse.parse_result(re.sub(rf'\b{key}=\S+ ?', '', text)) is None
-
-
-@pytest.mark.parametrize('line', [
-    'WARNING: CPU: 1 PID: 9 at kernel/workqueue/queue.c:12 queue_it+0x1/0x2',
-    'BUG: kernel NULL pointer dereference, address: 0000000000000008',
-    'BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 31s!',
-    'WARNING: possible circular locking dependency detected',
-    'INFO: task insmod:57 blocked for more than 122 seconds.',
-    'rcu: INFO: rcu_sched detected stalls on CPUs/tasks:',
-    'Kernel panic - not syncing: Fatal exception',
-    'watchdog: BUG: soft lockup - CPU#0 stuck for 26s!',
-    'WARNING: suspicious RCU usage',
-    'UBSAN: array-index-out-of-bounds in kernel/x.c:3:1',
-    'BUG: KASAN: slab-use-after-free in worker_thread+0x1/0x2',
-    'BUG: KCSAN: data-race in a / b',
-    'refcount_t: underflow; use-after-free.',
-    'list_del corruption. next->prev should be 0, but was 1',
-    'ODEBUG: free active (active state 0) object: 0 object type: work_struct hint: f+0x0/0x10',
-])
-def test_trouble_is_found(line):
-    assert bench_parse.find_trouble(f'{RECORDED}\n[    1.25] {line}\n') == [f'[    1.25] {line}']
 
 
 # Statistics

@@ -40,6 +40,13 @@ refcount_t: underflow; use-after-free.
 list_add corruption. prev->next should be next (ffff888100000000), but was 0.
 Kernel panic - not syncing: Fatal exception
 kmemleak: unreferenced object 0xffff888003c42e00 (size 192):
+unreferenced object (percpu) 0x607f8320 (size 32):
+kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)
+INFO: task kworker/u8:1:32 blocked in I/O wait for more than 60 seconds.
+INFO: task insmod:57 is blocked on a mutex, but the owner is not found.
+INFO: lockdep is turned off.
+rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 1-...D } 21 jiffies s: 17 root: 0x2/.
+list_del corruption. next->prev should be 0, but was 1
 '''.splitlines()
 
 HARMLESS = '''\
@@ -64,6 +71,11 @@ def stamped(text):
 def test_bad_line(line):
     log = stamped('quiet') + stamped(line) + stamped('quiet')
     assert kernlog.problems(log) == [f'line 2: {stamped(line).strip()}']
+
+
+def test_bad_lines_once_each():
+    """Without any announcement, as of a bench or of torture."""
+    assert kernlog.bad_lines(''.join(map(stamped, [*BAD, *HARMLESS, *BAD]))) == [stamped(line).strip() for line in BAD]
 
 
 @pytest.mark.parametrize('line', HARMLESS)

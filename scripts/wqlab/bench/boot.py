@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from wqlab.bench import parse as bench_parse
+from wqlab.logs import check
 
 LINUX = os.environ.get('LINUX', '7.3')
 PROGRESS_S = 10     # between two lines about a boot
@@ -154,7 +155,7 @@ def run_boot(root, build, params, boot, log, progress):
     if status == 124:
         raise BootError(f"the boot took longer than {params['boot_timeout']} s "
                         f'(--boot-timeout); see {log}')
-    trouble = bench_parse.find_trouble(console)
+    trouble = check.bad_lines(console)
     try:
         parsed = bench_parse.parse_output(console)
     except bench_parse.BenchOutputError as error:

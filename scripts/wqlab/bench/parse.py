@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a benchmark boot said: results of lib/test_workqueue.c, and trouble."""
+"""What the benchmark module, lib/test_workqueue.c, printed in a boot."""
 
 import re
 
@@ -9,16 +9,6 @@ VIOLATIONS = ('lost', 'twice', 'outside', 'refused', 'bad_pods')
 NUMBERS = (('repeat', 'strict', 'threads', 'in_flight', 'items', 'elapsed_ns', 'items_per_s',
             'mean_ns') + PERCENTILES + ('max_ns', 'kworkers') + VIOLATIONS + ('hotplug',))
 WORDS = ('scope', 'actual', 'mode', 'judged', 'clock')
-
-# Lines with which a kernel says that something is wrong with it.
-TROUBLE = re.compile(
-    r'\bWARNING: |\bBUG: |\bkernel BUG at |\bOops\b|\bKernel panic\b|\bgeneral protection fault\b'
-    r'|\bpossible (recursive|circular) locking\b|\binconsistent lock state\b|\bsuspicious RCU usage\b'
-    r'|\bINFO: (rcu|task .* blocked for more than|lockdep|trying to register)'
-    r'|\bself-detected stall\b|\bdetected stalls?\b|\bsoft lockup\b|\bhard LOCKUP\b'
-    r'|\bworkqueue lockup\b|\b(UBSAN|ODEBUG|KFENCE): |\bunable to handle\b|\brefcount_t: '
-    r'|\bsleeping function called\b|\bscheduling while atomic\b|\blist_(add|del) corruption\b'
-    r'|\bRedzone overwritten\b|\bbad unlock balance\b|\bheld lock freed\b')
 
 
 class BenchOutputError(Exception):
@@ -100,13 +90,3 @@ def parse_output(output):
         'violations': sum(run[key] for run in runs.values() for key in VIOLATIONS),
         'notes': notes,
     }
-
-
-def find_trouble(log):
-    """The lines of a kernel log that no healthy kernel prints, each once."""
-    lines = []
-    for line in log.splitlines():
-        line = line.strip()
-        if TROUBLE.search(line) and line not in lines:
-            lines.append(line)
-    return lines

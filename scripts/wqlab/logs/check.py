@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a kernel log says that it should not say.
+"""The lines of a kernel log with which the kernel says that something is wrong.
 
-A test that provokes a report announces it in the log itself, by a line
-"wq_selftest: expect: REGEX"; "wq_selftest: expect end" closes it. In between,
-lines that the expression finds are allowed, and one at least must come.
+A test that provokes such a line announces it in the log, by a line
+"wq_selftest: expect: REGEX"; "wq_selftest: expect end" ends that. In between, lines that
+the expression matches are allowed, and at least one of them must come.
 """
 import re
 
@@ -12,8 +12,8 @@ BAD = re.compile('|'.join((
     r'\bBUG: ',
     r'\bkernel BUG at ',
     r'-\[ cut here \]-',
-    r'\bOops: ',
-    r'Kernel panic - ',
+    r'\bOops\b',
+    r'\bKernel panic\b',
     r'[Gg]eneral protection fault',
     r'[Uu]nable to handle ',
     r'\b(?:KASAN|UBSAN|ODEBUG|KFENCE): ',
@@ -28,15 +28,16 @@ BAD = re.compile('|'.join((
     r'suspicious RCU usage',
     r'\[ BUG:',
     r'INFO: trying to register non-static key',
+    r'INFO: lockdep is turned off',
     r'held lock freed',
     r'lock held when returning to user space',
     r'MAX_LOCK(?:DEP_\w+|_DEPTH) too low',
     # stalls
-    r'INFO: task .* blocked for more than',
-    r'INFO: task .* blocked on ',
+    r'INFO: task .* blocked (?:in I/O wait )?(?:for more than|on) ',
     r'rcu: INFO: ',
     r'INFO: rcu_',
-    r'rcu_\w+ (?:kthread starved|self-detected stall)',
+    r'rcu_\w+ kthread starved',
+    r'detected (?:expedited )?stalls?\b',
     r'soft lockup',
     r'hard LOCKUP',
     r'workqueue lockup',
@@ -48,7 +49,8 @@ BAD = re.compile('|'.join((
     r'list_(?:add|del) corruption',
     r'[Rr]edzone overwritten',
     r'Object already free',
-    r'unreferenced object 0x',
+    r'unreferenced object(?: \(percpu\))? 0x',
+    r'new suspected memory leaks',
     r'page allocation failure',
     r'Out of memory: ',
 )))
@@ -62,8 +64,13 @@ def without_stamp(line):
     return STAMP.sub('', line, count=1)
 
 
+def bad_lines(log):
+    """The bad lines of a log in which no test announces any, each once."""
+    return list(dict.fromkeys(line.strip() for line in log.splitlines() if BAD.search(line)))
+
+
 def problems(log):
-    """The lines of the log that nobody announced, and what was announced in vain."""
+    """The bad lines that no test announced, and what was announced in vain."""
     found, expected, seen = [], None, False
     for number, line in enumerate(log.splitlines(), 1):
         announced = EXPECT.search(line)

@@ -22,10 +22,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wqlab.bench import parse as bench_parse
 from wqlab.guest import post_mortem, running
 from wqlab.guest import run as guest
-from wqlab.logs import races
+from wqlab.logs import check, races
 from wqlab.paths import ROOT
 from wqlab.torture import runs as torture_runs
 
@@ -134,7 +133,7 @@ def parameters(engine, duration, seed, more, slowness=1):
 def complaints_of(result, seconds, folder):
     """What is wrong besides the verdict."""
     found = []
-    for line in bench_parse.find_trouble(result.kernel):
+    for line in check.bad_lines(result.kernel):
         if races.elsewhere(line, folder):
             print(f'torture: not ours: {line}', file=sys.stderr, flush=True)
         else:

@@ -133,9 +133,10 @@ def parameters(engine, duration, seed, more, slowness=1):
 def complaints_of(result, seconds, folder):
     """What is wrong besides the verdict."""
     found = []
+    theirs = races.elsewhere(result.kernel, folder)
     for line in check.bad_lines(result.kernel):
-        if races.elsewhere(line, folder):
-            print(f'torture: not ours: {line}', file=sys.stderr, flush=True)
+        if line in theirs:
+            print(f'torture: a race in which the workqueue has no part: {line}', file=sys.stderr, flush=True)
         else:
             found.append(line)
     if result.rc == guest.TIMED_OUT:

@@ -30,34 +30,6 @@ static void work_name_runner(struct work_struct *work, struct workqueue_struct *
 }
 
 /*
- * Take the barriers behind @work to where they should be when it is gone.  @work goes
- * along, and has to be taken off the list.
- *
- * An ordered item may run on an older pwq of another pool, where its barriers cannot
- * go: they count in this one.  Then flush_work() does not wait for that run, nor may it
- * look at the item again, which may be gone.
- */
-static void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
-{
-	unsigned long data = work_data(work);
-	struct worker *runner = NULL;
-
-	/* it may be running, too: who waits for it waits for that run as well */
-	if (data & WORK_STRUCT_LINKED)
-		runner = pool_find_busy(pool, work);
-
-	if (runner) {
-		move_item_and_barriers(work, &runner->scheduled);
-	} else if (data & WORK_STRUCT_INACTIVE) {
-		/* they would be stuck without it, and may go ahead: they have no slot */
-		if (list_empty(&pool->worklist))
-			pool->last_progress_ts = jiffies;
-		move_item_and_barriers(work, &pool->worklist);
-	}
-	/* an item ready to run leaves them where they should be */
-}
-
-/*
  * Take @work off the pool it is queued on, which is locked, and unlock that.  RCU
  * keeps the workqueue.
  */

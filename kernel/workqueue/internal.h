@@ -327,6 +327,16 @@ static inline void debug_work_activate(struct work_struct *work) { }
 static inline void debug_work_deactivate(struct work_struct *work) { }
 #endif
 
+/* worklist.c */
+struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work);
+void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
+		struct list_head *before, unsigned long flags);
+void pwq_insert_ready(struct pool_workqueue *pwq, struct work_struct *work,
+		      unsigned long flags);
+void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work);
+bool worker_take_item(struct worker *worker, struct work_struct *work);
+void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
+
 /* pool.c */
 extern struct idr worker_pool_idr;		/* PR */
 DECLARE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], cpu_worker_pools);
@@ -337,7 +347,6 @@ struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs);
 void unbound_pool_put(struct worker_pool *pool);
 int unbound_pools_start(void);
 struct task_struct *pool_kick(struct worker_pool *pool);
-struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work);
 
 static inline bool pool_is_percpu(const struct worker_pool *pool)
 {
@@ -436,13 +445,11 @@ int worker_format_id(char *buf, size_t size, const struct worker *worker,
 		     const struct worker_pool *pool);
 void worker_enter_idle(struct worker *worker);
 void worker_leave_idle(struct worker *worker);
-bool worker_take_item(struct worker *worker, struct work_struct *work);
 void worker_run_scheduled(struct worker *worker);
 void worker_run_next(struct worker *worker);
 void pool_kill_workers(struct worker_pool *pool);
 void pool_idle_timeout(struct timer_list *timer);
 void pool_idle_cull_fn(struct work_struct *work);
-void move_item_and_barriers(struct work_struct *work, struct list_head *to);
 
 /* concurrency.c */
 void worker_set_flags(struct worker *worker, unsigned int flags);
@@ -465,7 +472,6 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 				 struct worker_pool *pool);
 void pwq_free_unused(struct pool_workqueue *pwq);
 void pwq_link(struct pool_workqueue *pwq);
-void pwq_get(struct pool_workqueue *pwq);
 void pwq_put(struct pool_workqueue *pwq);
 void pwq_put_unlocked(struct pool_workqueue *pwq);
 void pwq_cache_init(void);
@@ -473,6 +479,14 @@ void pwq_reaper_start(void);
 void pwq_reaper_flush(void);
 struct pool_workqueue __rcu **wq_pwq_slot(struct workqueue_struct *wq, int cpu);
 struct pool_workqueue *wq_slot_pwq(struct workqueue_struct *wq, int cpu);
+
+/* take a reference to a live pwq; L */
+static inline void pwq_get(struct pool_workqueue *pwq)
+{
+	lockdep_assert_held(&pwq->pool->lock);
+	WARN_ON_ONCE(pwq->refcnt <= 0);
+	pwq->refcnt++;
+}
 
 /* no item or barrier is queued, held back or running; L */
 static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
@@ -483,11 +497,6 @@ static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 		nr += pwq->nr_in_flight[color];
 	return !nr;
 }
-
-/* queue.c */
-void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
-		struct list_head *before, unsigned long flags);
-void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work);
 
 /* cancel.c */
 #define WORK_GRAB_DELAYED	1		/* may sit on a delayed_work's timer */

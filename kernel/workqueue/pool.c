@@ -194,29 +194,6 @@ int __init unbound_pools_start(void)
 	return 0;
 }
 
-/**
- * pool_find_busy - the worker that is running an item
- * @pool: pool to search, locked
- * @work: the item
- *
- * An item may have been freed by its function and its memory may serve as
- * another item since.  The function must match, too: two items that share both
- * cannot be told apart, and serialising them does no harm.
- *
- * Return: the worker or %NULL.
- */
-struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work)
-{
-	struct worker *worker;
-
-	lockdep_assert_held(&pool->lock);
-
-	hash_for_each_possible(pool->busy, worker, busy_node, (unsigned long)work)
-		if (worker->current_func == work->func && worker->current_work == work)
-			return worker;
-	return NULL;
-}
-
 #ifdef CONFIG_SMP
 /*
  * A worker of a non-strict pool may have been moved out of its pod while it ran.

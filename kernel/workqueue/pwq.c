@@ -89,17 +89,6 @@ void pwq_link(struct pool_workqueue *pwq)
 	}
 }
 
-/**
- * pwq_get - take a reference to a live pwq
- * @pwq: the pwq, its pool locked
- */
-void pwq_get(struct pool_workqueue *pwq)
-{
-	lockdep_assert_held(&pwq->pool->lock);
-	WARN_ON_ONCE(pwq->refcnt <= 0);
-	pwq->refcnt++;
-}
-
 /*
  * The next pwq of an ordered workqueue may start once all items of the older ones
  * are done.

@@ -5,53 +5,10 @@
  * Whoever takes PENDING finishes with interrupts off: others spin for it.
  */
 #include <linux/export.h>
-#include <linux/kasan.h>
 #include <linux/sched/isolation.h>
-
-#include "internal.h"
-
-#define CREATE_TRACE_POINTS
 #include <trace/events/workqueue.h>
 
-/**
- * pwq_insert - put an item on a list of a pwq or its pool
- * @pwq: the pwq, its pool locked
- * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
- * @before: the entry to insert before
- * @flags: WORK_STRUCT_* flags and colour
- */
-void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
-		struct list_head *before, unsigned long flags)
-{
-	debug_work_activate(work);
-	/* a use after free will tell who queued the item */
-	kasan_record_aux_stack(work);
-
-	pwq_get(pwq);
-	work_set_pwq(work, pwq, flags);
-	list_add_tail(&work->entry, before);
-}
-
-/* an item is about to become ready to run */
-static void pool_note_arrival(struct worker_pool *pool, struct work_struct *work)
-{
-	trace_workqueue_activate_work(work);
-	/* the watchdog counts from when there was something to do */
-	if (list_empty(&pool->worklist))
-		pool->last_progress_ts = jiffies;
-}
-
-/**
- * pwq_activate - make a held-back item ready to run
- * @pwq: the pwq, its pool locked; the item is counted as active
- * @work: the oldest item on its inactive_works
- */
-void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work)
-{
-	pool_note_arrival(pwq->pool, work);
-	move_item_and_barriers(work, &pwq->pool->worklist);
-	clear_bit(WORK_STRUCT_INACTIVE_BIT, work_data_bits(work));
-}
+#include "internal.h"
 
 /*
  * How an item enters a pool, and who will be woken for it: the seam for other ways
@@ -60,7 +17,6 @@ void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work)
 static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
 				       struct work_struct *work)
 {
-	struct worker_pool *pool = pwq->pool;
 	unsigned long flags = color_data(pwq->work_color);
 
 	pwq->nr_in_flight[pwq->work_color]++;
@@ -70,9 +26,8 @@ static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
 			   flags | WORK_STRUCT_INACTIVE);
 		return NULL;
 	}
-	pool_note_arrival(pool, work);
-	pwq_insert(pwq, work, &pool->worklist, flags);
-	return pool_kick(pool);
+	pwq_insert_ready(pwq, work, flags);
+	return pool_kick(pwq->pool);
 }
 
 /* is the caller an item of @wq? */

@@ -197,45 +197,6 @@ void worker_leave_idle(struct worker *worker)
 	list_del_init(&worker->entry);
 }
 
-/**
- * move_item_and_barriers - move an item with the flush barriers behind it
- * @work: item on a list
- * @to: list to append to
- *
- * Context: lock of the item's pool held.
- */
-void move_item_and_barriers(struct work_struct *work, struct list_head *to)
-{
-	bool more;
-
-	do {
-		struct work_struct *next = list_next_entry(work, entry);
-
-		more = work_data(work) & WORK_STRUCT_LINKED;
-		list_move_tail(&work->entry, to);
-		work = next;
-	} while (more);
-}
-
-/**
- * worker_take_item - let a worker have an item of its pool's worklist
- * @worker: the worker
- * @work: the item; its barriers come along
- *
- * If another worker is running the item, it gets this run, too: an item never
- * runs twice at a time.  Queueing has kept the item on this pool for that.
- *
- * Context: pool->lock held.
- * Return: true if @worker has it.
- */
-bool worker_take_item(struct worker *worker, struct work_struct *work)
-{
-	struct worker *other = pool_find_busy(worker->pool, work);
-
-	move_item_and_barriers(work, other ? &other->scheduled : &worker->scheduled);
-	return !other;
-}
-
 /* @work is @worker's from here on; PENDING still keeps others away from it */
 static void worker_begin_item(struct worker *worker, struct work_struct *work,
 			      struct pool_workqueue *pwq, unsigned long data)

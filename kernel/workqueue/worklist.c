@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The lists that items are on: all that links an item is here.
+ *
+ * A queued item is on one of three lists, each guarded by the lock of its pool:
+ *
+ *   pwq->inactive_works	held back by max_active
+ *   pool->worklist		ready to run
+ *   worker->scheduled		given to one worker
+ *
+ * A flush barrier is linked right behind the item it waits for and moves with it.
+ *
+ * This file is below all others that handle items: it decides nothing, counts
+ * nothing but references, and wakes nobody.
+ */
+#include <linux/hashtable.h>
+#include <linux/kasan.h>
+
+#include "internal.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/workqueue.h>
+
+/**
+ * pool_find_busy - the worker that is running an item
+ * @pool: pool to search, locked
+ * @work: the item
+ *
+ * An item may have been freed by its function and its memory may serve as
+ * another item since.  The function must match, too: two items that share both
+ * cannot be told apart, and serialising them does no harm.
+ *
+ * Return: the worker or %NULL.
+ */
+struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work)
+{
+	struct worker *worker;
+
+	lockdep_assert_held(&pool->lock);
+
+	hash_for_each_possible(pool->busy, worker, busy_node, (unsigned long)work)
+		if (worker->current_func == work->func && worker->current_work == work)
+			return worker;
+	return NULL;
+}
+
+/**
+ * pwq_insert - put an item on a list of a pwq or its pool
+ * @pwq: the pwq, its pool locked
+ * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
+ * @before: the entry to insert before
+ * @flags: WORK_STRUCT_* flags and colour
+ */
+void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
+		struct list_head *before, unsigned long flags)
+{
+	debug_work_activate(work);
+	/* a use after free will tell who queued the item */
+	kasan_record_aux_stack(work);
+
+	pwq_get(pwq);
+	work_set_pwq(work, pwq, flags);
+	list_add_tail(&work->entry, before);
+}
+
+/* the watchdog counts from when there was something to do */
+static void pool_stamp_first(struct worker_pool *pool)
+{
+	if (list_empty(&pool->worklist))
+		pool->last_progress_ts = jiffies;
+}
+
+/**
+ * pwq_insert_ready - put an item on the worklist of a pwq's pool
+ * @pwq: the pwq, its pool locked; the item is counted as active
+ * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
+ * @flags: WORK_STRUCT_* flags and colour
+ */
+void pwq_insert_ready(struct pool_workqueue *pwq, struct work_struct *work,
+		      unsigned long flags)
+{
+	trace_workqueue_activate_work(work);
+	pool_stamp_first(pwq->pool);
+	pwq_insert(pwq, work, &pwq->pool->worklist, flags);
+}
+
+/* append an item to list @to, with the flush barriers behind it; L */
+static void move_item_and_barriers(struct work_struct *work, struct list_head *to)
+{
+	bool more;
+
+	do {
+		struct work_struct *next = list_next_entry(work, entry);
+
+		more = work_data(work) & WORK_STRUCT_LINKED;
+		list_move_tail(&work->entry, to);
+		work = next;
+	} while (more);
+}
+
+/**
+ * pwq_activate - make a held-back item ready to run
+ * @pwq: the pwq, its pool locked; the item is counted as active
+ * @work: the oldest item on its inactive_works
+ */
+void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work)
+{
+	trace_workqueue_activate_work(work);
+	pool_stamp_first(pwq->pool);
+	move_item_and_barriers(work, &pwq->pool->worklist);
+	clear_bit(WORK_STRUCT_INACTIVE_BIT, work_data_bits(work));
+}
+
+/**
+ * worker_take_item - let a worker have an item of its pool's worklist
+ * @worker: the worker
+ * @work: the item; its barriers come along
+ *
+ * If another worker is running the item, it gets this run, too: an item never
+ * runs twice at a time.  Queueing has kept the item on this pool for that.
+ *
+ * Context: pool->lock held.
+ * Return: true if @worker has it.
+ */
+bool worker_take_item(struct worker *worker, struct work_struct *work)
+{
+	struct worker *other = pool_find_busy(worker->pool, work);
+
+	move_item_and_barriers(work, other ? &other->scheduled : &worker->scheduled);
+	return !other;
+}
+
+/**
+ * work_leave_barriers - move the barriers behind an item to where they wait without it
+ * @work: queued item that is being taken back
+ * @pool: its pool, locked
+ *
+ * @work moves along; the caller takes it off the list.
+ *
+ * An ordered item may run on an older pwq of another pool, where its barriers cannot
+ * go: they count in this one.  Then flush_work() does not wait for that run, nor may it
+ * look at the item again, which may be gone.
+ */
+void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
+{
+	unsigned long data = work_data(work);
+	struct worker *runner = NULL;
+
+	/* it may be running, too: who waits for it waits for that run as well */
+	if (data & WORK_STRUCT_LINKED)
+		runner = pool_find_busy(pool, work);
+
+	if (runner) {
+		move_item_and_barriers(work, &runner->scheduled);
+	} else if (data & WORK_STRUCT_INACTIVE) {
+		/* they would be stuck without it, and may go ahead: they have no slot */
+		pool_stamp_first(pool);
+		move_item_and_barriers(work, &pool->worklist);
+	}
+	/* an item ready to run leaves them where they should be */
+}

@@ -7,61 +7,12 @@
  * pools count as disassociated: there is no concurrency to manage.
  */
 #include <linux/bottom_half.h>
-#include <linux/interrupt.h>
-#include <linux/irq_work.h>
 
 #include "internal.h"
 
 /* one turn of the softirq; longer ones are for ksoftirqd */
 #define BH_MAX_ITEMS	10
 #define BH_MAX_MSECS	2
-
-/* raises the softirq of a pool on its CPU */
-static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_kick_work);
-
-static bool bh_is_highpri(const struct worker_pool *pool)
-{
-	return pool->attrs->nice == HIGHPRI_NICE_LEVEL;
-}
-
-static void bh_kick_normal(struct irq_work *unused)
-{
-	raise_softirq(TASKLET_SOFTIRQ);
-}
-
-static void bh_kick_highpri(struct irq_work *unused)
-{
-	raise_softirq(HI_SOFTIRQ);
-}
-
-/**
- * bh_pool_init - boot: make a per-CPU pool a BH pool
- * @pool: pool of a possible CPU
- * @highpri: 0 or 1
- */
-void __init bh_pool_init(struct worker_pool *pool, int highpri)
-{
-	pool->flags |= POOL_BH;
-	init_irq_work(&per_cpu(bh_kick_work, pool->cpu)[highpri],
-		      highpri ? bh_kick_highpri : bh_kick_normal);
-}
-
-/**
- * bh_pool_kick - raise the softirq that serves a pool
- * @pool: the pool, locked
- *
- * A dead CPU's pool is served by whoever drains it, where it is.
- */
-void bh_pool_kick(struct worker_pool *pool)
-{
-	bool highpri = bh_is_highpri(pool);
-
-	if (IS_ENABLED(CONFIG_SMP) && pool->cpu != smp_processor_id() &&
-	    !(pool->flags & POOL_BH_DRAINING))
-		irq_work_queue_on(&per_cpu(bh_kick_work, pool->cpu)[highpri], pool->cpu);
-	else
-		raise_softirq_irqoff(highpri ? HI_SOFTIRQ : TASKLET_SOFTIRQ);
-}
 
 #ifdef CONFIG_PREEMPT_RT
 /*

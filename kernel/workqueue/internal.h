@@ -337,6 +337,10 @@ void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work);
 bool worker_take_item(struct worker *worker, struct work_struct *work);
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
 
+/* kick.c */
+struct task_struct *pool_kick(struct worker_pool *pool);
+void bh_pool_init(struct worker_pool *pool, int highpri);
+
 /* pool.c */
 extern struct idr worker_pool_idr;		/* PR */
 DECLARE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], cpu_worker_pools);
@@ -346,11 +350,15 @@ int pool_assign_id(struct worker_pool *pool);
 struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs);
 void unbound_pool_put(struct worker_pool *pool);
 int unbound_pools_start(void);
-struct task_struct *pool_kick(struct worker_pool *pool);
 
 static inline bool pool_is_percpu(const struct worker_pool *pool)
 {
 	return pool->cpu >= 0;
+}
+
+static inline bool bh_is_highpri(const struct worker_pool *pool)
+{
+	return pool->attrs->nice == HIGHPRI_NICE_LEVEL;
 }
 
 /* work waits and no managed worker is running; L */
@@ -514,8 +522,6 @@ void pool_mayday_timeout(struct timer_list *timer);
 void pool_mayday_arm(struct worker_pool *pool);
 
 /* bh.c */
-void bh_pool_kick(struct worker_pool *pool);
-void bh_pool_init(struct worker_pool *pool, int highpri);
 void bh_wait_running(struct worker_pool *pool);
 
 /* attrs.c */

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Worker pools: the static ones of each CPU, the unbound ones that come and go
- * with attributes, and the choice of the worker to wake.
+ * with attributes.
  */
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "internal.h"
@@ -192,66 +191,4 @@ int __init unbound_pools_start(void)
 		if (!worker_create(pool))
 			return -ENOMEM;
 	return 0;
-}
-
-#ifdef CONFIG_SMP
-/*
- * A worker of a non-strict pool may have been moved out of its pod while it ran.
- * It is about to be woken, which is the cheapest moment to bring it back.  If it
- * has gone idle just now and is still on its CPU, this has no effect; so be it.
- */
-static void worker_repatriate(struct worker_pool *pool, struct task_struct *task)
-{
-	const struct cpumask *pod = pool->attrs->__pod_cpumask;
-	struct work_struct *work;
-	unsigned int cpu;
-
-	if (pool->attrs->affn_strict || cpumask_test_cpu(READ_ONCE(task->wake_cpu), pod))
-		return;
-
-	cpu = cpumask_any_and_distribute(pod, cpu_online_mask);
-	if (cpu >= nr_cpu_ids)
-		return;
-
-	WRITE_ONCE(task->wake_cpu, cpu);
-	work = list_first_entry(&pool->worklist, struct work_struct, entry);
-	work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
-}
-#else
-static void worker_repatriate(struct worker_pool *pool, struct task_struct *task) { }
-#endif
-
-/**
- * pool_kick - see to it that waiting work gets a worker
- * @pool: the pool, locked
- *
- * If the pool needs a worker and has an idle one, choose it.  The last one that
- * went idle is the one whose stack and CPU are warm.  A BH pool is kicked on the
- * spot, since that wakes no task.
- *
- * The choice cannot get lost between the unlock and the wake-up: a worker found
- * awake or asleep again by then has looked at the worklist since, and only a
- * worker that was idle for minutes behind two others can be told to end.
- *
- * Return: the task to wake after dropping the lock with interrupts still off,
- * see pool_unlock_wake(), or %NULL.
- */
-struct task_struct *pool_kick(struct worker_pool *pool)
-{
-	struct worker *worker;
-
-	lockdep_assert_held(&pool->lock);
-
-	if (!pool_needs_worker(pool) || list_empty(&pool->idle_list))
-		return NULL;
-
-	if (pool->flags & POOL_BH) {
-		bh_pool_kick(pool);
-		return NULL;
-	}
-
-	worker = list_first_entry(&pool->idle_list, struct worker, entry);
-	worker_repatriate(pool, worker->task);
-	pool->last_woken_worker = worker;
-	return worker->task;
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who is woken when work waits: the choice of a worker, or a softirq.
+ */
+#include <linux/interrupt.h>
+#include <linux/irq_work.h>
+#include <linux/sched.h>
+
+#include "internal.h"
+
+/* raises the softirq of a BH pool on its CPU */
+static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_kick_work);
+
+static void bh_kick_normal(struct irq_work *unused)
+{
+	raise_softirq(TASKLET_SOFTIRQ);
+}
+
+static void bh_kick_highpri(struct irq_work *unused)
+{
+	raise_softirq(HI_SOFTIRQ);
+}
+
+/**
+ * bh_pool_init - boot: make a per-CPU pool a BH pool
+ * @pool: pool of a possible CPU
+ * @highpri: 0 or 1
+ */
+void __init bh_pool_init(struct worker_pool *pool, int highpri)
+{
+	pool->flags |= POOL_BH;
+	init_irq_work(&per_cpu(bh_kick_work, pool->cpu)[highpri],
+		      highpri ? bh_kick_highpri : bh_kick_normal);
+}
+
+/* raise the softirq that serves @pool; a dead CPU's is served where it is drained; L */
+static void bh_pool_kick(struct worker_pool *pool)
+{
+	bool highpri = bh_is_highpri(pool);
+
+	if (IS_ENABLED(CONFIG_SMP) && pool->cpu != smp_processor_id() &&
+	    !(pool->flags & POOL_BH_DRAINING))
+		irq_work_queue_on(&per_cpu(bh_kick_work, pool->cpu)[highpri], pool->cpu);
+	else
+		raise_softirq_irqoff(highpri ? HI_SOFTIRQ : TASKLET_SOFTIRQ);
+}
+
+#ifdef CONFIG_SMP
+/*
+ * A worker of a non-strict pool may have been moved out of its pod while it ran.
+ * It is about to be woken, which is the cheapest moment to bring it back.  If it
+ * has gone idle just now and is still on its CPU, this has no effect; so be it.
+ */
+static void worker_repatriate(struct worker_pool *pool, struct task_struct *task)
+{
+	const struct cpumask *pod = pool->attrs->__pod_cpumask;
+	struct work_struct *work;
+	unsigned int cpu;
+
+	if (pool->attrs->affn_strict || cpumask_test_cpu(READ_ONCE(task->wake_cpu), pod))
+		return;
+
+	cpu = cpumask_any_and_distribute(pod, cpu_online_mask);
+	if (cpu >= nr_cpu_ids)
+		return;
+
+	WRITE_ONCE(task->wake_cpu, cpu);
+	work = list_first_entry(&pool->worklist, struct work_struct, entry);
+	work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
+}
+#else
+static void worker_repatriate(struct worker_pool *pool, struct task_struct *task) { }
+#endif
+
+/**
+ * pool_kick - see to it that waiting work gets a worker
+ * @pool: the pool, locked
+ *
+ * If the pool needs a worker and has an idle one, choose it.  The last one that
+ * went idle is the one whose stack and CPU are warm.  A BH pool is kicked on the
+ * spot, since that wakes no task.
+ *
+ * The choice cannot get lost between the unlock and the wake-up: a worker found
+ * awake or asleep again by then has looked at the worklist since, and only a
+ * worker that was idle for minutes behind two others can be told to end.
+ *
+ * Return: the task to wake after dropping the lock with interrupts still off,
+ * see pool_unlock_wake(), or %NULL.
+ */
+struct task_struct *pool_kick(struct worker_pool *pool)
+{
+	struct worker *worker;
+
+	lockdep_assert_held(&pool->lock);
+
+	if (!pool_needs_worker(pool) || list_empty(&pool->idle_list))
+		return NULL;
+
+	if (pool->flags & POOL_BH) {
+		bh_pool_kick(pool);
+		return NULL;
+	}
+
+	worker = list_first_entry(&pool->idle_list, struct worker, entry);
+	worker_repatriate(pool, worker->task);
+	pool->last_woken_worker = worker;
+	return worker->task;
+}

@@ -215,8 +215,15 @@ static void nna_hand_over(struct wq_node_nr_active *nna, struct worker_pool *own
 	}
 }
 
-/* one item fewer is active; may drop and retake pool->lock */
-static void pwq_free_slot(struct pool_workqueue *pwq)
+/**
+ * pwq_free_slot - one item fewer of a pwq is active
+ * @pwq: the pwq, its pool locked
+ *
+ * The slot goes to the next item.
+ *
+ * Context: the lock may be dropped and retaken, with interrupts off all the time.
+ */
+void pwq_free_slot(struct pool_workqueue *pwq)
 {
 	struct wq_node_nr_active *nna = pwq_nna(pwq);
 
@@ -230,32 +237,6 @@ static void pwq_free_slot(struct pool_workqueue *pwq)
 	smp_mb__after_atomic();				/* (2) in the head comment */
 	if (!list_empty(&nna->pending_pwqs))		/* (3) */
 		nna_hand_over(nna, pwq->pool);
-}
-
-/**
- * pwq_item_done - an item has run, or was taken back
- * @pwq: the pwq it was queued on
- * @data: work->data from when it was queued
- *
- * The item's slot goes to the next one.  The item's reference, which keeps the
- * workqueue and the pool, is dropped last.
- *
- * Context: lock of the pool held; it may be dropped and retaken, with interrupts off
- * all the time.
- */
-void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
-{
-	int color = data_color(data);
-
-	lockdep_assert_held(&pwq->pool->lock);
-
-	/* flush barriers and items that were held back have no slot */
-	if (!(data & WORK_STRUCT_INACTIVE))
-		pwq_free_slot(pwq);
-
-	pwq->nr_in_flight[color]--;
-	pwq_flush_progress(pwq, color);
-	pwq_put(pwq);
 }
 
 /* give parked pwqs all slots there are, one item of each in turn */

@@ -27,14 +27,6 @@
 #include "flush.h"
 #include "internal.h"
 
-/* a task in flush_workqueue(), on its stack */
-struct wq_flusher {
-	struct list_head node;		/* W: wq->flushers or flush_overflow */
-	int color;			/* W: what it waits for */
-	struct completion done;		/* lead, or all is finished */
-	bool finished;			/* W, then ordered by @done */
-};
-
 /**
  * wq_barrier_func - function of the item that flush_work() waits for
  * @work: in a struct wq_barrier
@@ -272,24 +264,6 @@ bool flush_rcu_work(struct rcu_work *rwork)
 	return flush_work(&rwork->work) || pending;
 }
 EXPORT_SYMBOL(flush_rcu_work);
-
-/**
- * pwq_flush_progress - one item fewer of a colour is in flight
- * @pwq: the pwq, its pool locked
- * @color: the item's
- */
-void pwq_flush_progress(struct pool_workqueue *pwq, int color)
-{
-	struct workqueue_struct *wq = pwq->wq;
-
-	if (likely(pwq->flush_color != color) || pwq->nr_in_flight[color])
-		return;
-
-	pwq->flush_color = -1;
-	/* the last one; the leader does not change while there is a count */
-	if (atomic_dec_and_test(&wq->nr_pwqs_to_flush))
-		complete(&wq->flush_leader->done);
-}
 
 /*
  * Give the colour of new items to the flushers that wait for one, if one is free,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The item that a flusher queues behind the one it waits for.
+ * Who waits: for a workqueue, and for an item by an item queued behind it.
  */
 #ifndef _KERNEL_WORKQUEUE_FLUSH_H
 #define _KERNEL_WORKQUEUE_FLUSH_H
 
 #include <linux/completion.h>
+#include <linux/list.h>
+#include <linux/types.h>
 #include <linux/workqueue.h>
 
 struct task_struct;
@@ -24,6 +26,14 @@ struct wq_barrier {
 	struct work_struct work;
 	struct completion done;
 	struct task_struct *task;
+};
+
+/* a task in flush_workqueue(), on its stack */
+struct wq_flusher {
+	struct list_head node;		/* W: wq->flushers or flush_overflow */
+	int color;			/* W: what it waits for */
+	struct completion done;		/* lead, or all is finished */
+	bool finished;			/* W, then ordered by @done */
 };
 
 void wq_barrier_func(struct work_struct *work);

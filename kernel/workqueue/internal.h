@@ -341,6 +341,12 @@ void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
 struct task_struct *pool_kick(struct worker_pool *pool);
 void bh_pool_init(struct worker_pool *pool, int highpri);
 
+/* mayday.c */
+void pwq_call_rescuer(struct pool_workqueue *pwq);
+void rescuer_follows_slot(struct pool_workqueue *pwq);
+void pool_mayday_timeout(struct timer_list *timer);
+void pool_mayday_arm(struct worker_pool *pool);
+
 /* pool.c */
 extern struct idr worker_pool_idr;		/* PR */
 DECLARE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], cpu_worker_pools);
@@ -467,7 +473,7 @@ void wq_cpu_intensive_init(void);
 /* active.c */
 bool pwq_reserve_active(struct pool_workqueue *pwq);
 bool pwq_activate_first(struct pool_workqueue *pwq);
-void pwq_item_done(struct pool_workqueue *pwq, unsigned long data);
+void pwq_free_slot(struct pool_workqueue *pwq);
 void wq_apply_max_active(struct workqueue_struct *wq);
 void wq_update_node_max(struct workqueue_struct *wq);
 bool wq_has_slots_taken(struct workqueue_struct *wq);
@@ -482,11 +488,30 @@ void pwq_free_unused(struct pool_workqueue *pwq);
 void pwq_link(struct pool_workqueue *pwq);
 void pwq_put(struct pool_workqueue *pwq);
 void pwq_put_unlocked(struct pool_workqueue *pwq);
+void pwq_item_done(struct pool_workqueue *pwq, unsigned long data);
 void pwq_cache_init(void);
+extern struct llist_head dead_pwqs;
+extern struct kthread_worker *pwq_unlinker;	/* I after boot */
+
+/* reaper.c */
+extern struct kthread_work pwq_unlink_work;
 void pwq_reaper_start(void);
 void pwq_reaper_flush(void);
-struct pool_workqueue __rcu **wq_pwq_slot(struct workqueue_struct *wq, int cpu);
-struct pool_workqueue *wq_slot_pwq(struct workqueue_struct *wq, int cpu);
+
+/* where a workqueue names the pwq of a possible CPU, or with -1 its default one */
+static inline struct pool_workqueue __rcu **wq_pwq_slot(struct workqueue_struct *wq,
+							int cpu)
+{
+	return cpu < 0 ? &wq->dfl_pwq : per_cpu_ptr(wq->cpu_pwq, cpu);
+}
+
+/* the pwq in a slot, NULL if it was never filled; P or W */
+static inline struct pool_workqueue *wq_slot_pwq(struct workqueue_struct *wq, int cpu)
+{
+	return rcu_dereference_protected(*wq_pwq_slot(wq, cpu),
+					 lockdep_is_held(&wq_pool_mutex) ||
+					 lockdep_is_held(&wq->mutex));
+}
 
 /* take a reference to a live pwq; L */
 static inline void pwq_get(struct pool_workqueue *pwq)
@@ -512,14 +537,10 @@ bool work_grab(struct work_struct *work, unsigned int how, unsigned long *irq_fl
 
 /* flush.c */
 bool work_flush(struct work_struct *work, bool from_cancel);
-void pwq_flush_progress(struct pool_workqueue *pwq, int color);
 
 /* rescuer.c */
 int rescuer_create(struct workqueue_struct *wq);
-void rescuer_follows_slot(struct pool_workqueue *pwq);
 void rescuer_destroy(struct workqueue_struct *wq);
-void pool_mayday_timeout(struct timer_list *timer);
-void pool_mayday_arm(struct worker_pool *pool);
 
 /* bh.c */
 void bh_wait_running(struct worker_pool *pool);

@@ -5,24 +5,19 @@
  * Each CPU of a workqueue has a slot that names the pwq to queue on; unbound
  * workqueues have one more for the default pwq.  CPUs of one pod share a pwq.
  * Changing the slots lets the old pwq finish what it has; with the last item its
- * reference count drops to zero under pool->lock.  The rest needs to sleep and is
- * done by two kthreads, which depend on no pool.  The first unlinks the pwq from its
- * workqueue and lets an ordered one go on: memory may depend on that, so it takes
- * wq->mutex only, under which nobody allocates.  The second drops the pool, and
- * after destroy_workqueue() the workqueue.
+ * reference count drops to zero under pool->lock, and reaper.c does the rest.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
+#include "flush.h"
 #include "internal.h"
 
 static struct kmem_cache *pwq_cache __ro_after_init;
 
-/* dead pwqs by what is to be done next, and who does it */
-static LLIST_HEAD(dead_pwqs);
-static LLIST_HEAD(unlinked_pwqs);
-static struct kthread_worker *pwq_unlinker __ro_after_init;
-static struct kthread_worker *pwq_reaper __ro_after_init;
+/* dead pwqs, and who takes care of them: see reaper.c */
+LLIST_HEAD(dead_pwqs);
+struct kthread_worker *pwq_unlinker __ro_after_init;
 
 /**
  * pwq_alloc - make a pwq
@@ -89,94 +84,6 @@ void pwq_link(struct pool_workqueue *pwq)
 	}
 }
 
-/*
- * The next pwq of an ordered workqueue may start once all items of the older ones
- * are done.
- */
-static void wq_unplug_oldest(struct workqueue_struct *wq)
-{
-	struct pool_workqueue *pwq;
-	struct task_struct *wake;
-
-	lockdep_assert_held(&wq->mutex);
-
-	pwq = list_first_entry_or_null(&wq->pwqs, struct pool_workqueue, pwqs_node);
-	if (!pwq)
-		return;
-
-	raw_spin_lock_irq(&pwq->pool->lock);
-	if (pwq->plugged) {
-		pwq->plugged = false;
-		if (pwq_activate_first(pwq))
-			rescuer_follows_slot(pwq);
-	}
-	wake = pool_kick(pwq->pool);
-	pool_unlock_wake_irq(pwq->pool, wake);
-}
-
-/* the first stage */
-static void pwq_unlink(struct pool_workqueue *pwq)
-{
-	struct workqueue_struct *wq = pwq->wq;
-
-	/* never linked: @wq may be gone already */
-	if (list_empty(&pwq->pwqs_node))
-		return;
-
-	/* parked for items that were cancelled since */
-	if (!list_empty_careful(&pwq->pending_node)) {
-		struct wq_node_nr_active *nna = wq_nna(wq, pwq->pool->node);
-
-		guard(raw_spinlock_irq)(&nna->lock);
-		list_del_init(&pwq->pending_node);
-	}
-
-	guard(mutex)(&wq->mutex);
-	list_del_rcu(&pwq->pwqs_node);
-	pwq->was_last = list_empty(&wq->pwqs);
-	if (wq->flags & __WQ_ORDERED)
-		wq_unplug_oldest(wq);
-}
-
-/* the second stage */
-static void pwq_bury(struct pool_workqueue *pwq)
-{
-	if (!pool_is_percpu(pwq->pool)) {
-		guard(mutex)(&wq_pool_mutex);
-		unbound_pool_put(pwq->pool);
-	}
-
-	/* the workqueue is destroyed, and nobody is left who could use it */
-	if (pwq->was_last)
-		wq_release(pwq->wq);
-
-	/* pwq_use_slot_unlocked() and slot readers may still look at it */
-	kfree_rcu(pwq, rcu);
-}
-
-static void pwq_bury_fn(struct kthread_work *unused)
-{
-	struct pool_workqueue *pwq, *next;
-
-	llist_for_each_entry_safe(pwq, next, llist_del_all(&unlinked_pwqs), release_node)
-		pwq_bury(pwq);
-}
-
-static DEFINE_KTHREAD_WORK(pwq_bury_work, pwq_bury_fn);
-
-static void pwq_unlink_fn(struct kthread_work *unused)
-{
-	struct pool_workqueue *pwq, *next;
-
-	llist_for_each_entry_safe(pwq, next, llist_del_all(&dead_pwqs), release_node) {
-		pwq_unlink(pwq);
-		llist_add(&pwq->release_node, &unlinked_pwqs);
-	}
-	kthread_queue_work(pwq_reaper, &pwq_bury_work);
-}
-
-static DEFINE_KTHREAD_WORK(pwq_unlink_work, pwq_unlink_fn);
-
 /**
  * pwq_put - drop a reference
  * @pwq: the pwq, its pool locked
@@ -214,31 +121,44 @@ void pwq_put_unlocked(struct pool_workqueue *pwq)
 	raw_spin_unlock_irq(&pool->lock);
 }
 
-/**
- * wq_pwq_slot - where a workqueue names its pwq
- * @wq: the workqueue
- * @cpu: a possible CPU, or -1 for the default pwq
- *
- * Return: the slot.
- */
-struct pool_workqueue __rcu **wq_pwq_slot(struct workqueue_struct *wq, int cpu)
+/* one item fewer of a colour is in flight: see flush.c; L */
+static void pwq_flush_progress(struct pool_workqueue *pwq, int color)
 {
-	return cpu < 0 ? &wq->dfl_pwq : per_cpu_ptr(wq->cpu_pwq, cpu);
+	struct workqueue_struct *wq = pwq->wq;
+
+	if (likely(pwq->flush_color != color) || pwq->nr_in_flight[color])
+		return;
+
+	pwq->flush_color = -1;
+	/* the last one; the leader does not change while there is a count */
+	if (atomic_dec_and_test(&wq->nr_pwqs_to_flush))
+		complete(&wq->flush_leader->done);
 }
 
 /**
- * wq_slot_pwq - the pwq in a slot, for those who may change it
- * @wq: the workqueue
- * @cpu: a possible CPU, or -1 for the default pwq
+ * pwq_item_done - an item has run, or was taken back
+ * @pwq: the pwq it was queued on
+ * @data: work->data from when it was queued
  *
- * Context: wq_pool_mutex or wq->mutex held.
- * Return: the pwq, %NULL if the slot was never filled.
+ * The item's slot goes to the next one.  The item's reference, which keeps the
+ * workqueue and the pool, is dropped last.
+ *
+ * Context: lock of the pool held; it may be dropped and retaken, with interrupts off
+ * all the time.
  */
-struct pool_workqueue *wq_slot_pwq(struct workqueue_struct *wq, int cpu)
+void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
 {
-	return rcu_dereference_protected(*wq_pwq_slot(wq, cpu),
-					 lockdep_is_held(&wq_pool_mutex) ||
-					 lockdep_is_held(&wq->mutex));
+	int color = data_color(data);
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	/* flush barriers and items that were held back have no slot */
+	if (!(data & WORK_STRUCT_INACTIVE))
+		pwq_free_slot(pwq);
+
+	pwq->nr_in_flight[color]--;
+	pwq_flush_progress(pwq, color);
+	pwq_put(pwq);
 }
 
 /**
@@ -247,30 +167,4 @@ struct pool_workqueue *wq_slot_pwq(struct workqueue_struct *wq, int cpu)
 void __init pwq_cache_init(void)
 {
 	pwq_cache = KMEM_CACHE(pool_workqueue, SLAB_PANIC);
-}
-
-/**
- * pwq_reaper_start - start those who take care of dead pwqs, once there are kthreads
- */
-void __init pwq_reaper_start(void)
-{
-	pwq_reaper = kthread_run_worker(0, "pool_workqueue_release");
-	pwq_unlinker = kthread_run_worker(0, "pool_workqueue_unlink");
-	wq_boot_needs(!IS_ERR(pwq_reaper) && !IS_ERR(pwq_unlinker));
-	kthread_queue_work(pwq_unlinker, &pwq_unlink_work);
-}
-
-/**
- * pwq_reaper_flush - wait until all pwqs that are dead now are buried
- *
- * Before there are kthreads, nothing is waited for.
- *
- * Context: may sleep; none of wq_pool_mutex, wq->mutex held.
- */
-void pwq_reaper_flush(void)
-{
-	if (!pwq_unlinker)
-		return;
-	kthread_flush_worker(pwq_unlinker);
-	kthread_flush_worker(pwq_reaper);
 }

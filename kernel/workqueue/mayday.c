@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Calls for rescuers, which rescuer.c answers.
+ *
+ * While a manager tries to make a worker, pool->mayday_timer ticks.  If the pool
+ * still has none to spare then, each workqueue with items on the worklist has its
+ * pwq there put on wq->maydays and its rescuer woken.
+ */
+#include "internal.h"
+
+#define MAYDAY_INITIAL_TIMEOUT	max(HZ / 100, 2)	/* 10 ms */
+#define MAYDAY_INTERVAL		(HZ / 10)		/* 100 ms */
+
+/**
+ * pwq_call_rescuer - ask for the rescuer of a pwq's workqueue
+ * @pwq: the pwq, its pool locked; nothing happens if its workqueue has no rescuer
+ *
+ * Those who call from a task are rescuers that call themselves, so nobody else is
+ * woken under the pool's lock but by the timer.
+ *
+ * Context: wq_mayday_lock held, too.
+ */
+void pwq_call_rescuer(struct pool_workqueue *pwq)
+{
+	struct workqueue_struct *wq = pwq->wq;
+
+	lockdep_assert_held(&wq_mayday_lock);
+
+	if (!wq->rescuer || !list_empty(&pwq->mayday_node))
+		return;
+
+	/* its items may all be done, and its slots changed, before the rescuer is */
+	pwq_get(pwq);
+	list_add_tail(&pwq->mayday_node, &wq->maydays);
+	pwq->stats[PWQ_STAT_MAYDAY]++;
+	wake_up_process(wq->rescuer->task);
+}
+
+/**
+ * pool_mayday_timeout - pool->mayday_timer: making a worker takes long
+ * @timer: the timer
+ */
+void pool_mayday_timeout(struct timer_list *timer)
+{
+	struct worker_pool *pool = timer_container_of(pool, timer, mayday_timer);
+	struct work_struct *work;
+
+	guard(raw_spinlock_irq)(&pool->lock);
+	/* before anybody brings it forward */
+	mod_timer(timer, jiffies + MAYDAY_INTERVAL);
+
+	guard(raw_spinlock)(&wq_mayday_lock);
+	if (pool_lacks_worker(pool))
+		list_for_each_entry(work, &pool->worklist, entry)
+			pwq_call_rescuer(work_pwq(work));
+}
+
+/**
+ * pool_mayday_arm - call rescuers if there is no worker in a while
+ * @pool: locked pool that is going to make one; delete the timer when that is done
+ */
+void pool_mayday_arm(struct worker_pool *pool)
+{
+	lockdep_assert_held(&pool->lock);
+	mod_timer(&pool->mayday_timer, jiffies + MAYDAY_INITIAL_TIMEOUT);
+}
+
+/* call the rescuers soon, if they would be called later */
+static void pool_mayday_hasten(struct worker_pool *pool)
+{
+	unsigned long soon = jiffies + MAYDAY_INITIAL_TIMEOUT;
+
+	lockdep_assert_held(&pool->lock);
+
+	/* no manager, no timer: the one to come arms it */
+	if (time_after(pool->mayday_timer.expires, soon))
+		mod_timer_pending(&pool->mayday_timer, soon);
+}
+
+/**
+ * rescuer_follows_slot - an item got a slot that may need the rescuer
+ * @pwq: unbound pwq of the item, its pool locked
+ *
+ * The next tick of that pool's timer may be 100 ms away, and so it may be again after
+ * each item if slots go from pool to pool.  A rescuer that gave the slot to its own
+ * workqueue goes there itself, after those who called before; for anybody else the timer
+ * is brought forward.  Nothing happens if the pool has a worker to spare, or the caller
+ * is one of its workers.
+ *
+ * Context: interrupts off.
+ */
+void rescuer_follows_slot(struct pool_workqueue *pwq)
+{
+	struct worker *worker = current_wq_worker();
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	if (!(READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) || !pool_lacks_worker(pwq->pool))
+		return;
+	/*
+	 * It has just done an item there and looks for the next.  If it is in the middle
+	 * of one, which cancels another, this is left to the next tick.
+	 */
+	if (worker && worker->pool == pwq->pool)
+		return;
+	if (worker && worker->rescue_wq == pwq->wq) {
+		guard(raw_spinlock)(&wq_mayday_lock);
+		pwq_call_rescuer(pwq);
+	} else {
+		pool_mayday_hasten(pwq->pool);
+	}
+}

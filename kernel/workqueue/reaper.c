@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The end of a pool_workqueue that has lost its last reference.
+ *
+ * That happens under pool->lock, and what is left to do needs to sleep.  Two kthreads
+ * do it, which depend on no pool.  The first unlinks the pwq from its workqueue and
+ * lets an ordered one go on: memory may depend on that, so it takes wq->mutex only,
+ * under which nobody allocates.  The second drops the pool, and after
+ * destroy_workqueue() the workqueue.
+ */
+#include <linux/kthread.h>
+#include <linux/slab.h>
+
+#include "internal.h"
+
+static LLIST_HEAD(unlinked_pwqs);
+static struct kthread_worker *pwq_reaper __ro_after_init;
+
+/*
+ * The next pwq of an ordered workqueue may start once all items of the older ones
+ * are done.
+ */
+static void wq_unplug_oldest(struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+	struct task_struct *wake;
+
+	lockdep_assert_held(&wq->mutex);
+
+	pwq = list_first_entry_or_null(&wq->pwqs, struct pool_workqueue, pwqs_node);
+	if (!pwq)
+		return;
+
+	raw_spin_lock_irq(&pwq->pool->lock);
+	if (pwq->plugged) {
+		pwq->plugged = false;
+		if (pwq_activate_first(pwq))
+			rescuer_follows_slot(pwq);
+	}
+	wake = pool_kick(pwq->pool);
+	pool_unlock_wake_irq(pwq->pool, wake);
+}
+
+/* the first stage */
+static void pwq_unlink(struct pool_workqueue *pwq)
+{
+	struct workqueue_struct *wq = pwq->wq;
+
+	/* never linked: @wq may be gone already */
+	if (list_empty(&pwq->pwqs_node))
+		return;
+
+	/* parked for items that were cancelled since */
+	if (!list_empty_careful(&pwq->pending_node)) {
+		struct wq_node_nr_active *nna = wq_nna(wq, pwq->pool->node);
+
+		guard(raw_spinlock_irq)(&nna->lock);
+		list_del_init(&pwq->pending_node);
+	}
+
+	guard(mutex)(&wq->mutex);
+	list_del_rcu(&pwq->pwqs_node);
+	pwq->was_last = list_empty(&wq->pwqs);
+	if (wq->flags & __WQ_ORDERED)
+		wq_unplug_oldest(wq);
+}
+
+/* the second stage */
+static void pwq_bury(struct pool_workqueue *pwq)
+{
+	if (!pool_is_percpu(pwq->pool)) {
+		guard(mutex)(&wq_pool_mutex);
+		unbound_pool_put(pwq->pool);
+	}
+
+	/* the workqueue is destroyed, and nobody is left who could use it */
+	if (pwq->was_last)
+		wq_release(pwq->wq);
+
+	/* pwq_use_slot_unlocked() and slot readers may still look at it */
+	kfree_rcu(pwq, rcu);
+}
+
+static void pwq_bury_fn(struct kthread_work *unused)
+{
+	struct pool_workqueue *pwq, *next;
+
+	llist_for_each_entry_safe(pwq, next, llist_del_all(&unlinked_pwqs), release_node)
+		pwq_bury(pwq);
+}
+
+static DEFINE_KTHREAD_WORK(pwq_bury_work, pwq_bury_fn);
+
+static void pwq_unlink_fn(struct kthread_work *unused)
+{
+	struct pool_workqueue *pwq, *next;
+
+	llist_for_each_entry_safe(pwq, next, llist_del_all(&dead_pwqs), release_node) {
+		pwq_unlink(pwq);
+		llist_add(&pwq->release_node, &unlinked_pwqs);
+	}
+	kthread_queue_work(pwq_reaper, &pwq_bury_work);
+}
+
+DEFINE_KTHREAD_WORK(pwq_unlink_work, pwq_unlink_fn);
+
+/**
+ * pwq_reaper_start - start those who take care of dead pwqs, once there are kthreads
+ */
+void __init pwq_reaper_start(void)
+{
+	pwq_reaper = kthread_run_worker(0, "pool_workqueue_release");
+	pwq_unlinker = kthread_run_worker(0, "pool_workqueue_unlink");
+	wq_boot_needs(!IS_ERR(pwq_reaper) && !IS_ERR(pwq_unlinker));
+	kthread_queue_work(pwq_unlinker, &pwq_unlink_work);
+}
+
+/**
+ * pwq_reaper_flush - wait until all pwqs that are dead now are buried
+ *
+ * Before there are kthreads, nothing is waited for.
+ *
+ * Context: may sleep; none of wq_pool_mutex, wq->mutex held.
+ */
+void pwq_reaper_flush(void)
+{
+	if (!pwq_unlinker)
+		return;
+	kthread_flush_worker(pwq_unlinker);
+	kthread_flush_worker(pwq_reaper);
+}

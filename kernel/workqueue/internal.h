@@ -88,6 +88,7 @@ enum {
 	BUSY_HASH_ORDER		= 6,
 	WQ_NAME_LEN		= 32,
 	WORKER_ID_LEN		= WQ_NAME_LEN + sizeof("kworker/R-"),
+	IDLE_WORKER_TIMEOUT	= 300 * HZ,
 };
 
 /*
@@ -386,6 +387,16 @@ static inline bool pool_lacks_worker(const struct worker_pool *pool)
 	return pool_needs_worker(pool) && !pool->nr_idle;
 }
 
+/* more than two idle workers should be in proportion to the busy ones; L */
+static inline bool pool_has_too_many_idle(const struct worker_pool *pool)
+{
+	/* the manager will be idle again soon */
+	int idle = pool->nr_idle + !!(pool->flags & POOL_MANAGER_ACTIVE);
+	int busy = pool->nr_workers - idle;
+
+	return idle > 2 && 4 * (idle - 2) >= busy;
+}
+
 /* the CPUs on which the pool's workers may run */
 static inline const struct cpumask *pool_allowed_cpus(const struct worker_pool *pool)
 {
@@ -450,8 +461,8 @@ static inline struct list_head *wq_pwqs(struct workqueue_struct *wq)
 
 /* worker.c */
 struct worker *worker_alloc(int node);
-struct worker *worker_create(struct worker_pool *pool);
 void worker_attach(struct worker *worker, struct worker_pool *pool);
+void worker_leave_pool(struct worker *worker);
 void worker_detach(struct worker *worker);
 void worker_unbind(struct worker *worker);
 void worker_mark_task(bool is_worker);
@@ -459,8 +470,16 @@ int worker_format_id(char *buf, size_t size, const struct worker *worker,
 		     const struct worker_pool *pool);
 void worker_enter_idle(struct worker *worker);
 void worker_leave_idle(struct worker *worker);
+
+/* run.c */
 void worker_run_scheduled(struct worker *worker);
 void worker_run_next(struct worker *worker);
+
+/* manager.c */
+extern struct rcuwait manager_wait;	/* pool_kill_workers() waits for managers */
+struct worker *worker_create(struct worker_pool *pool);
+
+/* cull.c */
 void pool_kill_workers(struct worker_pool *pool);
 void pool_idle_timeout(struct timer_list *timer);
 void pool_idle_cull_fn(struct work_struct *work);

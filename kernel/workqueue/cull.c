@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The end of workers: those idle for too long, and all of an unused pool.
+ */
+#include <linux/kthread.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+
+#include "internal.h"
+
+/* take an idle worker out of the pool's books; L and A */
+static void worker_doom(struct worker *worker, struct list_head *dying)
+{
+	struct worker_pool *pool = worker->pool;
+
+	lockdep_assert_held(&wq_pool_attach_mutex);
+	lockdep_assert_held(&pool->lock);
+
+	WARN_ON(worker->current_work || !list_empty(&worker->scheduled));
+
+	pool->nr_idle--;
+	pool->nr_workers--;
+	if (pool->last_woken_worker == worker)
+		pool->last_woken_worker = NULL;
+	worker->flags |= WORKER_DIE;
+	list_move(&worker->entry, dying);
+	/* the task may see WORKER_DIE and exit before it is told to */
+	get_task_struct(worker->task);
+}
+
+static void workers_leave_pool(struct list_head *dying)
+{
+	struct worker *worker;
+
+	list_for_each_entry(worker, dying, entry)
+		worker_leave_pool(worker);
+}
+
+static void workers_bury(struct list_head *dying)
+{
+	struct worker *worker, *next;
+
+	list_for_each_entry_safe(worker, next, dying, entry) {
+		kthread_stop_put(worker->task);
+		ida_free(&worker->pool->worker_ida, worker->id);
+		kfree(worker);
+	}
+}
+
+/**
+ * pool_kill_workers - end all workers of an unused unbound pool
+ * @pool: the pool; its manager flag stays set
+ *
+ * Context: may sleep; wq_pool_mutex held.
+ */
+void pool_kill_workers(struct worker_pool *pool)
+{
+	LIST_HEAD(dying);
+
+	lockdep_assert_held(&wq_pool_mutex);
+
+	/* a manager that went to make a worker while there was work */
+	for (;;) {
+		/* the flag is checked again under the lock */
+		rcuwait_wait_event(&manager_wait,
+				   !(READ_ONCE(pool->flags) & POOL_MANAGER_ACTIVE),
+				   TASK_UNINTERRUPTIBLE);
+		mutex_lock(&wq_pool_attach_mutex);
+		raw_spin_lock_irq(&pool->lock);
+		if (!(pool->flags & POOL_MANAGER_ACTIVE))
+			break;
+		raw_spin_unlock_irq(&pool->lock);
+		mutex_unlock(&wq_pool_attach_mutex);
+	}
+
+	pool->flags |= POOL_MANAGER_ACTIVE;
+	while (!list_empty(&pool->idle_list))
+		worker_doom(list_first_entry(&pool->idle_list, struct worker, entry),
+			    &dying);
+	WARN_ON(pool->nr_workers || pool->nr_idle);
+	raw_spin_unlock_irq(&pool->lock);
+	workers_leave_pool(&dying);
+	mutex_unlock(&wq_pool_attach_mutex);
+
+	workers_bury(&dying);
+}
+
+/* jiffies until the worker that has been idle longest may go; <= 0: now */
+static long pool_next_expiry(const struct worker_pool *pool)
+{
+	struct worker *oldest = list_last_entry(&pool->idle_list, struct worker, entry);
+
+	return oldest->last_active + IDLE_WORKER_TIMEOUT - jiffies;
+}
+
+/**
+ * pool_idle_timeout - pool->idle_timer: see whether idle workers should go
+ * @timer: the timer
+ *
+ * Ending a worker needs a mutex, so that is left to pool_idle_cull_fn().
+ */
+void pool_idle_timeout(struct timer_list *timer)
+{
+	struct worker_pool *pool = timer_container_of(pool, timer, idle_timer);
+	bool cull = false;
+
+	if (work_pending(&pool->idle_cull_work))
+		return;
+
+	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
+		if (pool_has_too_many_idle(pool)) {
+			long left = pool_next_expiry(pool);
+
+			cull = left <= 0;
+			if (!cull)
+				mod_timer(&pool->idle_timer, jiffies + left);
+		}
+	}
+
+	if (cull)
+		queue_work(system_dfl_wq, &pool->idle_cull_work);
+}
+
+/**
+ * pool_idle_cull_fn - pool->idle_cull_work: end workers idle for too long
+ * @work: the item
+ */
+void pool_idle_cull_fn(struct work_struct *work)
+{
+	struct worker_pool *pool = container_of(work, struct worker_pool, idle_cull_work);
+	LIST_HEAD(dying);
+
+	/*
+	 * The mutex keeps a doomed worker from passing worker_mark_task(false)
+	 * before it has left the pool.
+	 */
+	mutex_lock(&wq_pool_attach_mutex);
+	raw_spin_lock_irq(&pool->lock);
+	while (pool_has_too_many_idle(pool)) {
+		long left = pool_next_expiry(pool);
+
+		if (left > 0) {
+			mod_timer(&pool->idle_timer, jiffies + left);
+			break;
+		}
+		worker_doom(list_last_entry(&pool->idle_list, struct worker, entry),
+			    &dying);
+	}
+	raw_spin_unlock_irq(&pool->lock);
+	workers_leave_pool(&dying);
+	mutex_unlock(&wq_pool_attach_mutex);
+
+	workers_bury(&dying);
+}

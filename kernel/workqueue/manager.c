@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The worker threads of a pool, and how one of them makes more.
+ *
+ * A pool always keeps an idle worker in reserve while it runs items.  The worker
+ * that would take the last one becomes the manager first and makes another.  The
+ * manager may sleep for memory; rescuer.c helps out then.
+ */
+#include <linux/kthread.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+
+#include "internal.h"
+
+#define CREATE_COOLDOWN		HZ	/* after a failure to make a worker */
+
+struct rcuwait manager_wait = __RCUWAIT_INITIALIZER(manager_wait);
+
+/* pool_lacks_worker() without the lock, which the caller checks with it again */
+static bool pool_seems_short(struct worker_pool *pool)
+{
+	/* as good as outdated anyway */
+	return data_race(pool_lacks_worker(pool));
+}
+
+/*
+ * Make workers until the pool has an idle one, or work to do no more.  Drops and
+ * retakes pool->lock.
+ */
+static void pool_make_worker(struct worker_pool *pool)
+	__must_hold(&pool->lock)
+{
+	do {
+		/* if this takes long, rescuers are called */
+		pool_mayday_arm(pool);
+		raw_spin_unlock_irq(&pool->lock);
+
+		while (!worker_create(pool) && pool_seems_short(pool)) {
+			schedule_timeout_interruptible(CREATE_COOLDOWN);
+			if (!pool_seems_short(pool))
+				break;
+		}
+		timer_delete_sync(&pool->mayday_timer);
+
+		raw_spin_lock_irq(&pool->lock);
+		/* the new worker may have gone busy meanwhile */
+	} while (pool_lacks_worker(pool));
+}
+
+/*
+ * Be the manager, if there is none.  Return true if the lock was dropped, and the
+ * pool has to be looked at again.
+ */
+static bool worker_manage(struct worker *worker)
+{
+	struct worker_pool *pool = worker->pool;
+
+	if (pool->flags & POOL_MANAGER_ACTIVE)
+		return false;
+
+	pool->flags |= POOL_MANAGER_ACTIVE;
+	pool->manager = worker;
+	pool_make_worker(pool);
+	pool->manager = NULL;
+	pool->flags &= ~POOL_MANAGER_ACTIVE;
+	rcuwait_wake_up(&manager_wait);
+	return true;
+}
+
+/* run items for as long as the pool wants this worker to */
+static void worker_serve(struct worker *worker)
+{
+	struct worker_pool *pool = worker->pool;
+
+	/* never start on an item with no worker in reserve, but for a manager */
+	do {
+		if (!pool_needs_worker(pool))
+			return;
+	} while (!pool->nr_idle && worker_manage(worker));
+
+	WARN_ON_ONCE(!list_empty(&worker->scheduled));
+
+	/* from here on the worker counts, also if it was bound again */
+	worker_clr_flags(worker, WORKER_PREP | WORKER_REBOUND);
+	do {
+		worker_run_next(worker);
+	} while (pool_keep_working(pool));
+	worker_set_flags(worker, WORKER_PREP);
+}
+
+static int worker_thread(void *data)
+{
+	struct worker *worker = data;
+	struct worker_pool *pool = worker->pool;
+
+	worker_mark_task(true);
+
+	raw_spin_lock_irq(&pool->lock);
+	while (!(worker->flags & WORKER_DIE)) {
+		worker_leave_idle(worker);
+		worker_serve(worker);
+		worker_enter_idle(worker);
+		/*
+		 * Wakers choose from the idle list under the lock, after this, so
+		 * that their wake-up finds the state set.
+		 */
+		__set_current_state(TASK_IDLE);
+		raw_spin_unlock_irq(&pool->lock);
+		schedule();
+		raw_spin_lock_irq(&pool->lock);
+	}
+	raw_spin_unlock_irq(&pool->lock);
+
+	/* workers_bury() does the rest: a thread that is stopped early never comes here */
+	worker_mark_task(false);
+	return 0;
+}
+
+/* make the task of a new worker; BH workers have none */
+static int worker_make_task(struct worker *worker, struct worker_pool *pool)
+{
+	char name[WORKER_ID_LEN];
+	struct task_struct *task;
+
+	if (pool->flags & POOL_BH)
+		return 0;
+
+	worker_format_id(name, sizeof(name), worker, pool);
+	task = kthread_create_on_node(worker_thread, worker, pool->node, "%s", name);
+	if (IS_ERR(task)) {
+		/* -EINTR is a user's doing, anything else repeats */
+		if (PTR_ERR(task) == -EINTR)
+			pr_err("workqueue: interrupted while making worker %s\n", name);
+		else
+			pr_err_once("workqueue: cannot make a worker thread: %pe\n", task);
+		return PTR_ERR(task);
+	}
+
+	worker->task = task;
+	set_user_nice(task, pool->attrs->nice);
+	kthread_bind_mask(task, pool_allowed_cpus(pool));
+	return 0;
+}
+
+/**
+ * worker_create - add a worker to a pool
+ * @pool: the pool
+ *
+ * The new worker is idle.
+ *
+ * Context: may sleep; allocates with GFP_KERNEL.
+ * Return: the worker, or %NULL if there is no memory or no task to be had.
+ */
+struct worker *worker_create(struct worker_pool *pool)
+{
+	struct worker *worker;
+	int id;
+
+	id = ida_alloc(&pool->worker_ida, GFP_KERNEL);
+	if (id < 0) {
+		pr_err_once("workqueue: no id for a new worker: %pe\n", ERR_PTR(id));
+		return NULL;
+	}
+
+	worker = worker_alloc(pool->node);
+	if (!worker)
+		goto free_id;
+	worker->id = id;
+	if (worker_make_task(worker, pool))
+		goto free_worker;
+
+	worker_attach(worker, pool);
+
+	raw_spin_lock_irq(&pool->lock);
+	pool->nr_workers++;
+	worker_enter_idle(worker);
+	/* it waits for its first wake-up, whether there is work or not */
+	pool_unlock_wake_irq(pool, worker->task);
+	return worker;
+
+free_worker:
+	kfree(worker);
+free_id:
+	ida_free(&pool->worker_ida, id);
+	return NULL;
+}

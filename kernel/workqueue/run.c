@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How an item runs, on whatever worker: one of the pool, the softirq, or a rescuer.
+ */
+#include <linux/debug_locks.h>
+#include <linux/hashtable.h>
+#include <linux/sched/debug.h>
+#include <trace/events/workqueue.h>
+
+#include "internal.h"
+
+/* @work is @worker's from here on; PENDING still keeps others away from it */
+static void worker_begin_item(struct worker *worker, struct work_struct *work,
+			      struct pool_workqueue *pwq, unsigned long data)
+{
+	debug_work_deactivate(work);
+	list_del_init(&work->entry);
+
+	worker->current_func = work->func;
+	worker->current_pwq = pwq;
+	worker->current_color = data_color(data);
+	worker->current_start = jiffies;
+	if (worker->task)
+		worker->current_at = READ_ONCE(worker->task->se.sum_exec_runtime);
+	worker->current_work = work;
+	hash_add(worker->pool->busy, &worker->busy_node, (unsigned long)work);
+
+	/* for ps; the function may say more by set_worker_desc() */
+	strscpy(worker->desc, pwq->wq->name);
+
+	/* out of the count, so that pool_kick() finds the next one a worker */
+	if (pwq->wq->flags & WQ_CPU_INTENSIVE)
+		worker_set_flags(worker, WORKER_CPU_INTENSIVE);
+}
+
+/* the function must leave what it found */
+static void worker_check_leaks(struct worker *worker, int locks, int rcu)
+{
+	bool atomic = worker->task && in_atomic();
+
+	if (likely(!atomic && lockdep_depth(current) == locks &&
+		   rcu_preempt_depth() == rcu))
+		return;
+
+	pr_err("BUG: workqueue leaked atomic, lock or RCU: %s[%d]\n"
+	       "     preempt=0x%08x lock=%d->%d RCU=%d->%d workfn=%ps\n",
+	       current->comm, task_pid_nr(current), preempt_count(), locks,
+	       lockdep_depth(current), rcu, rcu_preempt_depth(), worker->current_func);
+	debug_show_held_locks(current);
+	dump_stack();
+}
+
+/*
+ * Call the function.  @work may be gone as soon as it runs and serves as an address
+ * only; @item_map is a copy of its lockdep map for the same reason.
+ */
+static void worker_call(struct worker *worker, struct work_struct *work,
+			struct lockdep_map *item_map, bool nested)
+{
+#ifdef CONFIG_LOCKDEP
+	struct lockdep_map *wq_map = worker->current_pwq->wq->lockdep_map;
+#else
+	struct lockdep_map *wq_map __maybe_unused = NULL;
+#endif
+	int locks = lockdep_depth(current);
+	int rcu = rcu_preempt_depth();
+
+	/* a dead CPU's BH item runs inside one of this CPU, see bh.c */
+	if (!nested)
+		lock_map_acquire(wq_map);
+	lock_map_acquire(item_map);
+	/*
+	 * The item starts from a clean slate as far as completions go: what is
+	 * held here is the same for each item.  Otherwise each completion that
+	 * one item waits for and another completes would look like a cycle.
+	 */
+	lockdep_invariant_state(true);
+
+	trace_workqueue_execute_start(work);
+	worker->current_func(work);
+	trace_workqueue_execute_end(work, worker->current_func);
+
+	lock_map_release(item_map);
+	if (!nested)
+		lock_map_release(wq_map);
+
+	worker_check_leaks(worker, locks, rcu);
+}
+
+static void worker_end_item(struct worker *worker, unsigned long data)
+{
+	struct pool_workqueue *pwq = worker->current_pwq;
+
+	pwq->stats[PWQ_STAT_COMPLETED]++;
+
+	/* set above, or by a tick */
+	worker_clr_flags(worker, WORKER_CPU_INTENSIVE);
+
+	hash_del(&worker->busy_node);
+	worker->last_func = worker->current_func;
+	worker->current_work = NULL;
+	worker->current_func = NULL;
+	worker->current_pwq = NULL;
+	worker->current_color = WORK_NR_COLORS;
+
+	pwq_item_done(pwq, data);
+}
+
+/* run one item; drops and retakes pool->lock */
+static void worker_run_item(struct worker *worker, struct work_struct *work)
+	__must_hold(&worker->pool->lock)
+{
+	struct worker_pool *pool = worker->pool;
+	unsigned long data = work_data(work);
+	struct pool_workqueue *pwq = data_pwq(data);
+	bool nested = pool->flags & POOL_BH_DRAINING;
+	struct lockdep_map item_map = { };
+	struct task_struct *wake;
+
+#ifdef CONFIG_LOCKDEP
+	lockdep_copy_map(&item_map, &work->lockdep_map);
+#endif
+	WARN_ON_ONCE(!(pool->flags & POOL_DISASSOCIATED) &&
+		     raw_smp_processor_id() != pool->cpu);
+
+	worker_begin_item(worker, work, pwq, data);
+	pwq->stats[PWQ_STAT_STARTED]++;
+
+	/*
+	 * Chain: a worker that does not count sees to it that the next item gets
+	 * one.  In a per-CPU pool this worker counts, and nobody is woken.
+	 */
+	wake = pool_kick(pool);
+
+	/* the last that is done to the item */
+	work_release_to_pool(work, pool);
+	pool_unlock_wake_irq(pool, wake);
+
+	worker_call(worker, work, &item_map, nested);
+
+	/*
+	 * An item that queues itself over and over must let stop_machine() and
+	 * RCU have the CPU where the kernel is not preemptible.
+	 */
+	if (worker->task)
+		cond_resched();
+
+	raw_spin_lock_irq(&pool->lock);
+	worker_end_item(worker, data);
+}
+
+/**
+ * worker_run_scheduled - run all that a worker has been given
+ * @worker: the calling worker
+ *
+ * Context: pool->lock held; dropped and retaken.
+ */
+void worker_run_scheduled(struct worker *worker)
+{
+	struct work_struct *work;
+
+	if (!list_empty(&worker->scheduled))
+		worker->pool->last_progress_ts = jiffies;
+
+	while ((work = list_first_entry_or_null(&worker->scheduled,
+						struct work_struct, entry)))
+		worker_run_item(worker, work);
+}
+
+/**
+ * worker_run_next - take the first item of the worklist and run it
+ * @worker: the calling worker
+ *
+ * Context: pool->lock held; dropped and retaken; the worklist is not empty.
+ */
+void worker_run_next(struct worker *worker)
+{
+	struct work_struct *work = list_first_entry(&worker->pool->worklist,
+						    struct work_struct, entry);
+
+	if (worker_take_item(worker, work))
+		worker_run_scheduled(worker);
+}

@@ -24,6 +24,7 @@
  *
  * (2) pairs with (4): either (3) sees the parked pwq or (5) sees the free slot.
  */
+#include <linux/export.h>
 #include <linux/slab.h>
 
 #include "internal.h"
@@ -253,6 +254,12 @@ static void nna_fill(struct wq_node_nr_active *nna)
 	} while (pwq);
 }
 
+/* the CPUs an unbound workqueue may use now; P or W */
+static const struct cpumask *wq_effective_cpumask(struct workqueue_struct *wq)
+{
+	return wq_slot_pwq(wq, -1)->pool->attrs->__pod_cpumask;
+}
+
 static void wq_divide_max(struct workqueue_struct *wq)
 {
 	const struct cpumask *allowed = wq_effective_cpumask(wq);
@@ -371,6 +378,68 @@ void wq_apply_max_active(struct workqueue_struct *wq)
 		wq_update_node_max(wq);
 	else
 		wq_fill_percpu(wq);
+}
+
+/**
+ * wq_clamp_max_active - bring a limit into its range, and warn if it was not
+ * @max_active: what a caller asked for
+ * @name: name of the workqueue
+ *
+ * Return: 1 to WQ_MAX_ACTIVE.
+ */
+int wq_clamp_max_active(int max_active, const char *name)
+{
+	int clamped = clamp(max_active, 1, WQ_MAX_ACTIVE);
+
+	if (clamped != max_active)
+		pr_warn("workqueue: max_active %d of %s is out of range, using %d\n",
+			max_active, name, clamped);
+	return clamped;
+}
+
+/**
+ * workqueue_set_max_active - change how many items may be active
+ * @wq: workqueue that is neither ordered nor a BH one
+ * @max_active: the new limit, 1 to WQ_MAX_ACTIVE; others are clamped
+ *
+ * If it rises, items that were held back start in their order.
+ *
+ * Context: may sleep.
+ */
+void workqueue_set_max_active(struct workqueue_struct *wq, int max_active)
+{
+	if (WARN_ON(wq->flags & (WQ_BH | __WQ_ORDERED)))
+		return;
+
+	max_active = wq_clamp_max_active(max_active, wq->name);
+
+	/* not wq_pool_mutex: items that memory depends on may call this */
+	guard(mutex)(&wq->mutex);
+	WRITE_ONCE(wq->saved_max_active, max_active);
+	if (wq->flags & WQ_UNBOUND)
+		wq->saved_min_active = min(wq->saved_min_active, max_active);
+	wq_apply_max_active(wq);
+}
+EXPORT_SYMBOL_GPL(workqueue_set_max_active);
+
+/**
+ * workqueue_set_min_active - change how many items each node may have active
+ * @wq: unbound workqueue that is not ordered
+ * @min_active: the new minimum per NUMA node, 0 to max_active; others are clamped
+ *
+ * A node's share of max_active is never less.  Workqueues whose items wait for
+ * each other need it.
+ *
+ * Context: may sleep.
+ */
+void workqueue_set_min_active(struct workqueue_struct *wq, int min_active)
+{
+	if (WARN_ON((wq->flags & (WQ_UNBOUND | WQ_BH | __WQ_ORDERED)) != WQ_UNBOUND))
+		return;
+
+	guard(mutex)(&wq->mutex);
+	wq->saved_min_active = clamp(min_active, 0, wq->saved_max_active);
+	wq_apply_max_active(wq);
 }
 
 /**

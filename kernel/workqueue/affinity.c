@@ -47,16 +47,6 @@ static int *core_of, *llc_of;
 /* the CPU mask from the command line */
 static struct cpumask wq_cmdline_cpumask __initdata;
 
-/*
- * Start unbound work from a CPU that did not queue it, to find callers that rely on
- * running where they are.
- */
-static bool wq_debug_force_rr_cpu = IS_ENABLED(CONFIG_DEBUG_WQ_FORCE_RR_CPU);
-module_param_named(debug_force_rr_cpu, wq_debug_force_rr_cpu, bool, 0644);
-
-/* where this CPU sent unbound work last; interrupts off */
-static DEFINE_PER_CPU(int, wq_rr_cpu_last);
-
 /**
  * wq_parse_affn_scope - scope by name
  * @name: a scope's name; a newline may follow
@@ -66,52 +56,6 @@ static DEFINE_PER_CPU(int, wq_rr_cpu_last);
 int wq_parse_affn_scope(const char *name)
 {
 	return sysfs_match_string(wq_affn_names, name);
-}
-
-/**
- * wq_select_unbound_cpu - the CPU whose pod gets an item queued here
- * @cpu: the calling CPU
- *
- * Context: interrupts off.
- * Return: @cpu if it may do unbound work, else the next one that may, in turn.
- */
-int wq_select_unbound_cpu(int cpu)
-{
-	int next;
-
-	if (likely(!READ_ONCE(wq_debug_force_rr_cpu)) &&
-	    likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)))
-		return cpu;
-
-	if (READ_ONCE(wq_debug_force_rr_cpu))
-		pr_warn_once("workqueue: round-robin CPU selection forced, expect performance impact\n");
-
-	next = cpumask_next_and_wrap(__this_cpu_read(wq_rr_cpu_last),
-				     wq_unbound_cpumask, cpu_online_mask);
-	if (next >= nr_cpu_ids)
-		return cpu;
-	__this_cpu_write(wq_rr_cpu_last, next);
-	return next;
-}
-
-/**
- * attrs_pods - how attributes divide the CPUs
- * @attrs: attributes of a workqueue
- *
- * Context: wq_pool_mutex held.
- * Return: the pods of the scope; one of all CPUs until the topology is known.
- */
-const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs)
-{
-	enum wq_affn_scope scope = attrs->affn_scope;
-
-	lockdep_assert_held(&wq_pool_mutex);
-
-	if (scope == WQ_AFFN_DFL)
-		scope = wq_affn_dfl;
-	if (WARN_ON_ONCE(scope >= WQ_AFFN_NR_TYPES) || !wq_pod_types[scope].nr_pods)
-		scope = WQ_AFFN_SYSTEM;
-	return &wq_pod_types[scope];
 }
 
 static void pods_free(struct wq_pod_type *pods)

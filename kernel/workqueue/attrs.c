@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Attributes of unbound workqueues, and how a change is carried out.
- *
- * A change is planned first: all pools and pwqs that it needs are made, which may
- * fail and then leaves no trace.  Committing the plan swaps the slots of the
- * workqueue and cannot fail.  The pwqs that were in the slots finish what they have.
- * Plans for many workqueues, as a new global CPU mask needs, are committed together
- * or not at all.
+ * Attributes as values: of workqueues, which users set, and of the pools that serve them.
  */
-#include <linux/export.h>
 #include <linux/jhash.h>
 #include <linux/slab.h>
 
 #include "internal.h"
-
-/* P: for wq_update_pod_of(), which may run where memory is short */
-static struct workqueue_attrs *update_attrs;
 
 /**
  * free_workqueue_attrs - free attributes
@@ -117,18 +107,29 @@ bool attrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *
 	       cpumask_equal(a->__pod_cpumask, b->__pod_cpumask);
 }
 
-/* the CPUs there are for what the user asked for; all, if that leaves none */
-static void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound)
+/**
+ * attrs_restrict - leave the CPUs that unbound work may use
+ * @attrs: attributes as the user asked; if that leaves no CPU, they get all of @unbound
+ * @unbound: those CPUs
+ */
+void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound)
 {
 	if (!cpumask_and(attrs->cpumask, attrs->cpumask, unbound))
 		cpumask_copy(attrs->cpumask, unbound);
 }
 
-/*
- * Set __pod_cpumask for one pod.  A pod without a CPU that is both wanted and online
- * is served by the whole mask, that is by the default pwq; false then.
+/**
+ * attrs_set_pod - set __pod_cpumask for one pod
+ * @attrs: attributes with the CPUs that are wanted
+ * @pod: CPUs of the pod
+ *
+ * A pod without a CPU that is both wanted and online is served by the whole mask, that
+ * is by the default pwq.
+ *
+ * Context: wq_pool_mutex held.
+ * Return: false if so.
  */
-static bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod)
+bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod)
 {
 	cpumask_and(attrs->__pod_cpumask, pod, attrs->cpumask);
 	if (cpumask_intersects(attrs->__pod_cpumask, wq_online_cpumask))
@@ -138,400 +139,21 @@ static bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *p
 }
 
 /**
- * wq_effective_cpumask - the CPUs an unbound workqueue may use now
- * @wq: the workqueue
+ * attrs_pods - how attributes divide the CPUs
+ * @attrs: attributes of a workqueue
  *
- * Context: wq_pool_mutex or wq->mutex held.
- * Return: the mask, which lives as long as the default pwq.
+ * Context: wq_pool_mutex held.
+ * Return: the pods of the scope; one of all CPUs until the topology is known.
  */
-const struct cpumask *wq_effective_cpumask(struct workqueue_struct *wq)
+const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs)
 {
-	return wq_slot_pwq(wq, -1)->pool->attrs->__pod_cpumask;
-}
-
-/* a change to come; before the commit its pwqs are new, after it the old ones */
-struct attrs_plan {
-	struct list_head node;
-	struct workqueue_struct *wq;
-	struct workqueue_attrs *attrs;		/* what the user will read back */
-	struct pool_workqueue *dfl_pwq;
-	struct pool_workqueue *cpu_pwq[];
-};
-
-static void plan_free(struct attrs_plan *plan)
-{
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		pwq_put_unlocked(plan->cpu_pwq[cpu]);
-	pwq_put_unlocked(plan->dfl_pwq);
-	free_workqueue_attrs(plan->attrs);
-	kfree(plan);
-}
-
-/* a pwq on the pool for @attrs */
-static struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
-				       const struct workqueue_attrs *attrs)
-{
-	struct worker_pool *pool = unbound_pool_get(attrs);
-	struct pool_workqueue *pwq;
-
-	if (!pool)
-		return NULL;
-	pwq = pwq_alloc(wq, pool);
-	if (!pwq)
-		unbound_pool_put(pool);
-	return pwq;
-}
-
-/* one pwq for all CPUs of a pod; @attrs is scratch */
-static int plan_pod(struct attrs_plan *plan, struct workqueue_attrs *attrs,
-		    const struct cpumask *pod)
-{
-	struct pool_workqueue *pwq = plan->dfl_pwq;
-	int cpu;
-
-	if (attrs_set_pod(attrs, pod) && !attrs->ordered) {
-		pwq = pwq_make(plan->wq, attrs);
-		if (!pwq)
-			return -ENOMEM;
-		/* the CPUs' references replace the first one */
-		pwq->refcnt = 0;
-	}
-
-	/* nobody else knows the pwq yet */
-	for_each_cpu(cpu, pod) {
-		pwq->refcnt++;
-		plan->cpu_pwq[cpu] = pwq;
-	}
-	return 0;
-}
-
-/* plan the pwqs of all slots; @attrs is scratch */
-static int plan_slots(struct attrs_plan *plan, struct workqueue_attrs *attrs,
-		      const struct cpumask *unbound)
-{
-	const struct wq_pod_type *pods = attrs_pods(attrs);
-	int pod, ret = 0;
-
-	attrs_restrict(attrs, unbound);
-	cpumask_copy(attrs->__pod_cpumask, attrs->cpumask);
-	plan->dfl_pwq = pwq_make(plan->wq, attrs);
-	if (!plan->dfl_pwq)
-		return -ENOMEM;
-
-	/*
-	 * Items of an ordered workqueue must not overtake older ones, which may
-	 * still be on another pwq: see wq_unplug_oldest().
-	 */
-	plan->dfl_pwq->plugged = attrs->ordered && !list_empty(&plan->wq->pwqs);
-
-	for (pod = 0; !ret && pod < pods->nr_pods; pod++)
-		ret = plan_pod(plan, attrs, pods->pod_cpus[pod]);
-	return ret;
-}
-
-static struct attrs_plan *plan_make(struct workqueue_struct *wq,
-				    const struct workqueue_attrs *attrs,
-				    const struct cpumask *unbound)
-{
-	struct workqueue_attrs *scratch = alloc_workqueue_attrs();
-	struct attrs_plan *plan;
-	int ret = -ENOMEM;
+	enum wq_affn_scope scope = attrs->affn_scope;
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	plan = kzalloc(struct_size(plan, cpu_pwq, nr_cpu_ids), GFP_KERNEL);
-	if (!plan || !scratch)
-		goto out;
-	plan->wq = wq;
-	plan->attrs = alloc_workqueue_attrs();
-	if (!plan->attrs)
-		goto out;
-
-	/* order is for life, whatever attributes a caller made from scratch say */
-	attrs_copy(plan->attrs, attrs);
-	plan->attrs->ordered = wq->flags & __WQ_ORDERED;
-	cpumask_and(plan->attrs->cpumask, plan->attrs->cpumask, cpu_possible_mask);
-	cpumask_copy(plan->attrs->__pod_cpumask, plan->attrs->cpumask);
-
-	attrs_copy(scratch, plan->attrs);
-	ret = plan_slots(plan, scratch, unbound);
-out:
-	free_workqueue_attrs(scratch);
-	if (!ret)
-		return plan;
-	if (plan)
-		plan_free(plan);
-	return ERR_PTR(ret);
-}
-
-/* put @pwq in a slot and return what was there */
-static struct pool_workqueue *wq_swap_slot(struct workqueue_struct *wq, int cpu,
-					   struct pool_workqueue *pwq)
-{
-	struct pool_workqueue *old = wq_slot_pwq(wq, cpu);
-
-	lockdep_assert_held(&wq_pool_mutex);
-	lockdep_assert_held(&wq->mutex);
-
-	pwq_link(pwq);
-	rcu_assign_pointer(*wq_pwq_slot(wq, cpu), pwq);
-	return old;
-}
-
-static void plan_commit(struct attrs_plan *plan)
-{
-	struct workqueue_struct *wq = plan->wq;
-	int cpu;
-
-	scoped_guard(mutex, &wq->mutex) {
-		attrs_copy(wq->unbound_attrs, plan->attrs);
-		plan->dfl_pwq = wq_swap_slot(wq, -1, plan->dfl_pwq);
-		for_each_possible_cpu(cpu)
-			plan->cpu_pwq[cpu] = wq_swap_slot(wq, cpu, plan->cpu_pwq[cpu]);
-		wq_update_node_max(wq);
-	}
-	plan_free(plan);
-}
-
-/**
- * wq_apply_attrs_locked - change the attributes of a workqueue
- * @wq: unbound workqueue
- * @attrs: what it shall have; the ordered flag is not looked at
- *
- * Context: may sleep; wq_pool_mutex held.
- * Return: 0, or -EINVAL or -ENOMEM and nothing has changed.
- */
-int wq_apply_attrs_locked(struct workqueue_struct *wq,
-			  const struct workqueue_attrs *attrs)
-{
-	struct attrs_plan *plan;
-
-	if (WARN_ON(!(wq->flags & WQ_UNBOUND)))
-		return -EINVAL;
-	if (WARN_ON((unsigned int)attrs->affn_scope >= WQ_AFFN_NR_TYPES))
-		return -EINVAL;
-
-	plan = plan_make(wq, attrs, wq_unbound_cpumask);
-	if (IS_ERR(plan))
-		return PTR_ERR(plan);
-	plan_commit(plan);
-	return 0;
-}
-
-/**
- * apply_workqueue_attrs - change the attributes of a workqueue
- * @wq: unbound workqueue
- * @attrs: from alloc_workqueue_attrs(); may be freed afterwards
- *
- * Items queued before may finish under the old attributes.
- *
- * Context: may sleep.
- * Return: 0, or -EINVAL or -ENOMEM and nothing has changed.
- */
-int apply_workqueue_attrs(struct workqueue_struct *wq,
-			  const struct workqueue_attrs *attrs)
-{
-	guard(mutex)(&wq_pool_mutex);
-	return wq_apply_attrs_locked(wq, attrs);
-}
-
-static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_struct *wq),
-		      const struct cpumask *unbound)
-{
-	struct workqueue_struct *wq;
-
-	list_for_each_entry(wq, &workqueues, list) {
-		struct attrs_plan *plan;
-
-		if (!(wq->flags & WQ_UNBOUND) || (wq->flags & __WQ_DESTROYING) ||
-		    (match && !match(wq)))
-			continue;
-		plan = plan_make(wq, wq->unbound_attrs, unbound);
-		if (IS_ERR(plan))
-			return PTR_ERR(plan);
-		list_add_tail(&plan->node, plans);
-	}
-	return 0;
-}
-
-/**
- * wqs_reapply_attrs - let unbound workqueues follow a change around them
- * @match: which ones; %NULL for all
- * @unbound: global mask of CPUs for unbound work
- *
- * Context: may sleep; wq_pool_mutex held.
- * Return: 0, or -ENOMEM and no workqueue has changed.
- */
-int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
-		      const struct cpumask *unbound)
-{
-	struct attrs_plan *plan, *next;
-	LIST_HEAD(plans);
-	int ret;
-
-	lockdep_assert_held(&wq_pool_mutex);
-
-	ret = plans_make(&plans, match, unbound);
-	list_for_each_entry_safe(plan, next, &plans, node) {
-		if (ret)
-			plan_free(plan);
-		else
-			plan_commit(plan);
-	}
-	return ret;
-}
-
-/**
- * wq_update_pod_of - let a workqueue follow a CPU that goes up or down
- * @wq: the workqueue; nothing happens unless it is unbound and not ordered
- * @cpu: the CPU; wq_online_cpumask tells which way it went
- *
- * Without memory the default pwq serves the pod.
- *
- * Context: may sleep; wq_pool_mutex held.
- */
-void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
-{
-	struct workqueue_attrs *attrs = update_attrs;
-	struct pool_workqueue *pwq = NULL;
-	const struct wq_pod_type *pods;
-	const struct cpumask *pod;
-
-	lockdep_assert_held(&wq_pool_mutex);
-
-	if (!(wq->flags & WQ_UNBOUND) || wq->unbound_attrs->ordered)
-		return;
-
-	attrs_copy(attrs, wq->unbound_attrs);
-	attrs_restrict(attrs, wq_unbound_cpumask);
-	pods = attrs_pods(attrs);
-	pod = pods->pod_cpus[pods->cpu_pod[cpu]];
-	if (attrs_set_pod(attrs, pod)) {
-		if (attrs_equal(attrs, wq_slot_pwq(wq, cpu)->pool->attrs))
-			return;
-		pwq = pwq_make(wq, attrs);
-		if (!pwq)
-			pr_warn("workqueue: no memory for a pod of %s, using its default pool\n",
-				wq->name);
-	}
-
-	scoped_guard(mutex, &wq->mutex) {
-		/* keeps the pwq until all slots have a reference */
-		struct pool_workqueue *first = pwq;
-
-		if (!pwq)
-			pwq = wq_slot_pwq(wq, -1);
-		for_each_cpu(cpu, pod) {
-			scoped_guard(raw_spinlock_irq, &pwq->pool->lock)
-				pwq_get(pwq);
-			pwq_put_unlocked(wq_swap_slot(wq, cpu, pwq));
-		}
-		pwq_put_unlocked(first);
-	}
-}
-
-/* workers that are bound to no pool's CPUs follow the global mask */
-static void unbound_cpumask_changed(const struct cpumask *cpumask)
-{
-	struct workqueue_struct *wq;
-	struct worker_pool *pool;
-	struct worker *worker;
-	int id;
-
-	guard(mutex)(&wq_pool_attach_mutex);
-
-	cpumask_copy(wq_unbound_cpumask, cpumask);
-
-	list_for_each_entry(wq, &workqueues, list)
-		if (wq->rescuer && !wq->rescuer->pool)
-			worker_unbind(wq->rescuer);
-
-	for_each_pool(pool, id) {
-		/* per-CPU pools whose CPU is down */
-		if (!pool_is_percpu(pool) ||
-		    (pool->flags & (POOL_BH | POOL_DISASSOCIATED)) != POOL_DISASSOCIATED)
-			continue;
-		for_each_pool_worker(worker, pool)
-			worker_unbind(worker);
-	}
-}
-
-static int wq_apply_unbound_cpumask(const struct cpumask *cpumask)
-{
-	int ret;
-
-	lockdep_assert_held(&wq_pool_mutex);
-
-	if (cpumask_equal(cpumask, wq_unbound_cpumask))
-		return 0;
-	ret = wqs_reapply_attrs(NULL, cpumask);
-	if (!ret)
-		unbound_cpumask_changed(cpumask);
-	return ret;
-}
-
-/**
- * wq_set_unbound_cpumask - set the CPUs for unbound work, as the user asks
- * @cpumask: the CPUs; isolated ones are not left out, if the user wants them
- *
- * Context: may sleep.
- * Return: 0; -EINVAL if no CPU of @cpumask is possible, -ENOMEM; nothing has
- * changed then.
- */
-int wq_set_unbound_cpumask(const struct cpumask *cpumask)
-{
-	cpumask_var_t possible;
-	int ret = -EINVAL;
-
-	if (!alloc_cpumask_var(&possible, GFP_KERNEL))
-		return -ENOMEM;
-
-	if (cpumask_and(possible, cpumask, cpu_possible_mask)) {
-		guard(mutex)(&wq_pool_mutex);
-		ret = wq_apply_unbound_cpumask(possible);
-		if (!ret)
-			cpumask_copy(wq_requested_unbound_cpumask, possible);
-	}
-	free_cpumask_var(possible);
-	return ret;
-}
-
-/**
- * workqueue_unbound_housekeeping_update - keep unbound work off isolated CPUs
- * @hk: the CPUs that are not isolated
- *
- * Unbound work runs on what the user asked for without the isolated CPUs, or, if
- * that leaves none, on all that the user asked for.
- *
- * Context: may sleep.
- * Return: 0, or -ENOMEM and nothing has changed.
- */
-int workqueue_unbound_housekeeping_update(const struct cpumask *hk)
-{
-	cpumask_var_t cpumask;
-	int ret;
-
-	if (!alloc_cpumask_var(&cpumask, GFP_KERNEL))
-		return -ENOMEM;
-
-	scoped_guard(mutex, &wq_pool_mutex) {
-		if (!cpumask_and(cpumask, hk, wq_requested_unbound_cpumask))
-			cpumask_copy(cpumask, wq_requested_unbound_cpumask);
-		ret = wq_apply_unbound_cpumask(cpumask);
-		if (!ret)
-			cpumask_andnot(wq_isolated_cpumask, cpu_possible_mask, hk);
-	}
-	free_cpumask_var(cpumask);
-	return ret;
-}
-
-/**
- * attrs_init_early - early boot: allocate what later must not fail
- */
-void __init attrs_init_early(void)
-{
-	update_attrs = alloc_workqueue_attrs();
-	wq_boot_needs(update_attrs);
+	if (scope == WQ_AFFN_DFL)
+		scope = wq_affn_dfl;
+	if (WARN_ON_ONCE(scope >= WQ_AFFN_NR_TYPES) || !wq_pod_types[scope].nr_pods)
+		scope = WQ_AFFN_SYSTEM;
+	return &wq_pod_types[scope];
 }

@@ -27,7 +27,7 @@ static bool work_is_static(void *addr)
 }
 
 /* an active item must get off its lists before its memory serves otherwise */
-static bool work_take_back(void *addr, enum debug_obj_state state)
+static bool cancel_if_active(void *addr, enum debug_obj_state state)
 {
 	if (state != ODEBUG_STATE_ACTIVE)
 		return false;
@@ -37,7 +37,7 @@ static bool work_take_back(void *addr, enum debug_obj_state state)
 
 static bool work_init_again(void *addr, enum debug_obj_state state)
 {
-	bool was_active = work_take_back(addr, state);
+	bool was_active = cancel_if_active(addr, state);
 
 	if (was_active)
 		debug_object_init(addr, &work_descr);
@@ -46,7 +46,7 @@ static bool work_init_again(void *addr, enum debug_obj_state state)
 
 static bool work_free_active(void *addr, enum debug_obj_state state)
 {
-	bool was_active = work_take_back(addr, state);
+	bool was_active = cancel_if_active(addr, state);
 
 	if (was_active)
 		debug_object_free(addr, &work_descr);

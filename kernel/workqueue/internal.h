@@ -3,12 +3,17 @@
  * Concurrency-managed workqueue: the objects and who may touch them.
  *
  * A work item enters through queue.c, which finds the pool_workqueue (pwq) of
- * its workqueue on this CPU, asks active.c whether it may run already and puts
- * it on the pool's worklist.  pool.c picks a worker to wake, worker.c runs the
- * item, concurrency.c keeps per-CPU pools at one running worker.  flush.c and
- * cancel.c wait for items and take them back.  rescuer.c steps in when no worker
- * can be made.  attrs.c and affinity.c decide which pools serve an unbound
- * workqueue; pwq.c ties the two together.
+ * its workqueue on this CPU.  active.c says whether the item may run already, and
+ * worklist.c links it.  kick.c chooses the worker to wake, run.c runs the item, and
+ * concurrency.c keeps per-CPU pools at one running worker.  flush.c and cancel.c
+ * wait for items, claim.c takes them off their queues.  manager.c makes workers and
+ * cull.c ends them; when none can be made, mayday.c calls and rescuer.c steps in.
+ * attrs.c and affinity.c decide which pools serve an unbound workqueue, and apply.c
+ * puts that into effect; pwq.c ties workqueue and pool together.
+ *
+ * Files call downwards only; the Makefile lists them from the bottom up.  Two things
+ * come back up: timers and items whose functions are in a higher file, and the fix-ups
+ * of debugobjects.c.
  *
  * Locks, outermost first:
  *
@@ -493,6 +498,7 @@ void wq_cpu_intensive_init(void);
 bool pwq_reserve_active(struct pool_workqueue *pwq);
 bool pwq_activate_first(struct pool_workqueue *pwq);
 void pwq_free_slot(struct pool_workqueue *pwq);
+int wq_clamp_max_active(int max_active, const char *name);
 void wq_apply_max_active(struct workqueue_struct *wq);
 void wq_update_node_max(struct workqueue_struct *wq);
 bool wq_has_slots_taken(struct workqueue_struct *wq);
@@ -550,9 +556,9 @@ static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 	return !nr;
 }
 
-/* cancel.c */
-#define WORK_GRAB_DELAYED	1		/* may sit on a delayed_work's timer */
-bool work_grab(struct work_struct *work, unsigned int how, unsigned long *irq_flags);
+/* claim.c */
+#define WORK_CLAIM_DELAYED	1		/* may sit on a delayed_work's timer */
+bool work_claim(struct work_struct *work, unsigned int how, unsigned long *irq_flags);
 
 /* flush.c */
 bool work_flush(struct work_struct *work, bool from_cancel);
@@ -569,30 +575,44 @@ void attrs_copy(struct workqueue_attrs *to, const struct workqueue_attrs *from);
 void attrs_make_pool_key(struct workqueue_attrs *attrs);
 u32 attrs_hash(const struct workqueue_attrs *attrs);
 bool attrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b);
-const struct cpumask *wq_effective_cpumask(struct workqueue_struct *wq);
+void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound);
+bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod);
+const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
+
+/* apply.c */
 int wq_apply_attrs_locked(struct workqueue_struct *wq,
 			  const struct workqueue_attrs *attrs);
 int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
 		      const struct cpumask *unbound_cpumask);
 void wq_update_pod_of(struct workqueue_struct *wq, int cpu);
 int wq_set_unbound_cpumask(const struct cpumask *cpumask);
-void attrs_init_early(void);
+void apply_init_early(void);
 
 /* affinity.c */
 extern struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
 extern enum wq_affn_scope wq_affn_dfl;		/* P */
 extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
 extern bool wq_topo_ready;			/* I after boot */
-const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
 int wq_parse_affn_scope(const char *name);
 void affinity_init_early(void);
 void affinity_cpu_online(void);
-int wq_select_unbound_cpu(int cpu);
+
+/* alloc.c */
+struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags,
+				  int max_active, va_list args) __printf(1, 0);
+void wq_free(struct workqueue_struct *wq);
+void wq_release(struct workqueue_struct *wq);
+#ifdef CONFIG_LOCKDEP
+void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map);
+void wq_unregister_lockdep(struct workqueue_struct *wq);
+#else
+static inline void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map) { }
+static inline void wq_unregister_lockdep(struct workqueue_struct *wq) { }
+#endif
 
 /* create.c */
 struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
 				     int max_active, va_list args) __printf(1, 0);
-void wq_release(struct workqueue_struct *wq);
 extern bool wq_power_efficient;			/* I after boot */
 
 /* freezer.c */

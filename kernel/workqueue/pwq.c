@@ -136,7 +136,7 @@ static void pwq_flush_progress(struct pool_workqueue *pwq, int color)
 }
 
 /**
- * pwq_item_done - an item has run, or was taken back
+ * pwq_item_done - an item has run, or was dequeued
  * @pwq: the pwq it was queued on
  * @data: work->data from when it was queued
  *

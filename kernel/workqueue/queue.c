@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Queueing: from queue_work() to a pool's worklist.
- *
- * Whoever takes PENDING finishes with interrupts off: others spin for it.
  */
 #include <linux/export.h>
+#include <linux/moduleparam.h>
 #include <linux/sched/isolation.h>
 #include <trace/events/workqueue.h>
 
 #include "internal.h"
+
+/*
+ * Start unbound work from a CPU that did not queue it, to find callers that rely on
+ * running where they are.
+ */
+static bool wq_debug_force_rr_cpu = IS_ENABLED(CONFIG_DEBUG_WQ_FORCE_RR_CPU);
+module_param_named(debug_force_rr_cpu, wq_debug_force_rr_cpu, bool, 0644);
+
+/* where this CPU sent unbound work last; interrupts off */
+static DEFINE_PER_CPU(int, wq_rr_cpu_last);
 
 /*
  * How an item enters a pool, and who will be woken for it: the seam for other ways
@@ -50,6 +59,29 @@ static bool wq_refuses(struct workqueue_struct *wq, struct work_struct *work)
 	return unlikely(flags & (__WQ_DRAINING | __WQ_DESTROYING)) &&
 	       WARN_ONCE(!is_own_item(wq), "workqueue: cannot queue %ps on wq %s\n",
 			 work->func, wq->name);
+}
+
+/*
+ * The CPU whose pod gets an item queued on @cpu, the calling one: @cpu itself if it
+ * may do unbound work, else the next one that may, in turn.
+ */
+static int wq_select_unbound_cpu(int cpu)
+{
+	int next;
+
+	if (likely(!READ_ONCE(wq_debug_force_rr_cpu)) &&
+	    likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)))
+		return cpu;
+
+	if (READ_ONCE(wq_debug_force_rr_cpu))
+		pr_warn_once("workqueue: round-robin CPU selection forced, expect performance impact\n");
+
+	next = cpumask_next_and_wrap(__this_cpu_read(wq_rr_cpu_last),
+				     wq_unbound_cpumask, cpu_online_mask);
+	if (next >= nr_cpu_ids)
+		return cpu;
+	__this_cpu_write(wq_rr_cpu_last, next);
+	return next;
 }
 
 static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cpu)
@@ -148,8 +180,8 @@ static void wq_queue(int req_cpu, struct workqueue_struct *wq,
 	pool_unlock_wake(pwq->pool, wake);
 }
 
-/* take PENDING for queueing; false if it is taken, or the item is disabled */
-static bool work_claim(struct work_struct *work)
+/* claim an item to queue it; false if it is pending or disabled */
+static bool work_claim_idle(struct work_struct *work)
 {
 	unsigned long data;
 
@@ -180,7 +212,7 @@ bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *wor
 {
 	guard(irqsave)();
 
-	if (!work_claim(work))
+	if (!work_claim_idle(work))
 		return false;
 	wq_queue(cpu, wq, work);
 	return true;
@@ -218,7 +250,7 @@ bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *
 	WARN_ON_ONCE(!(wq->flags & WQ_UNBOUND));
 
 	guard(irqsave)();
-	if (!work_claim(work))
+	if (!work_claim_idle(work))
 		return false;
 	wq_queue(node_to_cpu(node), wq, work);
 	return true;
@@ -294,7 +326,7 @@ bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
 {
 	guard(irqsave)();
 
-	if (!work_claim(&dwork->work))
+	if (!work_claim_idle(&dwork->work))
 		return false;
 	wq_queue_delayed(cpu, wq, dwork, delay);
 	return true;
@@ -320,7 +352,7 @@ bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq,
 	unsigned long flags;
 	bool was_pending;
 
-	was_pending = work_grab(work, WORK_GRAB_DELAYED, &flags);
+	was_pending = work_claim(work, WORK_CLAIM_DELAYED, &flags);
 	if (work_data(work) & WORK_OFFQ_DISABLE_MASK)
 		work_clear_pending(work, 0);
 	else

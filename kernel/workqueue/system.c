@@ -100,7 +100,7 @@ void __init workqueue_init_early(void)
 	int cpu, i;
 
 	affinity_init_early();
-	attrs_init_early();
+	apply_init_early();
 	pwq_cache_init();
 
 	/* with nohz_full, let as much as possible move to housekeeping CPUs */

@@ -132,7 +132,7 @@ bool worker_take_item(struct worker *worker, struct work_struct *work)
 
 /**
  * work_leave_barriers - move the barriers behind an item to where they wait without it
- * @work: queued item that is being taken back
+ * @work: queued item that is being dequeued
  * @pool: its pool, locked
  *
  * @work moves along; the caller takes it off the list.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who is woken, and when: kernel/workqueue/pool.c, worker.c, concurrency.c
+ * Who is woken, and when: kernel/workqueue/kick.c, manager.c, concurrency.c
  *
  * One pool with as many workers as items.  Another CPU queues the items; some end at
  * once, others sleep until all have started.  As it is, the pool is a per-CPU one,

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The memory of a workqueue: what is in it before it has pwqs, and after.
+ */
+#include <linux/slab.h>
+
+#include "internal.h"
+
+#ifdef CONFIG_LOCKDEP
+/**
+ * wq_init_lockdep - set up the map that functions of a workqueue's items run under
+ * @wq: the workqueue
+ * @map: the caller's map, or %NULL for one of our own
+ */
+void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map)
+{
+	char *name;
+
+	wq->lockdep_map = map;
+	if (map)
+		return;
+
+	lockdep_register_key(&wq->key);
+	name = kasprintf(GFP_KERNEL, "(wq_completion)%s", wq->name);
+	wq->lock_name = name ?: wq->name;
+	lockdep_init_map(&wq->own_lockdep_map, wq->lock_name, &wq->key, 0);
+	wq->lockdep_map = &wq->own_lockdep_map;
+}
+
+/**
+ * wq_unregister_lockdep - undo wq_init_lockdep()
+ * @wq: the workqueue
+ *
+ * Context: may sleep.
+ */
+void wq_unregister_lockdep(struct workqueue_struct *wq)
+{
+	if (wq->lock_name)
+		lockdep_unregister_key(&wq->key);
+}
+
+static void wq_free_lockdep(struct workqueue_struct *wq)
+{
+	if (wq->lock_name != wq->name)
+		kfree(wq->lock_name);
+}
+#else
+static void wq_free_lockdep(struct workqueue_struct *wq) { }
+#endif
+
+static void wq_set_limits(struct workqueue_struct *wq, int max_active)
+{
+	/* the softirq runs one item at a time, and as many may wait as there are */
+	if (wq->flags & WQ_BH)
+		max_active = INT_MAX;
+	else
+		max_active = wq_clamp_max_active(max_active ?: WQ_DFL_ACTIVE, wq->name);
+
+	wq->max_active = max_active;
+	wq->saved_max_active = max_active;
+	wq->min_active = min(max_active, WQ_DFL_MIN_ACTIVE);
+	wq->saved_min_active = wq->min_active;
+}
+
+/* a workqueue is either per-CPU or unbound */
+static unsigned int wq_fix_flags(unsigned int flags, const char *name)
+{
+	if (!(flags & (WQ_PERCPU | WQ_UNBOUND))) {
+		WARN_ONCE(1, "workqueue: %s has neither WQ_PERCPU nor WQ_UNBOUND, taking WQ_PERCPU\n",
+			  name);
+		flags |= WQ_PERCPU;
+	} else if ((flags & WQ_PERCPU) && (flags & WQ_UNBOUND)) {
+		WARN_ONCE(1, "workqueue: %s has both WQ_PERCPU and WQ_UNBOUND, taking WQ_UNBOUND\n",
+			  name);
+		flags &= ~WQ_PERCPU;
+	}
+	return flags;
+}
+
+/**
+ * wq_free - free a workqueue that nobody else has seen
+ * @wq: the workqueue, without pwqs
+ */
+void wq_free(struct workqueue_struct *wq)
+{
+	if (wq->flags & WQ_UNBOUND)
+		nna_free_all(wq);
+	free_percpu(wq->cpu_pwq);
+	free_workqueue_attrs(wq->unbound_attrs);
+	wq_free_lockdep(wq);
+	kfree(wq);
+}
+
+static void wq_free_rcu(struct rcu_head *rcu)
+{
+	wq_free(container_of(rcu, struct workqueue_struct, rcu));
+}
+
+/**
+ * wq_release - free a workqueue that has lost its last pwq
+ * @wq: the workqueue
+ *
+ * Context: may sleep; the reaper calls this.
+ */
+void wq_release(struct workqueue_struct *wq)
+{
+	wq_unregister_lockdep(wq);
+	/* dumps walk the list of workqueues under RCU */
+	call_rcu(&wq->rcu, wq_free_rcu);
+}
+
+/**
+ * wq_alloc - allocate a workqueue with all that needs neither locks nor other objects
+ * @fmt: format of the name
+ * @flags: WQ_*
+ * @max_active: as for alloc_workqueue()
+ * @args: for @fmt
+ *
+ * Context: may sleep.
+ * Return: a workqueue without pwqs, or %NULL.
+ */
+struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags,
+				  int max_active, va_list args)
+{
+	bool unbound = flags & WQ_UNBOUND;
+	struct workqueue_struct *wq;
+
+	wq = kzalloc_noprof(struct_size(wq, node_nr_active, unbound ? nr_node_ids + 1 : 0),
+			    GFP_KERNEL);
+	if (!wq)
+		return NULL;
+
+	if (vsnprintf(wq->name, sizeof(wq->name), fmt, args) >= sizeof(wq->name))
+		pr_warn_once("workqueue: a name was cut to %s\n", wq->name);
+	wq->flags = wq_fix_flags(flags, wq->name);
+	wq_set_limits(wq, max_active);
+
+	mutex_init(&wq->mutex);
+	INIT_LIST_HEAD(&wq->pwqs);
+	INIT_LIST_HEAD(&wq->list);
+	INIT_LIST_HEAD(&wq->flushers);
+	INIT_LIST_HEAD(&wq->flush_overflow);
+	INIT_LIST_HEAD(&wq->maydays);
+
+	wq->unbound_attrs = alloc_workqueue_attrs_noprof();
+	wq->cpu_pwq = alloc_percpu(struct pool_workqueue __rcu *);
+	if (!wq->unbound_attrs || !wq->cpu_pwq || (unbound && nna_alloc_all(wq))) {
+		wq_free(wq);
+		return NULL;
+	}
+	return wq;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Claiming an item: owning it through PENDING, whether it is idle or pending.
+ *
+ * A claimed item must not stay claimed for long, since others spin for it.  Its owner
+ * keeps interrupts off until it has queued the item, armed its timer or called
+ * work_clear_pending().
+ */
+#include <linux/cpumask.h>
+
+#include "internal.h"
+
+/*
+ * An ordered item that was queued while it runs may be on a plugged pwq, and so on
+ * another pool than the worker that has it.  Make its word name that one again: those
+ * who wait for the item go by it.
+ */
+static void work_name_runner(struct work_struct *work, struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+	struct worker *worker;
+
+	for_each_pwq(pwq, wq) {
+		struct worker_pool *pool = pwq->pool;
+
+		guard(raw_spinlock)(&pool->lock);
+		worker = pool_find_busy(pool, work);
+		if (worker && worker->current_pwq->wq == wq) {
+			work_set_offq_pending(work, pool);
+			return;
+		}
+	}
+}
+
+/*
+ * Take @work off the pool it is queued on, which is locked, and unlock that.  RCU
+ * keeps the workqueue.
+ */
+static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq)
+	__releases(&pwq->pool->lock)
+{
+	struct workqueue_struct *wq = pwq->wq;
+	struct worker_pool *pool = pwq->pool;
+	unsigned long data = work_data(work);
+	bool plugged = pwq->plugged;
+	struct task_struct *wake = NULL;
+
+	debug_work_deactivate(work);
+
+	work_leave_barriers(work, pool);
+	list_del_init(&work->entry);
+	work_set_offq_pending(work, pool);
+
+	pwq_item_done(pwq, data);
+	/*
+	 * Barriers, or an item that gets the slot, may find all workers asleep.  What
+	 * a CPU left in its BH pools on its way down is workqueue_softirq_dead()'s;
+	 * interrupts are off, so that the CPU does not go between test and kick.
+	 */
+	if (!(pool->flags & POOL_BH) || cpu_online(pool->cpu))
+		wake = pool_kick(pool);
+	pool_unlock_wake(pool, wake);
+
+	if (plugged)
+		work_name_runner(work, wq);
+}
+
+/* true if @work was queued on @pool; it may have moved since that was looked up */
+static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
+{
+	struct pool_workqueue *pwq;
+
+	raw_spin_lock(&pool->lock);
+	/*
+	 * The word of a queued item changes under the lock of its pool only.  If
+	 * it names this pool's pwq, the item is queued, and stays so.
+	 */
+	pwq = work_pwq(work);
+	if (pwq && pwq->pool == pool) {
+		work_dequeue(work, pwq);
+		return true;
+	}
+	raw_spin_unlock(&pool->lock);
+	return false;
+}
+
+/*
+ * Try to claim @work.  Return 1 if it was pending, 0 if it was idle,
+ * -EAGAIN if somebody else has it for a moment.
+ */
+static int work_try_claim(struct work_struct *work, unsigned int how)
+{
+	struct worker_pool *pool;
+
+	/* a timer that is not there is expired, or being armed by an owner */
+	if ((how & WORK_CLAIM_DELAYED) && timer_delete(&to_delayed_work(work)->timer))
+		return 1;
+
+	if (!test_and_set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(work)))
+		return 0;
+
+	guard(rcu)();
+	pool = work_last_pool(work);
+	return pool && work_try_dequeue(work, pool) ? 1 : -EAGAIN;
+}
+
+/**
+ * work_claim - claim an item, idle or pending
+ * @work: the item
+ * @how: WORK_CLAIM_DELAYED if it is part of a delayed_work
+ * @irq_flags: interrupt state to restore when done
+ *
+ * Spins while another owner is between taking PENDING and finishing, which is
+ * short: owners keep interrupts off.
+ *
+ * Context: any; interrupts are off on return.
+ * Return: true if the item was pending.
+ */
+bool work_claim(struct work_struct *work, unsigned int how, unsigned long *irq_flags)
+{
+	for (;;) {
+		int ret;
+
+		local_irq_save(*irq_flags);
+		ret = work_try_claim(work, how);
+		if (ret >= 0)
+			return ret;
+		local_irq_restore(*irq_flags);
+		cpu_relax();
+	}
+}

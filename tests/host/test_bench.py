@@ -145,32 +145,44 @@ def test_ratio_is_taken_pair_by_pair():
 def test_half_a_pair_gives_no_ratio():
     rows = bench_stats.summarise([boot(1, 'cmwq'), boot(2, 'base')])
     assert rows[0]['ratio']['items_per_s'] is None
-    assert ' - ' in bench_stats.table(rows)[1]
+    assert ' - ' in bench_stats.table(rows)[2]
 
 
 def test_table_names_scopes_values_and_ratio():
     boots = [boot(pair, variant, factor) for pair in (1, 2, 3)
              for variant, factor in (('cmwq', 1.5), ('base', 1.0))]
     lines = bench_stats.format_summary(bench_stats.summarise(boots))
-    assert [line.split()[0] for line in lines[1:7]] == SCOPES
-    assert '1.50 (1.50-1.50)' in lines[1]
+    assert [line.split()[0] for line in lines[2:8]] == SCOPES
+    assert '1.50 (1.50-1.50)' in lines[2]
     rate = recorded_runs()[0]['items_per_s']
-    assert f'{rate:,}' in lines[1] and f'{round(rate * 1.5):,}' in lines[1]
-    assert 'ours' in lines[0] and 'base' in lines[0] and lines[-1].startswith('±')
+    assert f'{rate:,}' in lines[2] and f'{round(rate * 1.5):,}' in lines[2]
+    assert 'ours' in lines[0] and 'base' in lines[0] and lines[9].startswith('±')
+
+
+def test_table_says_what_the_percentiles_time():
+    boots = [boot(1, 'cmwq'), boot(1, 'base')]
+    lines = bench_stats.format_summary(bench_stats.summarise(boots))
+    assert lines[0].split()[:9] == ['scope', 'ours', 'base', 'ours/base', *['queue_work()', 'call'] * 2, 'kworkers']
+    assert re.findall(r'(p\d+ ns), ours / base', lines[1]) == ['p50 ns', 'p99 ns']
+    assert 'not how long the item waits' in lines[-1]
+    run = recorded_runs()[0]
+    assert lines[2].endswith(f"{run['kworkers']} / {run['kworkers']}")
+    for key in ('p50_ns', 'p99_ns'):
+        assert f' {run[key]:,} / {run[key]:,} ' in lines[2]
 
 
 def test_table_of_one_variant_and_of_a_sweep():
     boots = [boot(1, 'base', shard_size=size) for size in (4, 16)]
     lines = bench_stats.table(bench_stats.summarise(boots))
-    assert 'shard size' in lines[0] and 'ours' not in lines[0] and 'kworkers base' in lines[0]
-    assert [line.split()[1] for line in lines[1:]] == ['4'] * 6 + ['16'] * 6
+    assert 'shard size' in lines[0] and 'ours' not in lines[0] + lines[1] and lines[1].endswith(' base')
+    assert [line.split()[1] for line in lines[2:]] == ['4'] * 6 + ['16'] * 6
 
 
 def test_instructions_instead_of_rates():
     lines = bench_stats.table(bench_stats.summarise([boot(1, 'base')]), instructions=True)
     run = recorded_runs()[0]
-    assert 'base insns/item' in lines[0]
-    assert f"{run['elapsed_ns'] / run['items']:,.0f}" in lines[1]
+    assert ' base ' in lines[0] and ' insns/item ' in lines[1]
+    assert f"{run['elapsed_ns'] / run['items']:,.0f}" in lines[2]
 
 
 def test_no_boots_make_no_table():

@@ -11,7 +11,6 @@ from wqlab import files
 from wqlab.bench import record as bench_record
 from wqlab.bench import stats as bench_stats
 
-LABELS = {bench_stats.OURS: 'ours', bench_stats.BASE: 'base'}
 COLOURS = {bench_stats.OURS: '#1f77b4', bench_stats.BASE: '#b0b0b0'}
 
 
@@ -25,7 +24,7 @@ def plotting():
 
 
 def variants_of(rows):
-    return [variant for variant in LABELS if any(row.get(variant) for row in rows)]
+    return [variant for variant in bench_stats.NAMES if any(row.get(variant) for row in rows)]
 
 
 def title(record):
@@ -53,7 +52,7 @@ def draw_bars(axes, rows, metric, label):
         offset = (position - (len(variants) - 1) / 2) * width
         stats = [stat for _, stat in shown]
         axes.bar([i + offset for i, _ in shown], [stat['median'] for stat in stats], width,
-                 yerr=error_bars(stats), capsize=3, label=LABELS[variant],
+                 yerr=error_bars(stats), capsize=3, label=bench_stats.NAMES[variant],
                  color=COLOURS[variant], edgecolor='black', linewidth=0.5)
     axes.set_xticks(range(len(rows)), [row['scope'] for row in rows], rotation=20)
     axes.set_ylabel(label)
@@ -73,7 +72,7 @@ def draw_sweep(axes, rows, metric, label):
             axes.errorbar([sizes.index(row['shard_size']) for row in mine],
                           [stat['median'] for stat in stats], yerr=error_bars(stats),
                           fmt=f'o{style}', capsize=3, color=COLOURS[variant],
-                          label=f'{LABELS[variant]}, {scope}')
+                          label=f'{bench_stats.NAMES[variant]}, {scope}')
     axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     axes.set_xlabel('cores in a shard, at most')
     axes.set_ylabel(label)
@@ -87,8 +86,8 @@ def panels(record):
     if record['parameters']['icount']:
         first = ('ns_per_item', 'instructions per item (lower is better)')
     last = ('kworkers', 'kworkers') if record['parameters']['shard_size'] else \
-        ('p99_ns', 'queueing call, p99, ns')
-    return [first, ('p50_ns', 'queueing call, p50, ns'), last]
+        ('p99_ns', 'queue_work() call, p99, ns')
+    return [first, ('p50_ns', 'queue_work() call, p50, ns'), last]
 
 
 def draw(record):

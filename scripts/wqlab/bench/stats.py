@@ -7,9 +7,13 @@ repeats inside one boot share its memory layout and its moment on the machine.
 
 from statistics import median, quantiles
 
+from wqlab import tables
+
 METRICS = ('items_per_s', 'mean_ns', 'p50_ns', 'p90_ns', 'p95_ns', 'p99_ns', 'max_ns',
            'kworkers', 'ns_per_item')
 OURS, BASE = 'cmwq', 'base'
+NAMES = {OURS: 'ours', BASE: 'base'}
+CALL_TIME = 'p50, p99: how long a call of queue_work() takes, not how long the item waits to run'
 
 
 def spread(values):
@@ -110,31 +114,21 @@ def both(row, metric):
     return ' / '.join(texts)
 
 
-def align(rows):
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
-        lines.append('  '.join(cells).rstrip())
-    return lines
-
-
 def table(rows, instructions=False):
-    """The summary as lines of text: items/s (or instructions) first, then latency."""
+    """The summary as lines of text: items/s (or instructions) first, then what a call of queue_work() takes."""
     if not rows:
         return ['no runs']
     rate, what = ('ns_per_item', 'insns/item') if instructions else ('items_per_s', 'items/s')
     sizes = any(row['shard_size'] is not None for row in rows)
     variants = [variant for variant in (OURS, BASE) if any(variant in row for row in rows)]
-    pair = 'ours / base' if len(variants) == 2 else variants[0]
+    pair = ' / '.join(NAMES[variant] for variant in variants)
 
     head = ['scope'] + (['shard size'] if sizes else [])
-    head += [f"{'ours' if variant == OURS else 'base'} {what}" for variant in variants]
-    head += ['ours/base (min-max)'] if len(variants) == 2 else []
-    head += [f'p50 ns {pair}', f'p99 ns {pair}', f'kworkers {pair}']
+    head += [f'{NAMES[variant]}\n{what}' for variant in variants]
+    head += ['ours/base\n(min-max)'] if len(variants) == 2 else []
+    head += [f'queue_work() call\np50 ns, {pair}', f'queue_work() call\np99 ns, {pair}', f'kworkers\n{pair}']
 
-    cells = [head]
+    cells = []
     for row in rows:
         line = [row['scope']]
         if sizes:
@@ -144,12 +138,14 @@ def table(rows, instructions=False):
             line.append(ratio_text((row.get('ratio') or {}).get(rate)))
         line += [both(row, metric) for metric in ('p50_ns', 'p99_ns', 'kworkers')]
         cells.append(line)
-    return align(cells)
+    return tables.lines(head, cells, range(1, len(head)))
 
 
 def format_summary(rows, instructions=False):
     lines = table(rows, instructions)
-    legend = '±: half the interquartile range over the boots'
+    if not rows:
+        return lines
+    lines += ['', '±: half the interquartile range over the boots']
     if any('ratio' in row for row in rows):
-        legend += '; ours/base: median over pairs of boots, with the extremes'
-    return lines + (['', legend] if rows else [])
+        lines += ['ours/base: the median over pairs of boots, with the extremes']
+    return lines + [CALL_TIME]

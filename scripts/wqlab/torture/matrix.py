@@ -20,6 +20,7 @@ import textwrap
 import time
 from pathlib import Path
 
+from wqlab import files, tables
 from wqlab.guest import run as guest
 from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
@@ -149,26 +150,16 @@ def row(configuration, runs):
     return (configuration, f'{total["seconds"] / 3600:.2f}', *(f'{total[name]:,}' for name in counts), verdict)
 
 
-def table(lines):
-    """As reStructuredText has it, which is also good to look at."""
-    lines = [COLUMNS, *lines]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
-    rule = '  '.join('=' * width for width in widths)
-    text = ['  '.join(word.rjust(width) if 0 < i < len(COLUMNS) - 1 else word.ljust(width)
-                      for i, (word, width) in enumerate(zip(line, widths))).rstrip() for line in lines]
-    return '\n'.join([rule, text[0], rule, *text[1:], rule]) + '\n'
-
-
 def print_table():
     runs = torture_runs.load(torture.KEPT)
     if not runs:
         print('no run is noted')
         return
-    text = table(list(rows(runs)))
+    text = tables.rst(COLUMNS, rows(runs), range(1, len(COLUMNS) - 1))
     if OLDER in text:
         text += f'\n{OLDER}: the workqueue or the test has changed since.\n'
-    torture_runs.write(torture.KEPT / 'runs.rst', text)
     print(text, end='', flush=True)
+    files.write(torture.KEPT / 'runs.rst', text)
 
 
 def picked(patterns):

@@ -149,9 +149,8 @@ def result(boot):
     return outcome
 
 
-def tap_of(boot, piece):
-    """What one script or suite printed, and its exit status (None: never ended)."""
-    outcome = result(boot)
+def tap_of(outcome, piece):
+    """What one script or suite printed in a guest, and its exit status (None: never ended)."""
     part = re.search(rf'^@@ begin {piece}$(.*?)(?:^@@ end {piece} (\d+)$|\Z)', outcome.output, re.M | re.S)
     if not part:
         return '', None

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 import guests
-from wqlab import files
+from wqlab import files, tables, tap
 from wqlab.guest import run as guest
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
@@ -37,7 +37,6 @@ OURS = 'kernel/workqueue'
 SCRIPTS = {'uml': ('sysfs', 'pods', 'masks', 'resize', 'rescuer', 'observe'),
            'qemu': ('hotplug', 'freezer', 'pods', 'masks')}
 SHAPE = {'uml': {}, 'qemu': {'topology': 'sockets=2,cores=2,nodes=2'}}
-NOT_OK = re.compile(r'^\s*not ok \d+ (?!.*# SKIP)(.*)', re.M)
 STEP_S = {'uml': 240, 'qemu': 420}
 
 
@@ -146,32 +145,35 @@ def by_torture(folder, engine, seconds):
     return (worst or outcome.complaints or [outcome.verdict or 'no verdict'])[0]
 
 
-def in_guest(folder, engine, command, log):
-    return guest.run(folder, command, engine=engine, cpus=None if SHAPE[engine] else 2, mem='1G',
-                     append='kunit.enable=1 kunit.autorun=1', timeout=STEP_S[engine], log=PLACE / log,
-                     files=[f'{guests.SELFTESTS}:/wq', f'{guests.KTAP_HELPERS}:/wq/ktap_helpers.sh'], **SHAPE[engine])
+def in_guest(folder, boot):
+    """What is wrong first when scripts or suites run in a guest, None if nothing is."""
+    outcome = guest.run(folder, guests.guest_command(boot), engine=boot.engine, cpus=None if SHAPE[boot.engine] else 2,
+                        mem='1G', append='kunit.enable=1 kunit.autorun=1', timeout=STEP_S[boot.engine],
+                        log=PLACE / f'{boot.name}.log', **SHAPE[boot.engine],
+                        files=[f'{guests.SELFTESTS}:/wq', f'{guests.KTAP_HELPERS}:/wq/ktap_helpers.sh'])
+    return first_fault(outcome, boot.pieces())
 
 
-def first_fault(outcome, text):
-    failed = NOT_OK.search(text)
-    if failed:
-        return f'not ok: {failed[1]}'
+def first_fault(outcome, pieces):
+    for piece in pieces:
+        text, status = guests.tap_of(outcome, piece)
+        if status is None:      # the log or the guest's end says more than half of its points
+            break
+        failed = [point.name for point in tap.parse(text) if not point.ok]
+        if failed or status:
+            return f'{piece}: not ok: {failed[0]}' if failed else f'{piece}: exit status {status}'
     found = kernlog.problems(outcome.kernel)
     if found:
         return found[0]
-    return {guest.TIMED_OUT: 'no end', guest.DIED: 'the kernel died'}.get(outcome.rc)
+    return {0: None, guest.TIMED_OUT: 'no end', guest.DIED: 'the kernel died'}.get(outcome.rc, f'{piece}: no end')
 
 
 def by_kunit(folder, engine, _):
-    outcome = in_guest(folder, engine, 'modprobe wq_api_kunit', 'kunit.log')
-    return first_fault(outcome, '\n'.join(map(kernlog.without_stamp, outcome.kernel.splitlines())))
+    return in_guest(folder, guests.Boot('kunit', engine, suites=('wq_api_kunit',)))
 
 
 def by_scripts(folder, engine, _):
-    scripts = ' '.join(SCRIPTS[engine])
-    outcome = in_guest(folder, engine, 'export VARIANT=cmwq KTAP_HELPERS=/wq/ktap_helpers.sh; '
-                       f'for s in {scripts}; do echo "# $s"; sh /wq/$s.sh; done', 'scripts.log')
-    return first_fault(outcome, outcome.output)
+    return in_guest(folder, guests.Boot('scripts', engine, SCRIPTS[engine]))
 
 
 TESTS = {'torture': by_torture, 'KUnit': by_kunit, 'scripts': by_scripts}
@@ -192,11 +194,7 @@ def hunt(engine, tests, seconds):
 def table(found):
     rows = [(bug.name, bug.what, catch.test or '**nothing**', f'{catch.seconds:.0f} s' if catch.test else '')
             for bug, catch in found]
-    head = ('Mutation', 'Bug', 'Caught by', 'After')
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(4)]
-    rule = '  '.join('=' * width for width in widths)
-    lines = ['  '.join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [head, *rows]]
-    return '\n'.join([rule, lines[0], rule, *lines[1:], rule]) + '\n'
+    return tables.rst(('Mutation', 'Bug', 'Caught by', 'After'), rows, numbers={3})
 
 
 def load(path):

@@ -18,7 +18,7 @@ def named(boots):
 
 def points_of(boot, piece):
     """The piece's test points, and one more that failed if it did not end well."""
-    text, status = guests.tap_of(boot, piece)
+    text, status = guests.tap_of(guests.result(boot), piece)
     points = tap.parse(text)
     if status is None:
         points.append(tap.Point('came to its end', False, guests.result(boot).kernel[-2000:]))

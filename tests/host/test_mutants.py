@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The known bugs of tests/mutations still fit the sources that they are bugs of."""
+import itertools
 import re
 import shutil
 import subprocess
@@ -11,10 +12,23 @@ import pytest
 import mutants
 
 PATCHES = sorted(mutants.PATCHES.glob('*.patch'))
+DOCUMENT = mutants.ROOT / 'Documentation/core-api/workqueue-torture.rst'
 
 
-def test_there_are_enough():
-    assert len(PATCHES) >= 15
+def documented():
+    """The rows of the document's table: name, whether it needs QEMU, bug, what caught it."""
+    text = DOCUMENT.read_text(encoding='utf-8')
+    rule, rows = re.search(r'^(=[= ]+)\nMutation .*\n\1\n((?:.+\n)+?)\1\n', text, re.M).groups()
+    starts = [match.start() for match in re.finditer('=+', rule)]
+    for row in rows.splitlines():
+        name, bug, test, _ = (row[start:end].strip() for start, end in itertools.zip_longest(starts, starts[1:]))
+        yield name.removesuffix(' \\*'), name.endswith('*'), bug, test
+
+
+def test_the_document_lists_them_all():
+    assert [(bug.name, bug.engine == 'qemu', bug.what) for bug in mutants.bugs()] == \
+        [(name, qemu, bug) for name, qemu, bug, _ in documented()]
+    assert {test for *_, test in documented()} <= set(mutants.TESTS)
 
 
 @pytest.mark.parametrize('path', PATCHES, ids=lambda path: path.stem)
@@ -36,6 +50,28 @@ def test_table_shows_what_nothing_caught():
              (mutants.Bug('b-long', 'yy', 'uml', Path('b')), mutants.Catch('', 0, 'no test failed'))]
     lines = mutants.table(found).splitlines()
     assert re.fullmatch(r'a +x +torture +3 s', lines[3]) and re.fullmatch(r'b-long +yy +\*\*nothing\*\*', lines[4])
+
+
+def in_guest(rc=0, *, points=('ok 1 x', 'ok 2 y'), end='@@ end pods 0', kernel=''):
+    output = '\n'.join(['@@ begin sysfs', '1..1', 'ok 1 a', '@@ end sysfs 0',
+                        '@@ begin pods', '1..2', *points, end, ''])
+    return mutants.guest.Result(rc, output, kernel + output, kernel, 1.0)
+
+
+@pytest.mark.parametrize('outcome, why', [
+    (in_guest(), None),
+    (in_guest(points=('ok 1 x', 'not ok 2 y')), 'pods: not ok: y'),
+    (in_guest(points=('ok 1 x',)), 'pods: not ok: plan'),
+    (in_guest(points=('ok 1 x', 'ok 2 y # SKIP no CPU')), 'pods: not ok: y'),
+    (in_guest(end='@@ end pods 1'), 'pods: exit status 1'),
+    (in_guest(kernel='BUG: KASAN: x\n'), 'line 1: BUG: KASAN: x'),
+    (in_guest(mutants.guest.DIED, points=(), end='', kernel='Oops: x\n'), 'line 1: Oops: x'),
+    (in_guest(mutants.guest.DIED, points=(), end=''), 'the kernel died'),
+    (in_guest(mutants.guest.TIMED_OUT, end=''), 'no end'),
+    (in_guest(1, end=''), 'pods: no end'),
+])
+def test_first_fault(outcome, why):
+    assert mutants.first_fault(outcome, ['sysfs', 'pods']) == why
 
 
 def test_scratch_tree_gets_new_files(monkeypatch):

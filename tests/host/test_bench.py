@@ -352,6 +352,13 @@ if (here / f'slow-{number}').exists():
     sys.exit(124)
 if (here / f'warns-{number}').exists():
     text += '[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/x.c:1\\n'
+if (here / f'blocks-{number}').exists():
+    # a place that cannot be written to, for root as well
+    log.parents[1].joinpath('results.json').unlink()
+    log.parents[1].joinpath('results.json/x').mkdir(parents=True)
+if (here / f'frees-{number}').exists():
+    log.parents[1].joinpath('results.json/x').rmdir()
+    log.parents[1].joinpath('results.json').rmdir()
 if (here / f'loses-{number}').exists():
     text = text.replace('lost=0', 'lost=3').replace('status=ok', 'status=violated')
 log.write_text(text)
@@ -471,6 +478,78 @@ def test_another_kernel_is_not_resumed(project):
     bench_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
     done = project.run('--resume')
     assert done.returncode == 1 and 'start a new run' in done.stderr
+
+
+def table_of(done):
+    return [line.split()[0] for line in done.stdout.splitlines()[2:8]]
+
+
+@pytest.mark.parametrize('stub, why', [
+    ("raise ImportError('No module named matplotlib')", 'ImportError: No module named matplotlib'),
+    ("raise MemoryError('out of memory')", 'MemoryError: out of memory'),
+])
+def test_pictures_that_fail_cost_nothing_else(project, stub, why):
+    project.mark('loses-2')
+    (project.root / 'scripts/matplotlib.py').write_text(stub)
+    done = project.run('--no-build', '--pairs', '1')
+    assert done.returncode == 1 and table_of(done) == SCOPES
+    *_, broken, pictures = done.stderr.splitlines()
+    assert 'FAILED: pair 1 of 1, base: the contract was broken: 18 lost' in broken
+    folder, result = project.results()
+    assert pictures == f'run-bench: FAILED: the pictures could not be drawn ({why}); once that is mended: ' \
+        f'scripts/lab plot {folder.relative_to(project.root)}'
+    assert result['complete'] and sorted(os.listdir(folder)) == ['logs', 'results.json']
+
+
+def test_pictures_that_cannot_be_written(project):
+    project.mark('loses-1')
+    (project.root / 'scripts/sitecustomize.py').write_text("""
+import os, errno
+real = os.replace
+def replace(source, target, **more):
+    if str(target).endswith('plot.png'):
+        raise OSError(errno.ENOSPC, 'No space left on device', str(target))
+    real(source, target, **more)
+os.replace = replace
+""")
+    done = project.run('--no-build', '--pairs', '1')
+    assert done.returncode == 1 and table_of(done) == SCOPES
+    assert 'FAILED: pair 1 of 1, cmwq: the contract was broken' in done.stderr
+    assert 'could not be drawn (OSError: [Errno 28] No space left on device' in done.stderr.splitlines()[-1]
+    folder, result = project.results()
+    assert result['complete'] and sorted(os.listdir(folder)) == ['logs', 'results.json']
+
+
+def test_results_that_cannot_be_written_cost_neither_boots_nor_table(project):
+    project.mark('blocks-2')
+    done = project.run('--no-build', '--pairs', '2')
+    assert done.returncode == 1 and len(project.calls()) == 4
+    assert table_of(done) == SCOPES and '1.00 (1.00-1.00)' in done.stdout
+    assert done.stderr.count('results.json cannot be written') == 1
+    assert re.search(r'FAILED: build/bench/\S+/results.json is not complete: .*directory', done.stderr)
+
+
+def test_results_that_can_be_written_again(project):
+    project.mark('blocks-2')
+    project.mark('frees-3')
+    done = project.run('--no-build', '--pairs', '2')
+    assert done.returncode == 0, done.stderr
+    assert 'going on without' in done.stderr and len(project.results()[1]['boots']) == 4
+
+
+def test_table_of_what_was_measured_before_the_end(project):
+    project.mark('dies-3')
+    project.mark('dies-4')
+    done = project.run('--no-build', '--pairs', '2')
+    assert done.returncode == 1 and table_of(done) == SCOPES
+    assert not list(project.results()[0].glob('plot.*'))
+
+
+def test_no_place_for_results(project):
+    (project.root / 'build/bench').write_text('a file')
+    done = project.run('--no-build')
+    assert done.returncode == 1 and not (project.root / 'scripts/calls').exists()
+    assert 'build/bench' in done.stderr.splitlines()[-1] and 'Traceback' not in done.stderr
 
 
 def test_missing_kernel_is_named(project):

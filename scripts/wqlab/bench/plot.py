@@ -97,7 +97,7 @@ def draw(record):
         raise bench_record.RecordError('no boot is recorded: nothing to draw')
     sweep = bool(record['parameters']['shard_size'])
     figure, all_axes = pyplot.subplots(1, 3, figsize=(15, 5), layout='constrained')
-    for axes, (metric, label) in zip(all_axes, panels(record)):
+    for axes, (metric, label) in zip(all_axes, panels(record), strict=True):
         (draw_sweep if sweep else draw_bars)(axes, rows, metric, label)
     all_axes[0].legend()
     figure.suptitle(title(record))

@@ -14,6 +14,7 @@ from pathlib import Path
 from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
 from wqlab.bench import parse as bench_parse
+from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
 from wqlab.bench import stats as bench_stats
 from wqlab.paths import ROOT
@@ -46,13 +47,47 @@ def prepare_builds(params, build):
     return builds
 
 
+class Results:
+    """What is on disk of a run. A disk that is full costs neither the boots to come nor the table."""
+
+    def __init__(self, record, folder):
+        self.record, self.folder = record, folder
+        self.record.setdefault('failed_boots', [])
+        self.unsaved = None     # why results.json is not up to date
+
+    def save(self):
+        try:
+            bench_record.save(self.record, self.folder)
+        except OSError as error:
+            if not self.unsaved:
+                say(f'{shown(self.folder)}/results.json cannot be written ({error}): going on without')
+            self.unsaved = error
+        else:
+            self.unsaved = None
+
+    def draw(self):
+        """The pictures; True if there are any now."""
+        folder = shown(self.folder)
+        try:
+            bench_plot.write(self.record, self.folder)
+        except KeyboardInterrupt:
+            say('interrupted: there are no pictures')
+            return False
+        except Exception as error:  # whatever matplotlib, or the lack of it, comes up with
+            say(f'FAILED: the pictures could not be drawn ({type(error).__name__}: {error}); '
+                f'once that is mended: scripts/lab plot {folder}')
+            return False
+        print(f'\nresults: {folder}/results.json, plot.png, plot.svg')
+        return True
+
+
 def begin(params, build):
     builds = prepare_builds(params, build)
     params['accel'] = bench_boot.accelerator(params, next(iter(builds.values())))
     record = bench_record.new_record(params, ROOT, builds)
     folder = bench_record.new_folder(RESULTS)
     bench_record.save(record, folder)
-    return record, folder, builds
+    return Results(record, folder), builds
 
 
 def resume(where):
@@ -62,7 +97,7 @@ def resume(where):
         raise bench_record.RecordError(f'{folder} is complete: nothing to resume')
     builds = prepare_builds(record['parameters'], build=False)
     bench_record.check_same_kernels(record, builds)
-    return record, folder, builds
+    return Results(record, folder), builds
 
 
 def describe_boot(boot, params):
@@ -103,43 +138,36 @@ def log_path(folder, boot, attempt):
     return folder / 'logs' / f"{boot['pair']:03d}-{boot['variant']}{size}{again}.log"
 
 
-def boot_with_retry(boot, record, folder, builds, progress):
-    params = record['parameters']
+def boot_with_retry(boot, results, builds, progress):
+    params = results.record['parameters']
     for attempt in range(1, ATTEMPTS + 1):
-        log = log_path(folder, boot, attempt)
+        log = log_path(results.folder, boot, attempt)
         try:
             return bench_boot.run_boot(ROOT, builds[boot['variant']], params, boot, log,
                                        progress.run)
         except bench_boot.BootError as error:
-            record['failed_boots'].append({**boot, 'attempt': attempt, 'error': str(error)})
-            bench_record.save(record, folder)
+            results.record['failed_boots'].append({**boot, 'attempt': attempt, 'error': str(error)})
+            results.save()
             if attempt == ATTEMPTS:
                 raise
             say(f'{progress.label}: {error}; trying once more')
     raise AssertionError('no attempt was made')
 
 
-def run_boots(record, folder, builds):
+def run_boots(results, builds):
+    record = results.record
     left = bench_record.boots_left(record)
     progress = Progress(record['parameters'], len(left))
     for boot in left:
         progress.start(boot)
-        entry = boot_with_retry(boot, record, folder, builds, progress)
+        entry = boot_with_retry(boot, results, builds, progress)
         progress.done(entry)
         record['boots'].append(entry)
         record['summary'] = bench_stats.summarise(record['boots'])
-        bench_record.save(record, folder)
+        results.save()
     record['complete'] = True
     record['finished'] = bench_record.utc_now().isoformat(timespec='seconds')
-    bench_record.save(record, folder)
-
-
-def draw(folder):
-    """In a process of its own: whatever happens to it, the figures are kept."""
-    argv = [str(ROOT / 'scripts/lab'), 'plot', str(folder)]
-    done = subprocess.run(argv, check=False, stdout=subprocess.DEVNULL)
-    if done.returncode:
-        raise bench_boot.BootError('the plot could not be drawn: see the line above')
+    results.save()
 
 
 def lacking_scopes(record):
@@ -168,42 +196,57 @@ def complaints(record):
     return lines
 
 
-def report(record, folder):
-    """Prints the table and returns the exit status."""
-    print('\n'.join(bench_stats.format_summary(record['summary'],
-                                               record['parameters']['icount'])))
-    print(f'\nresults: {shown(folder)}/results.json, plot.png, plot.svg')
+def report(record):
+    """Prints the table and what was wrong; True if nothing was."""
+    print('\n'.join(bench_stats.format_summary(record['summary'], record['parameters']['icount'])), flush=True)
     for line in lacking_scopes(record):
         say(line)
     bad = complaints(record)
     for line in bad:
         say(f'FAILED: {line}')
-    return 1 if bad else 0
+    return not bad
 
 
 def on_term(signum, frame):
     raise KeyboardInterrupt
 
 
+def measure(results, builds):
+    """Make the boots that are left; returns the exit status."""
+    for line in bench_options.warnings(results.record['parameters']):
+        say(f'note: {line}')
+    say(f'results go to {shown(results.folder)}/')
+    try:
+        run_boots(results, builds)
+    except (bench_boot.BootError, OSError) as error:
+        say(f'{error}')
+        return 1
+    except KeyboardInterrupt:
+        say('interrupted')
+        return 130
+    return 0
+
+
 def main(argv):
     params, where, build = bench_options.parse_args(argv)
     signal.signal(signal.SIGTERM, on_term)
-    folder = None
     try:
-        record, folder, builds = begin(params, build) if where is None else resume(where)
-        record.setdefault('failed_boots', [])
-        for line in bench_options.warnings(record['parameters']):
-            say(f'note: {line}')
-        say(f'results go to {shown(folder)}/')
-        run_boots(record, folder, builds)
-        draw(folder)
-        return report(record, folder)
-    except (bench_boot.BootError, bench_record.RecordError) as error:
+        results, builds = begin(params, build) if where is None else resume(where)
+    except (bench_boot.BootError, bench_record.RecordError, OSError) as error:
         say(f'{error}')
-        status = 1
+        return 1
     except KeyboardInterrupt:
         say('interrupted')
-        status = 130
-    if folder and not record['complete']:
-        say(f'to go on: scripts/run-bench.sh --resume {shown(folder)}')
+        return 130
+    status = measure(results, builds)
+    record, folder = results.record, shown(results.folder)
+    if record['boots'] and not report(record):
+        status = status or 1
+    if results.unsaved:
+        say(f'FAILED: {folder}/results.json is not complete: {results.unsaved}')
+        status = status or 1
+    if not record['complete']:
+        say(f'to go on: scripts/run-bench.sh --resume {folder}')
+    elif not results.draw():
+        status = status or 1
     return status

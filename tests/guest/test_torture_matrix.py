@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Torture: what is left of a failure, the nodes without memory, the notes of the runs, the matrix."""
-import dataclasses
 import os
-import re
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,13 +11,10 @@ from wqlab.guest import run as guest
 from wqlab.guest import running
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
-from wqlab.torture import runs as torture_runs
 
 PYTHON = guests.ROOT / 'build/venv/bin/python3'
 WQ_DUMP = guests.ROOT / 'tools/workqueue/wq_dump.py'
 STATE = 'Showing busy workqueues and worker pools:'
-PASSED = '--- End of test: SUCCESS: seed=7 operations=20 runs=10 attrs=3 masks=2 hotplug=1 violations=0'
-FAILED = PASSED.replace('SUCCESS', 'FAILURE').replace('violations=0', 'violations=4')
 NODES = 'for f in online has_cpu has_memory; do echo $f=$(cat /sys/devices/system/node/$f); done'
 
 
@@ -139,41 +133,7 @@ def is_below(pid, parent, program):
     return program in words and f'\nPPid:\t{parent}\n' in status
 
 
-def test_a_warning_is_a_failure(monkeypatch, tmp_path):
-    """The test passes and the kernel is tainted: that alone is a failure."""
-    result = guest.Result(torture.TAINTED, '', '', f'wqtorture: {PASSED}\n', 1.0)
-    monkeypatch.setattr(guest, 'run', lambda *args, **kwargs: result)
-    monkeypatch.setattr(torture, 'KEPT', tmp_path)
-    outcome = torture.torture(tmp_path, engine='uml', duration=1)
-    assert not outcome.ok and outcome.complaints == ['the kernel is tainted: see the log']
-
-
-def test_a_run_is_of_the_source_that_it_began_with(monkeypatch, tmp_path):
-    """Whoever edits the workqueue during a run does not change what was run."""
-    sources = iter(['before', 'after'])
-    monkeypatch.setattr(torture_runs, 'source', lambda: next(sources))
-    result = guest.Result(0, '', '', f'wqtorture: {PASSED}\n', 1.0)
-    monkeypatch.setattr(guest, 'run', lambda *args, **kwargs: result)
-    monkeypatch.setattr(torture, 'KEPT', tmp_path)
-    torture.note(torture.torture(tmp_path, engine='uml', duration=1), tmp_path, 'uml', 1)
-    assert [run.source for run in torture_runs.load(tmp_path)] == ['before']
-
-
 # What a kernel's configuration means
-
-@pytest.mark.parametrize('options, slowness, mem', [
-    ('', 1, '384M'),
-    ('CONFIG_PROVE_LOCKING=y\n', 2, '640M'),
-    ('CONFIG_PROVE_LOCKING=y\nCONFIG_KASAN=y\n', 4, '1G'),
-    ('# CONFIG_KCSAN is not set\n', 1, '384M'),
-])
-def test_slow_kernels(tmp_path, options, slowness, mem):
-    (tmp_path / '.config').write_text(options)
-    assert torture.Kernel.of(tmp_path) == torture.Kernel(slowness, mem)
-    words = torture.parameters('uml', 5, 7, '', slowness).split()
-    assert (f'stall={30 * slowness}' in words) is (slowness > 1)
-    assert 'stall=9' in torture.parameters('uml', 5, 7, 'stall=9', slowness).split()
-
 
 @pytest.mark.parametrize('engine, config, wanted', [
     ('qemu', 'preempt', ['CONFIG_PREEMPT=y', 'CONFIG_SMP=y']),
@@ -193,111 +153,6 @@ def test_no_such_kernel(engine, config):
     env = {**os.environ, 'ENGINE': engine, 'CONFIG': config}
     done = subprocess.run([guests.ROOT / 'scripts/kernel.sh'], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and f'CONFIG={config}' in done.stderr and len(done.stderr.splitlines()) == 1
-
-
-# The notes
-
-def a_run(configuration='uml-cmwq-release', verdict=PASSED, complaints=(), duration=60):
-    return torture_runs.Run.made(configuration, '2026-11-21T10:00:00Z', 'uml-cmwq-release-7.3', duration, 7, verdict,
-                                 complaints, torture_runs.source())
-
-
-@pytest.mark.parametrize('verdict, complaints, said, seconds', [
-    (PASSED, [], 'passed', 60),
-    (FAILED, [], 'violations', 60),
-    (PASSED, ['BUG: x'], 'BUG: x', 60),
-    ('', ['no end after 9 s'], 'no end after 9 s; no verdict', 0),
-])
-def test_note_of_a_run(verdict, complaints, said, seconds):
-    run = a_run(verdict=verdict, complaints=complaints)
-    assert (run.verdict, run.seconds, run.ok) == (said, seconds, said == 'passed')
-    if verdict:
-        assert (run.operations, run.runs, run.attrs, run.masks, run.hotplug) == (20, 10, 3, 2, 1)
-
-
-def test_notes_that_are_made_at_once(tmp_path):
-    """None is lost, and what lies there is always whole."""
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: torture_runs.add(tmp_path, a_run(f'c{i}')), range(24)))
-    assert {run.configuration for run in torture_runs.load(tmp_path)} == {f'c{i}' for i in range(24)}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ['.runs.lock', 'runs.json']
-
-
-@pytest.mark.parametrize('text', ['', '{', '{"a": 1}', '[{"configuration": "x"}]', '[1]'])
-def test_notes_that_are_not(tmp_path, text):
-    """They are left alone."""
-    (tmp_path / 'runs.json').write_text(text)
-    with pytest.raises(torture_runs.RunsError, match='runs.json'):
-        torture_runs.add(tmp_path, a_run())
-    assert (tmp_path / 'runs.json').read_text() == text
-
-
-def test_configuration_in_words():
-    assert torture_runs.words('build/qemu-cmwq-rt-7.3', 'cores=2', '', 'stall=5') == 'qemu-cmwq-rt cores=2 stall=5'
-
-
-# The matrix
-
-def test_table():
-    runs = [a_run('a'), a_run('a'), a_run('b', FAILED), dataclasses.replace(a_run('c'), source='other'),
-            dataclasses.replace(a_run('a', FAILED), source='other')]
-    lines = {row[0]: row for row in torture_matrix.rows(runs)}
-    assert lines['a'][1:4] == ('0.03', '40', '20') and lines['a'][-1] == '2 passed'
-    assert lines['b'][-2:] == ('4', '1 of 1 failed: violations')
-    assert lines['c'][-1] == '1 passed (older)'
-
-
-@pytest.fixture
-def matrix(monkeypatch, tmp_path):
-    """Runs the matrix without any kernel; gives main(), and what was tortured."""
-    tortured = []
-
-    def fake(folder, *, engine, **kwargs):
-        tortured.append(folder.name)
-        if 'debug' in folder.name:
-            return torture.Outcome('', ['the kernel died'], 7, tmp_path / 'log', 1.0, torture_runs.source())
-        return torture.Outcome(PASSED, [], 7, tmp_path / 'log', 1.0, torture_runs.source())
-
-    def build(engine, variant, config):
-        if config == 'up':
-            raise guest.GuestError('the kernel does not build')
-        return tmp_path / f'{engine}-{variant}-{config}-7.3'
-    (tmp_path / 'log').touch()
-    monkeypatch.setattr(torture, 'KEPT', tmp_path)
-    monkeypatch.setattr(torture, 'build', build)
-    monkeypatch.setattr(torture, 'torture', fake)
-    monkeypatch.setattr(torture, 'keep_or_drop', lambda *args: None)
-    return torture_matrix.main, tortured
-
-
-def test_matrix_goes_on_where_it_was(matrix, tmp_path):
-    main, tortured = matrix
-    assert main(['--duration', '30', 'uml', 'qemu*-rt']) == 0
-    assert main(['--duration', '20', 'uml', 'qemu-rt', 'qemu']) == 0
-    assert tortured == ['uml-cmwq-release-7.3', 'qemu-cmwq-rt-7.3', 'qemu-cmwq-release-7.3']
-    assert main(['--duration', '31', 'uml']) == 0 and main(['--duration', '9', '--again', 'uml']) == 0
-    assert main(['--duration', '9', '--variant', 'base', 'uml']) == 0
-    assert tortured[3:] == ['uml-cmwq-release-7.3', 'uml-cmwq-release-7.3', 'uml-base-release-7.3']
-    assert '3 passed' in (tmp_path / 'runs.rst').read_text()
-
-
-def test_matrix_hides_nothing(matrix, tmp_path, capsys):
-    """What does not build or boot is in the table, and does not keep the rest from being run."""
-    main, tortured = matrix
-    assert main(['uml-up', 'uml-debug', 'qemu']) == 1
-    assert tortured == ['uml-cmwq-debug-7.3', 'qemu-cmwq-release-7.3']
-    text = (tmp_path / 'runs.rst').read_text()
-    assert text in capsys.readouterr().out
-    for line in (r'uml-cmwq-up .* 1 of 1 failed: the kernel does not build',
-                 r'uml-cmwq-debug .* 1 of 1 failed: the kernel died; no verdict', r'qemu-cmwq-release .* 1 passed'):
-        assert re.search(line, text), text
-
-
-@pytest.mark.parametrize('args', [['xen'], ['--duration', '0'], ['--variant', 'x']])
-def test_matrix_wrong_calls(args):
-    done = subprocess.run([guests.ROOT / 'scripts/lab', 'matrix', *args], capture_output=True, text=True,
-                          check=False)
-    assert done.returncode == 2 and done.stderr.strip()
 
 
 def test_matrix_has_its_kernels():

@@ -13,12 +13,10 @@ exit status: 0 all passed; 1 one did not; 2 for a wrong call.
 """
 import argparse
 import dataclasses
-import datetime
 import fnmatch
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 from wqlab import files, tables
 from wqlab.guest import run as guest
@@ -28,7 +26,8 @@ from wqlab.torture import runs as torture_runs
 NUMA = 'sockets=2,cores=2,nodes=2'
 PROGRESS_S = 20
 VERDICT_WIDTH = 60      # of the table; runs.json has all of it
-COLUMNS = ('configuration', 'hours', 'operations', 'runs', 'CPU down/up', 'attributes', 'masks', 'violations', 'verdict')
+COLUMNS = ('configuration', 'hours', 'operations', 'runs', 'CPU down/up', 'attributes', 'masks', 'violations',
+           'verdict')
 OLDER = '(older)'
 
 
@@ -89,7 +88,7 @@ def folder_of(entry, variant):
 
 
 def words_of(entry, variant):
-    return torture_runs.words(folder_of(entry, variant), entry.topology, entry.append, entry.params)
+    return torture_runs.words(folder_of(entry, variant), None, entry.topology, entry.append, entry.params)
 
 
 def has_passed(entry, variant, duration):
@@ -98,7 +97,8 @@ def has_passed(entry, variant, duration):
 
 
 def run_one(entry, variant, duration):
-    """True when nothing broke; noted in any case."""
+    """The run as it is noted; whether it could be."""
+    words = words_of(entry, variant)
     try:
         folder = torture.build(entry.engine, variant, entry.config)
         outcome = torture.torture(folder, engine=entry.engine, duration=duration, cpus=entry.cpus,
@@ -106,23 +106,24 @@ def run_one(entry, variant, duration):
                                   stream=Progress(entry.name), dump=True)
     except (guest.GuestError, OSError) as error:
         say(f'{entry.name}: {error}')
-        date = datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
-        torture_runs.add(torture.KEPT, torture_runs.Run.missing(
-            words_of(entry, variant), date, folder_of(entry, variant).name, str(error)))
-        return False
-    torture.note(outcome, folder, words_of(entry, variant), duration)
-    torture.report(outcome, folder)
-    return outcome.ok
+        run = torture_runs.Run.missing(words, torture_runs.now(), folder_of(entry, variant).name, str(error))
+    else:
+        torture.report(outcome, folder)
+        run = torture.made(outcome, folder, words, duration)
+    return run, torture.note(run)
 
 
-def run_all(entries, variant, duration, again):
+def run_all(entries, variant, duration, again, made):
+    """True when nothing broke and all is noted; what is run is added to `made`."""
     good = True
     for number, entry in enumerate(entries, 1):
         if not again and has_passed(entry, variant, duration):
             say(f'{number}/{len(entries)} {entry.name}: has passed')
             continue
         say(f'{number}/{len(entries)} {entry.name}: {words_of(entry, variant)}, {duration} s')
-        good &= run_one(entry, variant, duration)
+        run, noted = run_one(entry, variant, duration)
+        made.append(run)
+        good &= run.ok and noted
     return good
 
 
@@ -150,16 +151,27 @@ def row(configuration, runs):
     return (configuration, f'{total["seconds"] / 3600:.2f}', *(f'{total[name]:,}' for name in counts), verdict)
 
 
-def print_table():
-    runs = torture_runs.load(torture.KEPT)
+def print_table(made=()):
+    """All runs that are noted, and those made now that could not be; False if the table could not be written, too."""
+    try:
+        runs = torture_runs.load(torture.KEPT)
+    except torture_runs.RunsError as error:
+        say(error)
+        runs = []
+    runs += [run for run in made if run not in runs]
     if not runs:
         print('no run is noted')
-        return
+        return True
     text = tables.rst(COLUMNS, rows(runs), range(1, len(COLUMNS) - 1))
     if OLDER in text:
         text += f'\n{OLDER}: the workqueue or the test has changed since.\n'
     print(text, end='', flush=True)
-    files.write(torture.KEPT / 'runs.rst', text)
+    try:
+        files.write(torture.KEPT / 'runs.rst', text)
+    except OSError as error:
+        say(f'the table is not in {torture.short(torture.KEPT)}/runs.rst: {error}')
+        return False
+    return True
 
 
 def picked(patterns):
@@ -172,33 +184,40 @@ def picked(patterns):
 
 def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--duration', type=torture.positive, default=60, metavar='S', help='of each; default: %(default)s')
+    parser.add_argument('--duration', type=torture.positive, default=60, metavar='S',
+                        help='of each; default: %(default)s')
     parser.add_argument('--variant', choices=('cmwq', 'base'), default='cmwq', help='default: %(default)s')
-    parser.add_argument('--again', action='store_true', help='also those that have passed')
-    parser.add_argument('--list', action='store_true', help='print the configurations, and leave')
-    parser.add_argument('--table', action='store_true', help='print the table of the runs so far, and leave')
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument('--again', action='store_true', help='also those that have passed')
+    mode.add_argument('--list', action='store_true', help='print the configurations, and leave')
+    mode.add_argument('--table', action='store_true', help='print the table of all runs so far, and leave')
     parser.add_argument('only', nargs='*', metavar='NAME', help="these, e.g. qemu-rt 'uml*'; default: all")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.table and args.only:
+        parser.error('--table prints all runs: leave the names out')
+    return args
 
 
 def main(argv=None):
     args = parse_args(argv)
-    good = True
+    made = []
     try:
         entries = picked(args.only)
         if args.list:
             for entry in entries:
                 print(f'{entry.name:16} {words_of(entry, args.variant)}')
             return 0
-        Path(torture.KEPT).mkdir(parents=True, exist_ok=True)
-        try:
-            if not args.table:
-                good = run_all(entries, args.variant, args.duration, args.again)
-        finally:
-            print_table()
-    except (guest.GuestError, torture_runs.RunsError, OSError) as error:
-        print(f'matrix: {error}', file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0 if good else 1
+        if args.table:
+            return 0 if print_table() else 1
+        good = run_all(entries, args.variant, args.duration, args.again, made)
+    except (guest.GuestError, torture_runs.RunsError) as error:
+        say(error)
+        status = 2
+    except (KeyboardInterrupt, SystemExit) as end:  # SIGTERM is the latter
+        say('interrupted')
+        status = end.code if isinstance(end, SystemExit) else 130
+    else:
+        return 0 if print_table(made) and good else 1
+    if made:
+        print_table(made)
+    return status

@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
 """Boot a kernel, torture its workqueues for a while, and say whether they broke.
 
-The kernel is built if need be. The module's lines are passed on as they come; the
-last line is the verdict. The seed that is printed repeats the same choices, though
-not the same timing. When something broke, the log stays in build/torture/, and beside
-it, but for UML, the guest's memory as it was then, which wq_dump.py reads; with UML, all
-tasks and workqueues are in the log. Each run is noted in build/torture/runs.json.
+The kernel is built if need be. The module's lines are passed on as they come, with a line
+a minute about how far it is; the last line on stdout is the verdict. The seed that is
+printed repeats the same choices, though not the same timing. When something broke, the log
+stays in build/torture/. Beside it is the guest's memory as it was then, which wq_dump.py
+reads; UML has all tasks and workqueues in the log instead. Each run is noted in
+build/torture/runs.json.
 
 Kernels with checks (KASAN, KCSAN, lockdep) get more memory and more time to boot and end.
 
-exit status: 0 nothing broke; 1 a violation, a complaint in the kernel's log, or no
-verdict at all; 2 for a wrong call or a kernel that does not build.
+exit status: 0 nothing broke; 1 a violation, a complaint in the kernel's log, no verdict at
+all, or a run that could not be noted; 2 for a wrong call or a kernel that does not build.
 """
 import argparse
 import dataclasses
-import datetime
 import os
 import random
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from wqlab.guest import post_mortem, running
@@ -33,6 +34,9 @@ BOOT_S = {'uml': 30, 'qemu': 120, 'arm64': 300}
 ENDING_S = 150          # what is stuck is reported after 30 s; then threads are waited for
 STALL_S = 30
 TAINTED = 7             # the command's status when a warning or an oops was the only failure
+PROGRESS_S = 60
+SHOWN = 20              # complaints that are printed one by one
+SEEDS = range(1, 1 << 32)
 CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up')
 # Options that make a kernel slow: how many times as slow, and what memory it needs.
 CHECKS = {'CONFIG_KASAN': (4, '1G'), 'CONFIG_KCSAN': (4, '1G'), 'CONFIG_PROVE_LOCKING': (2, '640M')}
@@ -88,11 +92,22 @@ class Outcome:
 
 
 class Lines:
-    """Passes the module's lines on, without those of the shell around it."""
+    """Passes the module's lines on, without those of the shell around it, and says how far it is."""
+
+    def __init__(self, duration):
+        self.duration, self.begin, self.next = duration, None, PROGRESS_S
 
     def write(self, line):
-        if 'wqtorture: ' in line:
-            print(line.rstrip(), flush=True)
+        if 'wqtorture: ' not in line:
+            return
+        print(line.rstrip(), flush=True)
+        now = time.monotonic()
+        if self.begin is None:      # the boot is over
+            self.begin = now
+        seconds = now - self.begin
+        if seconds >= self.next:
+            self.next += PROGRESS_S
+            print(f'torture: {seconds:.0f} of {self.duration} s', file=sys.stderr, flush=True)
 
     def flush(self):
         pass
@@ -158,7 +173,7 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
 
     With dump, the memory of a guest that failed is put beside the log.
     """
-    seed = seed or random.randrange(1, 1 << 32)
+    seed = seed or random.choice(SEEDS)
     source = torture_runs.source()
     KEPT.mkdir(parents=True, exist_ok=True)
     log = Path(log) if log else KEPT / f'running-{os.getpid()}.log'
@@ -166,9 +181,13 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
     limit = timeout or duration + kernel.slowness * (BOOT_S[engine] + ENDING_S)
     command = IN_GUEST.replace('PARAMETERS', parameters(engine, duration, seed, more, kernel.slowness))
     last = post_mortem.PostMortem(engine, log.with_suffix('.core')) if dump else None
-    result = guest.run(folder, command, engine=engine, cpus=cpus, topology=topology, mem=mem or kernel.mem,
-                       append=append, timeout=limit, log=log, stream=stream,
-                       qmp=running.socket_path() if engine != 'uml' and dump else None, post_mortem=last)
+    try:
+        result = guest.run(folder, command, engine=engine, cpus=cpus, topology=topology, mem=mem or kernel.mem,
+                           append=append, timeout=limit, log=log, stream=stream,
+                           qmp=running.socket_path() if engine != 'uml' and dump else None, post_mortem=last)
+    except BaseException:   # an interrupt as well: of half a run nothing is left
+        log.unlink(missing_ok=True)
+        raise
     verdict = VERDICT.search(result.kernel)
     complaints = complaints_of(result, limit, folder)
     if last and last.trouble:
@@ -205,68 +224,111 @@ def short(path):
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
-def report(outcome, folder):
-    """What came out, and where to look on; the log of a failure is put aside."""
-    folder = Path(folder).absolute()
-    kept = keep_or_drop(outcome, folder.name)
-    for line in outcome.complaints:
-        print(f'torture: {line}')
+def where_to_look(outcome, folder):
+    """Lines about the log and the memory of a failure, which are put aside."""
+    try:
+        kept = keep_or_drop(outcome, folder.name)
+    except OSError as error:
+        kept = outcome.log
+        yield f'the log could not be renamed: {error}'
     if kept:
-        print(f'torture: the log is {short(kept)}; SEED={outcome.seed} makes the same choices')
+        yield f'the log is {short(kept)}; SEED={outcome.seed} makes the same choices'
     if outcome.core:
-        print(f'torture: look at it by: {WQ_DUMP} --core {short(outcome.core)} --symbols {short(folder)}/vmlinux --stalls')
-    print(f'torture: {"passed" if outcome.ok else "FAILED"}: {folder.name}: {outcome.verdict or "no verdict"}', flush=True)
+        yield (f'look at its memory by: {WQ_DUMP} --core {short(outcome.core)} --symbols {short(folder)}/vmlinux '
+               '--stalls')
 
 
-def note(outcome, folder, configuration, duration):
-    """Adds the run to runs.json."""
-    date = datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
-    torture_runs.add(KEPT, torture_runs.Run.made(
-        configuration, date, Path(folder).absolute().name, duration, outcome.seed, outcome.verdict, outcome.complaints,
-        outcome.source))
+def report(outcome, folder):
+    """What came out, and where to look on; the verdict is the last line."""
+    folder = Path(folder).absolute()
+    lines = outcome.complaints[:SHOWN]
+    if len(outcome.complaints) > SHOWN:
+        lines.append(f'{len(outcome.complaints) - SHOWN} more such lines: see the log')
+    for line in (*lines, *where_to_look(outcome, folder)):
+        print(f'torture: {line}')
+    verdict = 'passed' if outcome.ok else 'FAILED'
+    print(f'torture: {verdict}: {folder.name}: {outcome.verdict or "no verdict"}', flush=True)
+
+
+def note(run):
+    """Adds a run to runs.json; False if that cannot be."""
+    try:
+        torture_runs.add(KEPT, run)
+    except (torture_runs.RunsError, OSError) as error:
+        print(f'torture: the run is not noted in {short(KEPT)}/runs.json: {error}', file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def made(outcome, folder, configuration, duration):
+    """The outcome as it is noted."""
+    return torture_runs.Run.made(configuration, torture_runs.now(), Path(folder).absolute().name, duration,
+                                 outcome.seed, outcome.verdict, outcome.complaints, outcome.source)
 
 
 def positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f'{text}: must be at least 1')
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'{text}: must be a number, at least 1')
+    return int(text)
+
+
+def seed_number(text):
+    if positive(text) not in SEEDS:
+        raise argparse.ArgumentTypeError(f'{text}: must be at most {SEEDS[-1]}')
+    return int(text)
 
 
 def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--engine', choices=tuple(BOOT_S), help='default: uml, or what --kernel is')
-    parser.add_argument('--variant', choices=('cmwq', 'base'), default='cmwq', help='default: %(default)s')
-    parser.add_argument('--config', choices=CONFIGS, default='release', help='default: %(default)s')
-    parser.add_argument('--kernel', metavar='DIR', help='a build folder, instead of the above: not built')
+    parser.add_argument('--variant', choices=('cmwq', 'base'), help='default: cmwq')
+    parser.add_argument('--config', choices=CONFIGS, help='default: release')
+    parser.add_argument('--kernel', metavar='DIR', help='a build folder, instead of variant and config: not built')
     parser.add_argument('--duration', type=positive, default=60, metavar='S', help='default: %(default)s')
-    parser.add_argument('--seed', type=positive, help='default: a random one')
-    parser.add_argument('--cpus', type=positive, help='default: 2')
+    parser.add_argument('--seed', type=seed_number, metavar='N', help='default: a random one')
+    parser.add_argument('--cpus', type=positive, metavar='N', help='default: 2, or what the topology has')
     parser.add_argument('--topology', metavar='KEY=N,...', help='QEMU, arm64: see `scripts/lab guest`')
     parser.add_argument('--mem', metavar='N', help='default: what the kernel needs, 384M or more')
     parser.add_argument('--append', default='', metavar='ARGS', help='more parameters of the kernel')
     parser.add_argument('--timeout', type=positive, metavar='S',
                         help='for all, with boot and end; default: the duration and what the kernel needs')
     parser.add_argument('--params', default='', metavar="'NAME=N...'", help='more parameters of the module')
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.kernel and (args.variant or args.config):
+        parser.error('--kernel is built: it goes with neither --variant nor --config')
+    if args.timeout and args.timeout <= args.duration:
+        parser.error(f'--timeout {args.timeout} leaves no time to boot: the duration is {args.duration}')
+    return args
+
+
+def check_call(engine, args):
+    """Raises GuestError for what the guest would refuse, before minutes go into a kernel for it."""
+    if engine == 'uml' and args.topology:
+        raise guest.GuestError('UML has no topology: leave --topology out, or use --engine qemu')
+    guest.machine(args.cpus, guest.parse_topology(args.topology))
+    if args.mem:
+        guest.megabytes(args.mem)
+    parameters(engine, args.duration, args.seed, args.params)
 
 
 def main(argv=None):
     args = parse_args(argv)
     try:
+        engine, folder = args.engine or 'uml', None
         if args.kernel:
             engine, _, folder = guest.find_kernel(args.kernel, args.engine)
-        else:
-            engine = args.engine or 'uml'
-            folder = build(engine, args.variant, args.config)
+        check_call(engine, args)
+        folder = folder or build(engine, args.variant or 'cmwq', args.config or 'release')
         outcome = torture(folder, engine=engine, duration=args.duration, seed=args.seed,
                           cpus=args.cpus, topology=args.topology, mem=args.mem, append=args.append,
-                          timeout=args.timeout, more=args.params, stream=Lines(), dump=True)
-        note(outcome, folder, torture_runs.words(folder, args.topology, args.append, args.params), args.duration)
-    except (guest.GuestError, torture_runs.RunsError, OSError) as error:
+                          timeout=args.timeout, more=args.params, stream=Lines(args.duration), dump=True)
+    except (guest.GuestError, OSError) as error:
         print(f'torture: {error}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        print('torture: interrupted: no verdict', file=sys.stderr)
         return 130
     report(outcome, folder)
-    return 0 if outcome.ok else 1
+    noted = note(made(outcome, folder, torture_runs.words(folder, args.cpus, args.topology, args.append, args.params),
+                      args.duration))
+    return 0 if outcome.ok and noted else 1

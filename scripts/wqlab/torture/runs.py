@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The runs of the torture test that were made here: build/torture/runs.json."""
 import dataclasses
+import datetime
 import fcntl
 import hashlib
 import json
@@ -59,10 +60,14 @@ class Run:
         return cls(configuration, date, kernel, 0, 0, **dict.fromkeys(FIGURES, 0), verdict=why, source=source())
 
 
-def words(folder, topology='', append='', params=''):
+def now():
+    return datetime.datetime.now(datetime.UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+def words(folder, cpus=None, topology='', append='', params=''):
     """The configuration in words, from a build folder like uml-cmwq-release-7.3."""
     name = re.sub(r'-\d+\.\d+$', '', Path(folder).absolute().name)
-    return ' '.join(filter(None, (name, topology, append, params)))
+    return ' '.join(filter(None, (name, cpus and f'{cpus} CPUs', topology, append, params)))
 
 
 def source():

@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Torture without a guest: what is made of its end, the notes of the runs, the matrix, the options."""
+import dataclasses
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from wqlab.guest import run as guest
+from wqlab.paths import ROOT
+from wqlab.torture import matrix as torture_matrix
+from wqlab.torture import run as torture
+from wqlab.torture import runs as torture_runs
+
+END = 'wqtorture: --- End of test: {}: seed=1 operations=2 runs=3 violations={}\n'
+PASSED = '--- End of test: SUCCESS: seed=7 operations=20 runs=10 attrs=3 masks=2 hotplug=1 violations=0'
+FAILED = PASSED.replace('SUCCESS', 'FAILURE').replace('violations=0', 'violations=4')
+
+
+# The end of a run
+
+def outcome_of(monkeypatch, tmp_path, rc, kernel):
+    """What torture() makes of a guest that prints `kernel` and ends with `rc`."""
+    result = guest.Result(rc, '', kernel, kernel, 1.0)
+    monkeypatch.setattr(torture.guest, 'run', lambda *args, **kwargs: result)
+    monkeypatch.setattr(torture, 'KEPT', tmp_path)
+    return torture.torture(tmp_path, engine='uml', duration=1, seed=7)
+
+
+@pytest.mark.parametrize('rc, kernel, ok', [
+    (0, END.format('SUCCESS', 0), True),
+    (1, END.format('FAILURE', 2), False),
+    (0, '', False),
+    (guest.TIMED_OUT, END.format('SUCCESS', 0), False),
+    (guest.DIED, END.format('SUCCESS', 0), False),
+    (3, '', False),
+    (4, END.format('SUCCESS', 0), False),
+    (0, 'BUG: KASAN: slab-use-after-free\n' + END.format('SUCCESS', 0), False),
+    (0, 'kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)\n' + END.format('SUCCESS', 0), False),
+    (0, 'INFO: task x:1 blocked on a mutex likely owned by task y:2.\n' + END.format('SUCCESS', 0), False),
+    (0, 'DEBUG_LOCKS_WARN_ON(1)\n' + END.format('SUCCESS', 0), False),
+])
+def test_verdict(monkeypatch, tmp_path, rc, kernel, ok):
+    assert outcome_of(monkeypatch, tmp_path, rc, kernel).ok is ok
+
+
+def test_log_of_a_failure_is_kept(monkeypatch, tmp_path):
+    outcome = outcome_of(monkeypatch, tmp_path, 1, END.format('FAILURE', 1))
+    outcome.log.write_text('x')
+    kept = torture.keep_or_drop(outcome, 'uml')
+    assert kept.read_text() == 'x' and f'seed{outcome.seed}' in kept.name
+    outcome = outcome_of(monkeypatch, tmp_path, 0, END.format('SUCCESS', 0))
+    outcome.log.write_text('x')
+    assert torture.keep_or_drop(outcome, 'uml') is None and not outcome.log.exists()
+
+
+# Whatever fails besides
+
+@pytest.fixture
+def front(monkeypatch, tmp_path):
+    """main() with a guest that is made up: what it was called with, what it prints, how it ends."""
+    calls, kernel = [], tmp_path / 'uml-cmwq-release-7.3'
+    (kernel / guest.IMAGES['uml']).parent.mkdir(parents=True)
+    (kernel / guest.IMAGES['uml']).touch()
+
+    def run(folder, command, *, log, stream, **more):
+        calls.append({'command': command, 'folder': folder.name, **more})
+        log.write_text(front.text)
+        for line in front.text.splitlines():
+            stream.write(line)
+        if front.error:
+            raise front.error
+        return guest.Result(front.rc, '', front.text, front.text, 1.0)
+
+    def build(engine, variant, config):
+        calls.append((engine, variant, config))
+        return kernel
+    front = SimpleNamespace(text=END.format('SUCCESS', 0), rc=0, error=None, calls=calls, kernel=kernel,
+                            kept=tmp_path / 'torture', main=torture.main)
+    monkeypatch.setattr(guest, 'run', run)
+    monkeypatch.setattr(torture, 'build', build)
+    monkeypatch.setattr(torture, 'KEPT', front.kept)
+    return front
+
+
+def fail(front, complaints=1):
+    front.text, front.rc = ''.join(f'BUG: {i}\n' for i in range(complaints)) + END.format('FAILURE', 3), 1
+
+
+def test_front_door(front, capsys):
+    assert front.main(['--seed', '5']) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1].startswith('torture: passed: uml-cmwq-release-7.3: --- End of test: SUCCESS')
+    assert [run.verdict for run in torture_runs.load(front.kept)] == ['passed'] and not said.err
+    assert sorted(path.name for path in front.kept.iterdir()) == ['.runs.lock', 'runs.json']
+
+
+@pytest.mark.parametrize('passes', [True, False])
+@pytest.mark.parametrize('obstacle', ['runs.json is a folder', 'runs.json is damaged', 'the disk is full'])
+def test_verdict_of_a_run_that_cannot_be_noted(front, capsys, monkeypatch, passes, obstacle):
+    front.kept.mkdir()
+    if obstacle == 'the disk is full':
+        def write(*_):
+            raise OSError(28, 'No space left on device')
+        monkeypatch.setattr(torture_runs.files, 'write', write)
+    elif obstacle == 'runs.json is damaged':
+        (front.kept / 'runs.json').write_text('{')
+    else:
+        (front.kept / 'runs.json').mkdir()
+    if not passes:
+        fail(front)
+    assert front.main([]) == 1
+    said = capsys.readouterr()
+    verdict = 'passed: uml-cmwq-release-7.3: --- End of test: SUCCESS' if passes else \
+        'FAILED: uml-cmwq-release-7.3: --- End of test: FAILURE'
+    assert said.out.splitlines()[-1].startswith(f'torture: {verdict}')
+    assert re.fullmatch(r'torture: the run is not noted in .*/runs\.json: .+\n', said.err)
+
+
+def test_verdict_when_the_log_cannot_be_put_aside(front, capsys):
+    fail(front)
+    (front.kept / 'uml-cmwq-release-7.3-seed5.log').mkdir(parents=True)
+    assert front.main(['--seed', '5']) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith('torture: FAILED: uml-cmwq-release-7.3: --- End of test: FAILURE')
+    assert any('the log could not be renamed' in line for line in lines)
+    named, = (re.search(r'the log is (\S+);', line) for line in lines if 'the log is ' in line)
+    assert (ROOT / named[1]).read_text() == front.text
+
+
+def test_complaints_without_end_are_cut(front, capsys):
+    fail(front, 1000)
+    assert front.main([]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 30 and 'torture: 980 more such lines: see the log' in lines
+
+
+@pytest.mark.parametrize('error, status', [(KeyboardInterrupt(), 130), (OSError(28, 'No space left'), 2)])
+def test_of_half_a_run_nothing_is_left(front, capsys, error, status):
+    front.error = error
+    assert front.main([]) == status
+    assert len(capsys.readouterr().err.splitlines()) == 1 and list(front.kept.iterdir()) == []
+
+
+def test_progress_of_a_long_run(monkeypatch, capsys):
+    clock = iter(range(0, 700, 10))
+    monkeypatch.setattr(torture.time, 'monotonic', lambda: next(clock))
+    lines = torture.Lines(600)
+    for number in range(31):
+        lines.write(f'wqtorture: stats queued={number}\n')
+        lines.write('echo: noise of the shell\n')
+    said = capsys.readouterr()
+    assert said.out.count('wqtorture: ') == 31 and 'noise' not in said.out
+    assert said.err.splitlines() == [f'torture: {seconds} of 600 s' for seconds in (60, 120, 180, 240, 300)]
+
+
+# The command line
+
+GUEST = {'--cpus': ('cpus', '3', 3), '--mem': ('mem', '2G', '2G'), '--append': ('append', 'threadirqs', 'threadirqs'),
+         '--timeout': ('timeout', '999', 999)}
+
+
+@pytest.mark.parametrize('option', GUEST)
+def test_options_of_the_guest(front, option):
+    name, text, value = GUEST[option]
+    assert front.main([option, text]) == 0
+    assert front.calls[-1][name] == value
+
+
+def test_topology(front):
+    assert front.main(['--engine', 'qemu', '--topology', 'cores=2,nodes=2', '--cpus', '2']) == 0
+    assert front.calls[-1]['topology'] == 'cores=2,nodes=2' and front.calls[-1]['qmp']
+    run, = torture_runs.load(front.kept)
+    assert run.configuration == 'uml-cmwq-release 2 CPUs cores=2,nodes=2'
+
+
+def test_options_of_the_module(front):
+    assert front.main(['--duration', '7', '--seed', '9', '--params', 'nwriters=3 stall=4']) == 0
+    assert 'modprobe wqtorture duration=7 seed=9 squeeze_ms=2000 nwriters=3 stall=4 ' in front.calls[-1]['command']
+    run, = torture_runs.load(front.kept)
+    assert (run.seconds, run.seed, run.configuration) == (7, 9, 'uml-cmwq-release nwriters=3 stall=4')
+
+
+def test_an_hour(front):
+    assert front.main(['--duration', '3600']) == 0
+    assert 'duration=3600 ' in front.calls[-1]['command'] and front.calls[-1]['timeout'] >= 3600 + torture.ENDING_S
+
+
+@pytest.mark.parametrize('args, kernel', [
+    ([], ('uml', 'cmwq', 'release')),
+    (['--engine', 'arm64', '--variant', 'base', '--config', 'debug'], ('arm64', 'base', 'debug')),
+])
+def test_which_kernel(front, args, kernel):
+    assert front.main(args) == 0 and front.calls[0] == kernel
+
+
+def test_kernel_that_is_built(front):
+    assert front.main(['--kernel', str(front.kernel)]) == 0
+    assert len(front.calls) == 1 and front.calls[0]['engine'] == 'uml'
+
+
+@pytest.mark.parametrize('args, why', [
+    (['--duration', '0'], 'at least 1'),
+    (['--duration', 'long'], 'must be a number'),
+    (['--seed', 'x'], 'must be a number'),
+    (['--seed', str(1 << 32)], f'must be at most {(1 << 32) - 1}'),
+    (['--engine', 'xen'], 'invalid choice'),
+    (['--variant', 'ours'], 'invalid choice'),
+    (['--config', 'fast'], 'invalid choice'),
+    (['--kernel', 'build/there-is-none'], 'there-is-none'),
+    (['--kernel', 'build', '--config', 'debug'], '--kernel is built'),
+    (['--kernel', 'build', '--variant', 'base'], '--kernel is built'),
+    (['--cpus', '0'], 'at least 1'),
+    (['--mem', 'lots'], "memory 'lots'"),
+    (['--topology', 'cores=2'], 'UML has no topology'),
+    (['--engine', 'qemu', '--topology', 'dies=2'], "'dies=2'"),
+    (['--engine', 'qemu', '--topology', 'cores=4,nodes=3'], 'nodes=3 does not divide'),
+    (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '2'], '2 CPUs do not fit'),
+    (['--params', 'seed=1;poweroff'], 'not a parameter'),
+    (['--duration', '60', '--timeout', '60'], 'leaves no time to boot'),
+])
+def test_calls_that_are_refused_before_a_kernel_is_built(front, capsys, args, why):
+    try:
+        status = front.main(args)
+    except SystemExit as end:
+        status = end.code
+    said = capsys.readouterr()
+    assert status == 2 and why in said.err.splitlines()[-1] and not said.out and not front.calls
+
+
+def test_help_names_each_option_that_is_tested_here():
+    done = subprocess.run([ROOT / 'scripts/lab', 'torture', '--help'], capture_output=True, text=True, check=True)
+    options = set(re.findall(r'^  (?:-h, )?(--\w+)', done.stdout, re.M))
+    assert options == {*GUEST, '--help', '--engine', '--variant', '--config', '--kernel', '--duration', '--seed',
+                       '--topology', '--params'}
+
+
+def test_parameters_are_checked():
+    assert torture.parameters('uml', 5, 7, 'seed=9 nwriters=2').split() == [
+        'duration=5', 'seed=9', 'squeeze_ms=2000', 'nwriters=2']
+    assert 'freeze_ms=' in torture.parameters('qemu', 5, 7, '')
+    with pytest.raises(guest.GuestError, match='not a parameter'):
+        torture.parameters('uml', 5, 7, 'seed=1;poweroff')
+
+
+def test_a_warning_is_a_failure(monkeypatch, tmp_path):
+    """The test passes and the kernel is tainted: that alone is a failure."""
+    result = guest.Result(torture.TAINTED, '', '', f'wqtorture: {PASSED}\n', 1.0)
+    monkeypatch.setattr(guest, 'run', lambda *args, **kwargs: result)
+    monkeypatch.setattr(torture, 'KEPT', tmp_path)
+    outcome = torture.torture(tmp_path, engine='uml', duration=1)
+    assert not outcome.ok and outcome.complaints == ['the kernel is tainted: see the log']
+
+
+def test_a_run_is_of_the_source_that_it_began_with(monkeypatch, tmp_path):
+    """Whoever edits the workqueue during a run does not change what was run."""
+    sources = iter(['before', 'after'])
+    monkeypatch.setattr(torture_runs, 'source', lambda: next(sources))
+    result = guest.Result(0, '', '', f'wqtorture: {PASSED}\n', 1.0)
+    monkeypatch.setattr(guest, 'run', lambda *args, **kwargs: result)
+    monkeypatch.setattr(torture, 'KEPT', tmp_path)
+    assert torture.note(torture.made(torture.torture(tmp_path, engine='uml', duration=1), tmp_path, 'uml', 1))
+    assert [run.source for run in torture_runs.load(tmp_path)] == ['before']
+
+
+@pytest.mark.parametrize('options, slowness, mem', [
+    ('', 1, '384M'),
+    ('CONFIG_PROVE_LOCKING=y\n', 2, '640M'),
+    ('CONFIG_PROVE_LOCKING=y\nCONFIG_KASAN=y\n', 4, '1G'),
+    ('# CONFIG_KCSAN is not set\n', 1, '384M'),
+])
+def test_slow_kernels(tmp_path, options, slowness, mem):
+    (tmp_path / '.config').write_text(options)
+    assert torture.Kernel.of(tmp_path) == torture.Kernel(slowness, mem)
+    words = torture.parameters('uml', 5, 7, '', slowness).split()
+    assert (f'stall={30 * slowness}' in words) is (slowness > 1)
+    assert 'stall=9' in torture.parameters('uml', 5, 7, 'stall=9', slowness).split()
+
+
+# The notes
+
+def a_run(configuration='uml-cmwq-release', verdict=PASSED, complaints=(), duration=60):
+    return torture_runs.Run.made(configuration, '2026-11-21T10:00:00Z', 'uml-cmwq-release-7.3', duration, 7, verdict,
+                                 complaints, torture_runs.source())
+
+
+@pytest.mark.parametrize('verdict, complaints, said, seconds', [
+    (PASSED, [], 'passed', 60),
+    (FAILED, [], 'violations', 60),
+    (PASSED, ['BUG: x'], 'BUG: x', 60),
+    ('', ['no end after 9 s'], 'no end after 9 s; no verdict', 0),
+])
+def test_note_of_a_run(verdict, complaints, said, seconds):
+    run = a_run(verdict=verdict, complaints=complaints)
+    assert (run.verdict, run.seconds, run.ok) == (said, seconds, said == 'passed')
+    if verdict:
+        assert (run.operations, run.runs, run.attrs, run.masks, run.hotplug) == (20, 10, 3, 2, 1)
+
+
+def test_notes_that_are_made_at_once(tmp_path):
+    """None is lost, and what lies there is always whole."""
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: torture_runs.add(tmp_path, a_run(f'c{i}')), range(24)))
+    assert {run.configuration for run in torture_runs.load(tmp_path)} == {f'c{i}' for i in range(24)}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['.runs.lock', 'runs.json']
+
+
+@pytest.mark.parametrize('text', ['', '{', '{"a": 1}', '[{"configuration": "x"}]', '[1]'])
+def test_notes_that_are_not(tmp_path, text):
+    """They are left alone."""
+    (tmp_path / 'runs.json').write_text(text)
+    with pytest.raises(torture_runs.RunsError, match='runs.json'):
+        torture_runs.add(tmp_path, a_run())
+    assert (tmp_path / 'runs.json').read_text() == text
+
+
+def test_configuration_in_words():
+    assert torture_runs.words('build/qemu-cmwq-rt-7.3', 4, 'cores=4', '', 'stall=5') == \
+        'qemu-cmwq-rt 4 CPUs cores=4 stall=5'
+
+
+# The matrix
+
+def test_table():
+    runs = [a_run('a'), a_run('a'), a_run('b', FAILED), dataclasses.replace(a_run('c'), source='other'),
+            dataclasses.replace(a_run('a', FAILED), source='other')]
+    lines = {row[0]: row for row in torture_matrix.rows(runs)}
+    assert lines['a'][1:4] == ('0.03', '40', '20') and lines['a'][-1] == '2 passed'
+    assert lines['b'][-2:] == ('4', '1 of 1 failed: violations')
+    assert lines['c'][-1] == '1 passed (older)'
+
+
+@pytest.fixture
+def matrix(monkeypatch, tmp_path):
+    """Runs the matrix without any kernel; gives main(), and what was tortured."""
+    tortured = []
+
+    def fake(folder, *, engine, **kwargs):
+        tortured.append(folder.name)
+        if 'debug' in folder.name:
+            return torture.Outcome('', ['the kernel died'], 7, tmp_path / 'log', 1.0, torture_runs.source())
+        return torture.Outcome(PASSED, [], 7, tmp_path / 'log', 1.0, torture_runs.source())
+
+    def build(engine, variant, config):
+        if config == 'up':
+            raise guest.GuestError('the kernel does not build')
+        return tmp_path / f'{engine}-{variant}-{config}-7.3'
+    (tmp_path / 'log').touch()
+    monkeypatch.setattr(torture, 'KEPT', tmp_path)
+    monkeypatch.setattr(torture, 'build', build)
+    monkeypatch.setattr(torture, 'torture', fake)
+    monkeypatch.setattr(torture, 'keep_or_drop', lambda *args: None)
+    return torture_matrix.main, tortured
+
+
+def test_matrix_goes_on_where_it_was(matrix, tmp_path):
+    main, tortured = matrix
+    assert main(['--duration', '30', 'uml', 'qemu*-rt']) == 0
+    assert main(['--duration', '20', 'uml', 'qemu-rt', 'qemu']) == 0
+    assert tortured == ['uml-cmwq-release-7.3', 'qemu-cmwq-rt-7.3', 'qemu-cmwq-release-7.3']
+    assert main(['--duration', '31', 'uml']) == 0 and main(['--duration', '9', '--again', 'uml']) == 0
+    assert main(['--duration', '9', '--variant', 'base', 'uml']) == 0
+    assert tortured[3:] == ['uml-cmwq-release-7.3', 'uml-cmwq-release-7.3', 'uml-base-release-7.3']
+    assert '3 passed' in (tmp_path / 'runs.rst').read_text()
+
+
+def test_matrix_hides_nothing(matrix, tmp_path, capsys):
+    """What does not build or boot is in the table, and does not keep the rest from being run."""
+    main, tortured = matrix
+    assert main(['uml-up', 'uml-debug', 'qemu']) == 1
+    assert tortured == ['uml-cmwq-debug-7.3', 'qemu-cmwq-release-7.3']
+    text = (tmp_path / 'runs.rst').read_text()
+    assert text in capsys.readouterr().out
+    for line in (r'uml-cmwq-up .* 1 of 1 failed: the kernel does not build',
+                 r'uml-cmwq-debug .* 1 of 1 failed: the kernel died; no verdict', r'qemu-cmwq-release .* 1 passed'):
+        assert re.search(line, text), text
+
+
+@pytest.mark.parametrize('args, why', [
+    (['xen'], "'xen' is none of: uml "),
+    (['--duration', '0'], 'at least 1'),
+    (['--variant', 'x'], 'invalid choice'),
+    (['--list', '--table'], 'not allowed with'),
+    (['--again', '--table'], 'not allowed with'),
+    (['--table', 'uml'], 'leave the names out'),
+])
+def test_matrix_wrong_calls(args, why):
+    done = subprocess.run([ROOT / 'scripts/lab', 'matrix', *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and why in done.stderr.splitlines()[-1] and not done.stdout
+
+
+def test_matrix_help_names_each_option_that_is_tested_here():
+    done = subprocess.run([ROOT / 'scripts/lab', 'matrix', '--help'], capture_output=True, text=True, check=True)
+    assert set(re.findall(r'^  (?:-h, )?(--\w+)', done.stdout, re.M)) == {
+        '--help', '--duration', '--variant', '--again', '--list', '--table'}
+
+
+def test_matrix_list(matrix, capsys):
+    main, tortured = matrix
+    assert main(['--list', '--variant', 'base', 'uml*', 'qemu-isolated']) == 0 and not tortured
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ['uml', 'uml-base-release'], ['uml-up', 'uml-base-up'], ['uml-debug', 'uml-base-debug'],
+        ['qemu-isolated', 'qemu-base-release', 'cores=3', 'isolcpus=domain,2']]
+
+
+def test_matrix_table_alone(matrix, tmp_path, capsys):
+    main, tortured = matrix
+    assert main(['--table']) == 0 and capsys.readouterr().out == 'no run is noted\n'
+    torture_runs.add(tmp_path, a_run('one'))
+    assert main(['--table']) == 0 and not tortured
+    assert capsys.readouterr().out == (tmp_path / 'runs.rst').read_text()
+
+
+@pytest.mark.parametrize('place, lines', [('runs.json', 2), ('runs.rst', 1)])
+def test_matrix_table_of_what_cannot_be_written(matrix, tmp_path, capsys, monkeypatch, place, lines):
+    """A run that could not be noted is in the table all the same."""
+    real = torture_runs.files.write
+
+    def write(path, text):
+        if path.name == place:
+            raise OSError(28, 'No space left on device')
+        real(path, text)
+    monkeypatch.setattr(torture_runs.files, 'write', write)
+    main, tortured = matrix
+    assert main(['uml', 'qemu']) == 1 and len(tortured) == 2
+    said = capsys.readouterr()
+    assert re.search(r'^uml-cmwq-release .* 1 passed$', said.out, re.M)
+    assert re.search(r'^qemu-cmwq-release .* 1 passed$', said.out, re.M)
+    assert said.err.count('No space left on device') == lines and place in said.err
+
+
+def test_matrix_that_is_interrupted_prints_its_table(matrix, monkeypatch, capsys):
+    main, tortured = matrix
+    real = torture.torture
+
+    def once(folder, **more):
+        if tortured:
+            raise KeyboardInterrupt
+        return real(folder, **more)
+    monkeypatch.setattr(torture, 'torture', once)
+    assert main(['uml', 'qemu']) == 130
+    said = capsys.readouterr().out
+    assert 'uml-cmwq-release' in said and 'qemu-cmwq-release' not in said

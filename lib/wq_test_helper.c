@@ -11,10 +11,16 @@
  *	destroy		"NAME" stops its load, releases its items, destroys it
  *	occupy		"cpu=N ms=N" keeps a CPU from everybody but interrupts;
  *			threads are made elsewhere, but may have to wait for it
+ *	console		"cpu=N" makes a console that queues an item on that CPU's
+ *			pool for each line it is given; "off" removes it
+ *	console_lines	how many lines it was given
  *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1"
  *			starts submitters, "stop" ends them and settles the
  *			account
  *	NAME/queue	"nop|block|hog|ride [cpu=N] [n=N] [ms=N]" queues single items
+ *	NAME/misuse	"listed|reclaim|busy [cpu=N]" does what the workqueue warns of:
+ *			queues an item that is on a list, flushes one on behalf of
+ *			memory reclaim, or takes a reference and keeps it
  *	NAME/relay	"rounds=N from=CPU to=CPU" hands the only slot from an item
  *			on one CPU to the next on the other, and tempts others to
  *			take it
@@ -33,6 +39,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/completion.h>
+#include <linux/console.h>
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
 #include <linux/cpumask.h>
@@ -45,6 +52,7 @@
 #include <linux/mutex.h>
 #include <linux/random.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/task.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -53,6 +61,10 @@
 #include <linux/uaccess.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
+
+#ifdef CONFIG_WORKQUEUE_CMWQ
+#include "../../kernel/workqueue/internal.h"
+#endif
 
 #define WQT_MAX_THREADS		64
 #define WQT_MAX_DEPTH		1024
@@ -816,6 +828,84 @@ static int wqt_write_flush(struct wqt_queue *q, char *input)
 }
 
 /*
+ * Misuse: what the workqueue warns of
+ */
+
+/* An item that is on somebody's list is not queued, and stays pending. */
+static int wqt_misuse_listed(struct wqt_queue *q, struct work_struct *work, int cpu)
+{
+	LIST_HEAD(list);
+
+	list_add(&work->entry, &list);
+	queue_work_on(cpu, q->wq, work);
+	list_del(&work->entry);
+	return 0;
+}
+
+/* A workqueue without a rescuer may need the memory that the caller is to free. */
+static int wqt_misuse_reclaim(struct wqt_queue *q, struct work_struct *work, int cpu)
+{
+	unsigned int flags = memalloc_noreclaim_save();
+
+	queue_work_on(cpu, q->wq, work);
+	flush_work(work);
+	memalloc_noreclaim_restore(flags);
+	return 0;
+}
+
+/* Who has a reference may still use the workqueue; it is never freed. */
+static int wqt_misuse_busy(struct wqt_queue *q, struct work_struct *work, int cpu)
+{
+#ifdef CONFIG_WORKQUEUE_CMWQ
+	struct pool_workqueue *pwq;
+
+	guard(rcu)();
+	pwq = rcu_dereference(*per_cpu_ptr(q->wq->cpu_pwq, cpu));
+	guard(raw_spinlock_irq)(&pwq->pool->lock);
+	pwq->refcnt++;
+	return 0;
+#else
+	return -EOPNOTSUPP;
+#endif
+}
+
+static void wqt_misused_fn(struct work_struct *work)
+{
+	msleep(100);	/* so that the flush finds something to wait for */
+}
+
+static int wqt_write_misuse(struct wqt_queue *q, char *input)
+{
+	static const char * const kinds[] = { "listed", "reclaim", "busy" };
+	static int (* const functions[])(struct wqt_queue *q, struct work_struct *work,
+					 int cpu) = {
+		wqt_misuse_listed, wqt_misuse_reclaim, wqt_misuse_busy,
+	};
+	struct work_struct *work __free(kfree) = kzalloc(sizeof(*work), GFP_KERNEL);
+	char *word = wqt_next_word(&input);
+	unsigned int cpu = 0;
+	int kind, ret = 0;
+
+	if (!work)
+		return -ENOMEM;
+	kind = word ? match_string(kinds, ARRAY_SIZE(kinds), word) : -EINVAL;
+	if (kind < 0)
+		return kind;
+	while (!ret && (word = wqt_next_word(&input)))
+		if (!wqt_word_number(word, "cpu", &cpu, &ret))
+			ret = -EINVAL;
+	if (ret)
+		return ret;
+	if (q->flags & WQ_BH)
+		return -EINVAL;
+	if (cpu >= nr_cpu_ids || !cpu_possible(cpu))
+		return -ERANGE;
+
+	INIT_WORK(work, wqt_misused_fn);
+	return functions[kind](q, work, cpu);
+}
+
+/*
  * Relays: a slot that comes free belongs to who waits for it.  With max_active 1, the
  * first item of a round holds the slot on one CPU, the second is held back on another,
  * and while the first ends, others are queued behind the second.  None may overtake it.
@@ -1048,6 +1138,7 @@ struct wqt_file {
 static const struct wqt_file wqt_files[] = {
 	{ "load",	wqt_write_load,		NULL },
 	{ "queue",	wqt_write_queue,	NULL },
+	{ "misuse",	wqt_write_misuse,	NULL },
 	{ "relay",	wqt_write_relay,	NULL },
 	{ "release",	wqt_write_release,	NULL },
 	{ "wait",	wqt_write_wait,		NULL },
@@ -1344,6 +1435,74 @@ static int wqt_occupy(char *input)
 	return 0;
 }
 
+/*
+ * A console that queues work while it is called, as drivers do that leave the drawing
+ * to an item.  It moves the item if that is pending: so it takes the pool's lock each
+ * time.
+ */
+static struct workqueue_struct *wqt_console_wq;	/* wqt_lock; set: registered */
+static unsigned int wqt_console_cpu;		/* constant while registered */
+static u32 wqt_console_lines;			/* by the console's owner */
+
+static void wqt_console_fn(struct work_struct *work)
+{
+}
+
+static DECLARE_DELAYED_WORK(wqt_console_work, wqt_console_fn);
+
+static void wqt_console_write(struct console *console, const char *text, unsigned int len)
+{
+	mod_delayed_work_on(wqt_console_cpu, wqt_console_wq, &wqt_console_work, 0);
+	WRITE_ONCE(wqt_console_lines, wqt_console_lines + 1);
+}
+
+static struct console wqt_console = {
+	.name	= "wqt",
+	.write	= wqt_console_write,
+};
+
+static int wqt_console_on(unsigned int cpu)
+{
+	if (cpu >= nr_cpu_ids || !cpu_online(cpu))
+		return -ERANGE;
+	if (wqt_console_wq)
+		return -EBUSY;
+
+	/* a workqueue of its own, on the normal pool of the CPU */
+	wqt_console_wq = alloc_workqueue("wqt_console", WQ_PERCPU, 0);
+	if (!wqt_console_wq)
+		return -ENOMEM;
+	wqt_console_cpu = cpu;
+	/* unregistering changes them */
+	wqt_console.flags = CON_ENABLED | CON_ANYTIME;
+	wqt_console.index = -1;
+	register_console(&wqt_console);
+	return 0;
+}
+
+static void wqt_console_off(void)
+{
+	if (!wqt_console_wq)
+		return;
+	unregister_console(&wqt_console);
+	cancel_delayed_work_sync(&wqt_console_work);
+	destroy_workqueue(wqt_console_wq);
+	wqt_console_wq = NULL;
+}
+
+static int wqt_write_console(char *input)
+{
+	unsigned int cpu;
+
+	guard(mutex)(&wqt_lock);
+	input = strim(input);
+	if (!strcmp(input, "off")) {
+		wqt_console_off();
+		return 0;
+	}
+	return sscanf(input, "cpu=%u", &cpu) == 1 ? wqt_console_on(cpu) : -EINVAL;
+}
+
 static ssize_t wqt_root_write(struct file *file, const char __user *ubuf,
 			      size_t len, loff_t *pos)
 {
@@ -1393,6 +1552,8 @@ static int __init wqt_init(void)
 	debugfs_create_file("destroy", 0200, wqt_root, wqt_destroy_name,
 			    &wqt_root_fops);
 	debugfs_create_file("occupy", 0200, wqt_root, wqt_occupy, &wqt_root_fops);
+	debugfs_create_file("console", 0200, wqt_root, wqt_write_console, &wqt_root_fops);
+	debugfs_create_u32("console_lines", 0400, wqt_root, &wqt_console_lines);
 	return 0;
 }
 
@@ -1404,8 +1565,10 @@ static void __exit wqt_exit(void)
 	debugfs_lookup_and_remove("create", wqt_root);
 	debugfs_lookup_and_remove("destroy", wqt_root);
 	debugfs_lookup_and_remove("occupy", wqt_root);
+	debugfs_lookup_and_remove("console", wqt_root);
 
 	mutex_lock(&wqt_lock);
+	wqt_console_off();
 	list_for_each_entry_safe(q, tmp, &wqt_queues, node)
 		wqt_destroy(q);
 	mutex_unlock(&wqt_lock);

@@ -18,7 +18,7 @@ RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KTAP_HELPERS = ROOT / f'build/tree-{LINUX}/tools/testing/selftests/kselftest/ktap_helpers.sh'
 KUNIT = ('wq_shard_kunit', 'wq_api_kunit')
-BEYOND_BASE = {'resize'}        # scripts about what the base kernel lacks
+BEYOND_BASE = {'resize', 'console'}     # scripts about what the base kernel lacks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'watchdog_thresh=x')) + ' isolcpus=domain,1'
 
 BOOTS = (
-    Boot('uml-2', 'uml', (*EVERYWHERE, 'watchdog'), timeout=400),
+    Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), timeout=400),
     Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
     Boot('uml-kunit', 'uml', suites=KUNIT, timeout=400),
     Boot('uml-parameters', 'uml', ('boot',), append=GOOD_PARAMETERS),
@@ -62,10 +62,11 @@ BOOTS = (
     Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', dies=True, timeout=60),
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
-    Boot('uml-debug', 'uml', (*EVERYWHERE, 'watchdog'), KUNIT, config='debug', mem='1G', timeout=900),
+    Boot('uml-debug', 'uml', (*EVERYWHERE, 'console', 'watchdog'), KUNIT, config='debug', mem='1G', timeout=900),
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
     # 2 sockets, LLCs and nodes with 2 cores each
-    Boot('qemu-numa', 'qemu', ('sysfs', 'params', 'pods', 'masks', 'hotplug', 'freezer', 'sysrq', 'resize'),
+    Boot('qemu-numa', 'qemu',
+         ('sysfs', 'params', 'pods', 'masks', 'hotplug', 'freezer', 'sysrq', 'resize', 'console'),
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', timeout=900),
     # one LLC of 36 cores: as even as can be is 8 7 7 7 7
     Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',

@@ -193,9 +193,11 @@ static bool wq_is_busy(struct workqueue_struct *wq)
 		int nr_slots = pwq_nr_slots(wq, pwq);
 
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
-		if (WARN_ON(pwq_is_busy(pwq, nr_slots))) {
+		if (WQ_WARN_ON(pwq_is_busy(pwq, nr_slots))) {
+			printk_deferred_enter();
 			pr_warn("workqueue: %s is destroyed, but this is left:\n", wq->name);
 			show_pwq(pwq);
+			printk_deferred_exit();
 			return true;
 		}
 	}

@@ -16,7 +16,7 @@ static void worker_doom(struct worker *worker, struct list_head *dying)
 	lockdep_assert_held(&wq_pool_attach_mutex);
 	lockdep_assert_held(&pool->lock);
 
-	WARN_ON(worker->current_work || !list_empty(&worker->scheduled));
+	WQ_WARN_ON(worker->current_work || !list_empty(&worker->scheduled));
 
 	pool->nr_idle--;
 	pool->nr_workers--;
@@ -77,7 +77,7 @@ void pool_kill_workers(struct worker_pool *pool)
 	while (!list_empty(&pool->idle_list))
 		worker_doom(list_first_entry(&pool->idle_list, struct worker, entry),
 			    &dying);
-	WARN_ON(pool->nr_workers || pool->nr_idle);
+	WQ_WARN_ON(pool->nr_workers || pool->nr_idle);
 	raw_spin_unlock_irq(&pool->lock);
 	workers_leave_pool(&dying);
 	mutex_unlock(&wq_pool_attach_mutex);

@@ -128,13 +128,13 @@ void work_clear_pending(struct work_struct *work, int disable_delta)
 	unsigned long data = work_data(work) & ~(unsigned long)WORK_STRUCT_PENDING;
 	unsigned long depth = data & WORK_OFFQ_DISABLE_MASK;
 
-	if (disable_delta > 0 && !WARN_ONCE(depth == WORK_OFFQ_DISABLE_MASK,
-					    "workqueue: %ps disabled too often\n",
-					    work->func))
+	if (disable_delta > 0 && !WQ_WARN_ONCE(depth == WORK_OFFQ_DISABLE_MASK,
+					       "workqueue: %ps disabled too often\n",
+					       work->func))
 		data += one;
-	else if (disable_delta < 0 && !WARN_ONCE(!depth,
-						 "workqueue: %ps enabled more often than disabled\n",
-						 work->func))
+	else if (disable_delta < 0 && !WQ_WARN_ONCE(!depth,
+						    "workqueue: %ps enabled more often than disabled\n",
+						    work->func))
 		data -= one;
 
 	work_release(work, data);

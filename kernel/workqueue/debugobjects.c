@@ -64,19 +64,27 @@ static const struct debug_obj_descr work_descr = {
 /**
  * debug_work_activate - an item is being queued
  * @work: the item
+ *
+ * Context: pool->lock held.
  */
 void debug_work_activate(struct work_struct *work)
 {
+	printk_deferred_enter();
 	debug_object_activate(work, &work_descr);
+	printk_deferred_exit();
 }
 
 /**
  * debug_work_deactivate - an item is off its queue: it starts or was cancelled
  * @work: the item
+ *
+ * Context: pool->lock held.
  */
 void debug_work_deactivate(struct work_struct *work)
 {
+	printk_deferred_enter();
 	debug_object_deactivate(work, &work_descr);
+	printk_deferred_exit();
 }
 
 /**

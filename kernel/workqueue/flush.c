@@ -40,12 +40,10 @@ void wq_barrier_func(struct work_struct *work)
  * A flush must not make an item that memory depends on wait for one that memory
  * may be needed for.  Legacy workqueues have WQ_MEM_RECLAIM without need.
  */
-static void check_flush_dependency(struct workqueue_struct *target,
-				   struct work_struct *work)
+static void check_flush_dependency(struct workqueue_struct *target, work_func_t func)
 {
 	struct worker *worker = current_wq_worker();
 	struct pool_workqueue *pwq = worker ? worker->current_pwq : NULL;
-	work_func_t func = work ? work->func : NULL;
 
 	if (target->flags & WQ_MEM_RECLAIM)
 		return;
@@ -91,9 +89,14 @@ static void barrier_init(struct wq_barrier *barrier, struct workqueue_struct *wq
 	/* one key for both would mix softirq and task context in lockdep's eyes */
 	static __maybe_unused struct lock_class_key bh_key, task_key;
 
-	/* INIT_WORK_ONSTACK_KEY() may be under a raw lock: this cannot need fixing up */
+	/*
+	 * INIT_WORK_ONSTACK_KEY() may be under a raw lock: this cannot need fixing up.
+	 * If debugobjects complains, that has to be deferred.
+	 */
+	printk_deferred_enter();
 	INIT_WORK_ONSTACK_KEY(&barrier->work, wq_barrier_func,
 			      wq->flags & WQ_BH ? &bh_key : &task_key);
+	printk_deferred_exit();
 	__set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(&barrier->work));
 	init_completion(&barrier->done);
 	barrier->task = current;
@@ -138,6 +141,7 @@ static bool work_insert_barrier(struct work_struct *work, struct wq_barrier *bar
 	struct workqueue_struct *wq;
 	struct pool_workqueue *pwq;
 	struct worker_pool *pool;
+	work_func_t func;
 
 	guard(rcu)();
 	pool = work_last_pool(work);
@@ -155,11 +159,13 @@ static bool work_insert_barrier(struct work_struct *work, struct wq_barrier *bar
 		}
 
 		wq = pwq->wq;
-		/* cancelled items are running, or not going to */
-		if (!from_cancel)
-			check_flush_dependency(wq, work);
+		func = work->func;
 		pwq_insert_barrier(pwq, barrier, work, worker);
 	}
+
+	/* cancelled items are running, or not going to */
+	if (!from_cancel)
+		check_flush_dependency(wq, func);
 
 	lockdep_touch_work(wq, work);
 	/*

@@ -37,7 +37,7 @@ void freeze_workqueues_begin(void)
 static bool pwq_has_active(struct pool_workqueue *pwq)
 {
 	guard(raw_spinlock_irq)(&pwq->pool->lock);
-	WARN_ON_ONCE(pwq->nr_active < 0);
+	WQ_WARN_ON_ONCE(pwq->nr_active < 0);
 	return pwq->nr_active;
 }
 

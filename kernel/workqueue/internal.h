@@ -40,10 +40,18 @@
  *   A    wq_pool_attach_mutex
  *   xR   written under x, read under x or RCU
  *   xO   written under x with WRITE_ONCE(), read anywhere with READ_ONCE()
+ *
+ * Printing: printk() may call console drivers before it returns, and some of them
+ * queue work.  A driver that is called with pool->lock, nna->lock or wq_mayday_lock
+ * held would spin on that lock for ever, and so would one that modifies an item
+ * whose PENDING its caller owns.  Code that prints in such a place defers it, with
+ * printk_deferred_enter() or WQ_WARN*(): the text goes to the log at once and to the
+ * consoles once interrupts are on again.
  */
 #ifndef _KERNEL_WORKQUEUE_CMWQ_H
 #define _KERNEL_WORKQUEUE_CMWQ_H
 
+#include <linux/bug.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/hashtable.h>
@@ -51,6 +59,7 @@
 #include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/panic.h>
+#include <linux/printk.h>
 #include <linux/rcupdate.h>
 #include <linux/rcuwait.h>
 #include <linux/spinlock.h>
@@ -58,6 +67,22 @@
 #include <linux/workqueue.h>
 
 #include "../workqueue_internal.h"
+
+/* If @condition, do @warn and defer what it prints: see "Printing" above. */
+#define WQ_WARN(condition, warn)		\
+({						\
+	bool __bad = !!(condition);		\
+						\
+	if (unlikely(__bad)) {			\
+		printk_deferred_enter();	\
+		warn;				\
+		printk_deferred_exit();		\
+	}					\
+	unlikely(__bad);			\
+})
+#define WQ_WARN_ON(condition)		WQ_WARN(condition, WARN_ON(true))
+#define WQ_WARN_ON_ONCE(condition)	WQ_WARN(condition, WARN_ON_ONCE(true))
+#define WQ_WARN_ONCE(condition, fmt...)	WQ_WARN(condition, WARN_ONCE(true, fmt))
 
 enum worker_pool_flags {
 	POOL_BH			= 1 << 0,	/* served by softirq */
@@ -542,7 +567,7 @@ static inline struct pool_workqueue *wq_slot_pwq(struct workqueue_struct *wq, in
 static inline void pwq_get(struct pool_workqueue *pwq)
 {
 	lockdep_assert_held(&pwq->pool->lock);
-	WARN_ON_ONCE(pwq->refcnt <= 0);
+	WQ_WARN_ON_ONCE(pwq->refcnt <= 0);
 	pwq->refcnt++;
 }
 

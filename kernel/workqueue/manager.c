@@ -78,7 +78,7 @@ static void worker_serve(struct worker *worker)
 			return;
 	} while (!pool->nr_idle && worker_manage(worker));
 
-	WARN_ON_ONCE(!list_empty(&worker->scheduled));
+	WQ_WARN_ON_ONCE(!list_empty(&worker->scheduled));
 
 	/* from here on the worker counts, also if it was bound again */
 	worker_clr_flags(worker, WORKER_PREP | WORKER_REBOUND);

@@ -52,13 +52,13 @@ static bool wq_refuses(struct workqueue_struct *wq, struct work_struct *work)
 {
 	unsigned int flags = READ_ONCE(wq->flags);
 
-	if (unlikely(flags & __WQ_DEPRECATED))
+	WQ_WARN(flags & __WQ_DEPRECATED,
 		pr_warn_once("workqueue: %ps is queued on deprecated %s, use system_percpu_wq or system_dfl_wq\n",
-			     work->func, wq->name);
+			     work->func, wq->name));
 
 	return unlikely(flags & (__WQ_DRAINING | __WQ_DESTROYING)) &&
-	       WARN_ONCE(!is_own_item(wq), "workqueue: cannot queue %ps on wq %s\n",
-			 work->func, wq->name);
+	       WQ_WARN_ONCE(!is_own_item(wq), "workqueue: cannot queue %ps on wq %s\n",
+			    work->func, wq->name);
 }
 
 /*
@@ -149,7 +149,8 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 			break;
 		cpu_relax();
 	}
-	WARN_ONCE(true, "workqueue: %ps is queued on destroyed %s\n", work->func, wq->name);
+	WQ_WARN_ONCE(true, "workqueue: %ps is queued on destroyed %s\n",
+		     work->func, wq->name);
 	return NULL;
 }
 
@@ -175,7 +176,7 @@ static void wq_queue(int req_cpu, struct workqueue_struct *wq,
 	}
 
 	trace_workqueue_queue_work(req_cpu, pwq, work);
-	if (!WARN_ON(!list_empty(&work->entry)))
+	if (!WQ_WARN_ON(!list_empty(&work->entry)))
 		wake = pwq_enqueue(pwq, work);
 	pool_unlock_wake(pwq->pool, wake);
 }
@@ -295,8 +296,8 @@ static void dwork_start_timer(struct delayed_work *dwork, int cpu)
 static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
 			     struct delayed_work *dwork, unsigned long delay)
 {
-	WARN_ON_ONCE(dwork->timer.function != delayed_work_timer_fn);
-	WARN_ON_ONCE(timer_pending(&dwork->timer) || !list_empty(&dwork->work.entry));
+	WQ_WARN_ON_ONCE(dwork->timer.function != delayed_work_timer_fn);
+	WQ_WARN_ON_ONCE(timer_pending(&dwork->timer) || !list_empty(&dwork->work.entry));
 
 	/* callers rely on 0 not to wait for the next tick */
 	if (!delay) {
@@ -304,7 +305,7 @@ static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
 		return;
 	}
 
-	WARN_ON_ONCE(cpu != WORK_CPU_UNBOUND && !cpu_online(cpu));
+	WQ_WARN_ON_ONCE(cpu != WORK_CPU_UNBOUND && !cpu_online(cpu));
 	dwork->cpu = cpu;
 	dwork->wq = wq;
 	dwork->timer.expires = jiffies + delay;
@@ -387,8 +388,9 @@ bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
 		return false;
 
 	/* nothing disables an rcu_work but a look inside */
-	if (WARN_ON_ONCE(work_data(work) & WORK_OFFQ_DISABLE_MASK)) {
+	if (work_data(work) & WORK_OFFQ_DISABLE_MASK) {
 		work_clear_pending(work, 0);
+		WARN_ON_ONCE(true);
 		return false;
 	}
 

@@ -72,7 +72,7 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 	int done = 0;
 
 	raw_spin_lock_irq(&pool->lock);
-	WARN_ON_ONCE(!list_empty(&rescuer->scheduled));
+	WQ_WARN_ON_ONCE(!list_empty(&rescuer->scheduled));
 
 	while (pwq_wants_rescue(pwq) && rescuer_take_item(rescuer, pwq)) {
 		worker_run_scheduled(rescuer);

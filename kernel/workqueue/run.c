@@ -120,8 +120,8 @@ static void worker_run_item(struct worker *worker, struct work_struct *work)
 #ifdef CONFIG_LOCKDEP
 	lockdep_copy_map(&item_map, &work->lockdep_map);
 #endif
-	WARN_ON_ONCE(!(pool->flags & POOL_DISASSOCIATED) &&
-		     raw_smp_processor_id() != pool->cpu);
+	WQ_WARN_ON_ONCE(!(pool->flags & POOL_DISASSOCIATED) &&
+			raw_smp_processor_id() != pool->cpu);
 
 	worker_begin_item(worker, work, pwq, data);
 	pwq->stats[PWQ_STAT_STARTED]++;

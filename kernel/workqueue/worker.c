@@ -148,7 +148,7 @@ void worker_enter_idle(struct worker *worker)
 {
 	struct worker_pool *pool = worker->pool;
 
-	if (WARN_ON_ONCE((worker->flags & WORKER_IDLE) || !list_empty(&worker->entry)))
+	if (WQ_WARN_ON_ONCE((worker->flags & WORKER_IDLE) || !list_empty(&worker->entry)))
 		return;
 
 	/* nr_running is not concerned: PREP is set */
@@ -158,7 +158,7 @@ void worker_enter_idle(struct worker *worker)
 	list_add(&worker->entry, &pool->idle_list);
 
 	/* all are idle: then none is running */
-	WARN_ON_ONCE(pool->nr_running && pool->nr_idle == pool->nr_workers);
+	WQ_WARN_ON_ONCE(pool->nr_running && pool->nr_idle == pool->nr_workers);
 
 	if (!timer_pending(&pool->idle_timer) && pool_has_too_many_idle(pool))
 		mod_timer(&pool->idle_timer, jiffies + IDLE_WORKER_TIMEOUT);
@@ -172,7 +172,7 @@ void worker_enter_idle(struct worker *worker)
  */
 void worker_leave_idle(struct worker *worker)
 {
-	if (WARN_ON_ONCE(!(worker->flags & WORKER_IDLE)))
+	if (WQ_WARN_ON_ONCE(!(worker->flags & WORKER_IDLE)))
 		return;
 	worker_clr_flags(worker, WORKER_IDLE);
 	worker->pool->nr_idle--;

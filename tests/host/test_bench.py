@@ -2,6 +2,7 @@
 """The benchmark's host side: options, parsing, statistics, records, pictures."""
 
 import copy
+import itertools
 import json
 import os
 import re
@@ -208,9 +209,38 @@ def test_topology_gives_the_cpus():
     assert 'workqueue.cache_shard_size=4' in argv
 
 
+def guest_arguments(*argv, size=None):
+    """{option: value} of the guest that a boot starts."""
+    chosen = params(*argv)
+    built = bench_boot.Build(ROOT, chosen['engine'], 'cmwq')
+    words = bench_boot.guest_arguments(ROOT, built, chosen, {'shard_size': size}, 'x.log')
+    return {word: value for word, value in itertools.pairwise(words) if word.startswith('--')}
+
+
 def test_icount_means_qemu_with_one_cpu():
     chosen = params('--icount')
     assert (chosen['engine'], chosen['cpus']) == ('qemu', 1)
+    assert '--icount' in guest_arguments('--icount') and '--icount' not in guest_arguments('--engine', 'qemu')
+
+
+def test_guest_gets_what_was_chosen():
+    words = guest_arguments('--engine', 'qemu', '--cpus', '6', '--mem', '2G', '--boot-timeout', '77')
+    assert (words['--engine'], words['--cpus'], words['--mem'], words['--timeout']) == ('qemu', '6', '2G', '77')
+    words = guest_arguments('--engine', 'qemu', '--shard-size', '4', size=4)
+    assert words['--append'] == 'workqueue.cache_shard_size=4' and '--append' not in guest_arguments()
+    assert params('--engine', 'qemu', '--shard-size', '4')['scopes'] == ['cache_shard']
+
+
+def test_time_for_a_boot_follows_from_what_it_does():
+    boot_s, rate = bench_options.SLOWEST['uml']
+    assert params('--items', str(rate), '--repeats', '3', '--scopes', 'cpu', '--threads', '2')['boot_timeout'] == \
+        boot_s + 3 * 2
+    assert params('--scopes', 'cpu')['boot_timeout'] < params()['boot_timeout']
+
+
+def test_uml_has_no_more_cpus_than_its_host(monkeypatch):
+    monkeypatch.setattr(os, 'sched_getaffinity', lambda pid: {3})
+    assert params()['cpus'] == 1 and params('--engine', 'qemu')['cpus'] == 2
 
 
 def test_module_gets_what_was_chosen():
@@ -243,7 +273,17 @@ BAD_OPTIONS = [
     (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '2'], 'contradicts'),
     (['--icount', '--engine', 'uml'], 'one CPU'),
     (['--icount', '--cpus', '2'], 'one CPU'),
+    (['--batch', '4'], 'needs --mode batch'),
+    (['--shard-size', '4,8'], 'needs --engine qemu'),
+    (['--icount', '--shard-size', '4'], 'one shard'),
+    (['--engine', 'qemu', '--shard-size', '4', '--scopes', 'cpu,numa'], 'add cache_shard'),
+    (['--cpus', '512'], 'UML has no more CPUs than this machine'),
+    (['--boot-timeout', '5'], 'not between'),
+    (['--repeats', '0'], 'not between'),
+    (['--threads', '1025'], 'not between'),
+    (['--cpus', '0'], 'not between'),
     (['--resume', '--pairs', '3'], 'no others'),
+    (['--resume', 'build/bench/x', '--no-build'], 'no others'),
     (['--mem', 'lots'], 'is not a size'),
     (['--nonsense'], 'unrecognized'),
 ]
@@ -262,9 +302,11 @@ def test_bad_options_are_refused(argv, why):
 def test_help():
     done = subprocess.run([ROOT / 'scripts/run-bench.sh', '--help'], capture_output=True, text=True,
                           check=True)
-    for option in ('--engine', '--cpus', '--topology', '--mode', '--scopes', '--items', '--pairs',
-                   '--shard-size', '--variant', '--icount', '--resume'):
-        assert option in done.stdout
+    assert set(re.findall(r'^  (?:-h, )?(--[a-z-]+)', done.stdout, re.M)) == {
+        '--help', '--engine', '--cpus', '--topology', '--mem', '--icount', '--variant', '--mode', '--batch', '--scopes',
+        '--strict', '--shard-size', '--threads', '--pairs', '--items', '--repeats', '--boot-timeout', '--no-build',
+        '--resume'}
+    assert 'p50 and p99 time the call of queue_work(), not how long an item waits' in done.stdout
 
 
 def test_what_spoils_figures_is_said(monkeypatch):
@@ -273,8 +315,6 @@ def test_what_spoils_figures_is_said(monkeypatch):
     monkeypatch.setattr(os, 'getloadavg', lambda: (99.0, 99.0, 99.0))
     assert any('load 99' in line for line in bench_options.warnings(params()))
     assert not any('load 99' in line for line in bench_options.warnings(params('--icount')))
-    assert any('no cache topology' in line
-               for line in bench_options.warnings(params('--shard-size', '4')))
 
 
 # Records
@@ -283,7 +323,8 @@ def test_boots_alternate():
     order = bench_record.boots_to_make(params('--pairs', '2'))
     assert [(one['pair'], one['variant']) for one in order] == \
         [(1, 'cmwq'), (1, 'base'), (2, 'cmwq'), (2, 'base')]
-    order = bench_record.boots_to_make(params('--pairs', '1', '--shard-size', '4,8', '--variant', 'base'))
+    order = bench_record.boots_to_make(params('--pairs', '1', '--engine', 'qemu', '--shard-size', '4,8',
+                                              '--variant', 'base'))
     assert [(one['shard_size'], one['variant']) for one in order] == [(4, 'base'), (8, 'base')]
 
 
@@ -445,7 +486,7 @@ def test_two_dead_guests_end_the_run_which_can_be_resumed(project):
     assert done.returncode == 1
     assert 'took longer than' in done.stderr
     assert 'to go on: scripts/run-bench.sh --resume build/bench/' in done.stderr
-    done = project.run('--resume')
+    done = project.run('--resume', str(project.results()[0]))
     assert project.calls()[3:] == ['uml-base-release-7.3']
     assert project.results()[1]['complete']
     assert done.returncode == 1 and 'attempt 2' in done.stderr
@@ -578,7 +619,7 @@ def test_missing_venv_is_made_first(project):
     ([], [boot(1, 'cmwq', 1.2), boot(1, 'base')]),
     (['--variant', 'base'], [boot(1, 'base')]),
     (['--icount'], [boot(1, 'cmwq'), boot(1, 'base')]),
-    (['--shard-size', '4,8'], [boot(1, variant, shard_size=size)
+    (['--engine', 'qemu', '--shard-size', '4,8'], [boot(1, variant, shard_size=size)
                                for variant in ('cmwq', 'base') for size in (4, 8)]),
 ], ids=['both', 'one', 'icount', 'sweep'])
 def test_pictures_of_recorded_data(tmp_path, argv, boots):

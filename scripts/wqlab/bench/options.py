@@ -11,6 +11,7 @@ TOPOLOGY_KEYS = ('sockets', 'cores', 'threads', 'llcs', 'nodes')
 # Emulation is slower by an order of magnitude, and the same figures come out.
 ITEMS = {'uml': 50000, 'qemu': 10000}
 REPEATS = {'uml': 2, 'qemu': 1}
+BATCH = 32
 # A guest that is slower than this hangs: seconds to boot, and items per second.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500)}
 
@@ -22,6 +23,8 @@ examples:
   scripts/run-bench.sh --engine qemu --cpus 16 --shard-size 4,8,16 --pairs 2
   scripts/run-bench.sh --icount                         instructions per item, free of noise
   scripts/run-bench.sh --resume                         go on with the newest unfinished run
+
+p50 and p99 time the call of queue_work(), not how long an item waits before it runs.
 
 Results: build/bench/<UTC time>/results.json, plot.png, plot.svg, logs/.
 Exit status: 0 clean, 1 a promise was broken, a kernel complained or something
@@ -111,14 +114,14 @@ def build_parser():
     what.add_argument('--mode', choices=('latency', 'batch'), default='latency',
                       help='latency: one item in flight per thread; batch: --batch of them '
                            '(default latency)')
-    what.add_argument('--batch', type=number(1, 65536), default=32, metavar='N',
-                      help='items in flight per thread in batch mode (default 32)')
+    what.add_argument('--batch', type=number(1, 65536), metavar='N',
+                      help=f'items in flight per thread in batch mode (default {BATCH})')
     what.add_argument('--scopes', type=scope_list, metavar='A,B,...',
                       help='affinity scopes (default: all, or cache_shard with --shard-size)')
     what.add_argument('--strict', action='store_true',
                       help='strict scopes; where each item runs is checked')
     what.add_argument('--shard-size', type=number_list(1, 65536), metavar='N,...',
-                      help='boot with each of these cache_shard sizes')
+                      help='boot with each of these cache_shard sizes; qemu only')
     what.add_argument('--threads', type=number(0, 1024), default=0, metavar='N',
                       help='submitting threads (default 0: one per CPU)')
     how = parser.add_argument_group('how much')
@@ -135,6 +138,26 @@ def build_parser():
     rest.add_argument('--resume', nargs='?', const='', metavar='DIR',
                       help='go on with an interrupted run, with its options (default: the newest)')
     return parser
+
+
+def refuse_nonsense(parser, args):
+    """Options that would change nothing, or something else than the record would say."""
+    if args.batch and args.mode != 'batch':
+        parser.error('--batch needs --mode batch')
+    args.batch = args.batch or BATCH
+    if args.icount and args.shard_size:
+        parser.error('--icount has one CPU, which is one shard whatever --shard-size is')
+    if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):
+        parser.error('--shard-size changes nothing in these --scopes: add cache_shard')
+    if args.engine == 'qemu' or args.icount:
+        return
+    if args.shard_size:
+        parser.error('--shard-size needs --engine qemu: on UML each CPU is a shard, whatever the size')
+    host = len(os.sched_getaffinity(0))
+    if args.cpus and args.cpus > host:
+        parser.error(f'--cpus {args.cpus}: UML has no more CPUs than this machine, {host}; use --engine qemu')
+    if not args.topology:
+        args.cpus = args.cpus or min(2, host)
 
 
 def resolve(parser, args):
@@ -174,8 +197,6 @@ def warnings(params):
     if load > 2 * cores and not params['icount']:
         yield (f'this machine is busy (load {load:.0f}, {cores} cores): figures will vary; '
                '--icount does not mind')
-    if params['engine'] == 'uml' and params['shard_size']:
-        yield 'UML has no cache topology: every CPU is a shard whatever the size (try --engine qemu)'
 
 
 def parse_args(argv):
@@ -188,6 +209,7 @@ def parse_args(argv):
         if args != expected:
             parser.error('--resume goes on with the options of that run: give no others')
     else:
+        refuse_nonsense(parser, args)
         resolve(parser, args)
     params = vars(args)
     params['accel'] = None      # found out once the kernels are built

@@ -105,7 +105,7 @@ class Lines:
         if self.begin is None:      # the boot is over
             self.begin = now
         seconds = now - self.begin
-        if seconds >= self.next:
+        if self.next <= seconds < self.duration:
             self.next += PROGRESS_S
             print(f'torture: {seconds:.0f} of {self.duration} s', file=sys.stderr, flush=True)
 

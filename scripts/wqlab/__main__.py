@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-from wqlab.guest import running
+from wqlab import procs
 
 PROGRAMS = {
     'boot': ('guest.boot', 'a shell or a command in a kernel (make boot)'),
@@ -21,7 +21,7 @@ USAGE = 'usage: scripts/lab PROGRAM [ARGUMENT...]\n\n' + '\n'.join(
 
 def main(argv: list[str]) -> int:
     if argv and argv[0] in PROGRAMS:
-        running.end_on_signals()
+        procs.end_on_signals()
         sys.argv[0] = f'lab {argv[0]}'
         return importlib.import_module('wqlab.' + PROGRAMS[argv[0]][0]).main(argv[1:])
     wrong = argv != ['--help']

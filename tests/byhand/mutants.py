@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 import guests
-from wqlab import files, tables, tap
+from wqlab import files, procs, tables, tap
 from wqlab.guest import run as guest
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
@@ -275,5 +275,5 @@ def main(argv=None):
 
 
 if __name__ == '__main__':
-    torture.running.end_on_signals()
+    procs.end_on_signals()
     sys.exit(main())

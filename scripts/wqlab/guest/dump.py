@@ -25,6 +25,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from wqlab import procs
 from wqlab.guest import qmp, running
 from wqlab.paths import ROOT
 
@@ -97,18 +98,10 @@ def check_room(folder, size):
                         'make room, or name a place by --folder')
 
 
-def remove_leftovers(folder):
-    """What a killed run could not delete."""
-    for place in folder.glob('.guest-*.core'):
-        pid = place.name.split('-')[1]
-        if pid.isdigit() and not Path('/proc', pid).exists():
-            place.unlink(missing_ok=True)
-
-
 @contextlib.contextmanager
 def memory(socket, folder):
     """The path of a file with the guest's memory, deleted at the end."""
-    remove_leftovers(folder)
+    procs.remove_leftovers(folder, '.guest-*.core')
     with qmp.Monitor(socket) as monitor:
         check_room(folder, monitor.memory_size())
         handle, path = tempfile.mkstemp(prefix=f'.guest-{os.getpid()}-', suffix='.core', dir=folder)
@@ -200,7 +193,6 @@ def main(argv=None):
     if args.list:
         print(list_of(running.guests()) or 'no guest runs')
         return 0
-    running.end_on_signals()
     try:
         if asks_for_help(args.arguments):
             return subprocess.run([str(PYTHON), str(TOOLS[args.tool]), *args.arguments], check=False).returncode

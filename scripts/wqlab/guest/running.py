@@ -9,11 +9,10 @@ import dataclasses
 import itertools
 import json
 import os
-import signal
-import sys
 import time
 from pathlib import Path
 
+from wqlab import files
 from wqlab.paths import BUILD
 
 FOLDER = BUILD / 'guests'
@@ -46,12 +45,6 @@ def vmlinux_time(folder):
         return 0
 
 
-def end_on_signals():
-    """From now on SIGTERM and SIGHUP end this process by way of what ends its guests and deletes its files."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
-
-
 def socket_path():
     """Where this process' guest is to have its monitor, relative if that is shorter (107 bytes are the limit)."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -62,14 +55,11 @@ def socket_path():
 @contextlib.contextmanager
 def announced(kernel, qmp, what):
     """While this holds, the guest of this process is on the list."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     number, pid = next(NUMBERS), os.getpid()
     name = f'{pid}-{number}' if number > 1 else str(pid)
     guest = Guest(name, pid, os.path.abspath(qmp), str(kernel), vmlinux_time(kernel), ' '.join(what.split()),
                   time.time())
-    temp = guest.place.with_suffix('.tmp')
-    temp.write_text(json.dumps(dataclasses.asdict(guest)))
-    os.replace(temp, guest.place)
+    files.write(guest.place, json.dumps(dataclasses.asdict(guest)))
     try:
         yield
     finally:

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Child processes end with whoever started them, however that one ends."""
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from wqlab import procs
+from wqlab.paths import ROOT
+
+# Two processes that a terminal's or a parent's end does not touch; the first tries to get away.
+STUBBORN = '''trap "" HUP INT TERM
+sleep 1000 & exec python3 -c "import os, time
+try: os.setsid()
+except OSError: pass
+print(os.getpid(), flush=True); time.sleep(1000)"
+'''
+RUNNER = '''import sys, time
+from wqlab import procs
+procs.end_on_signals()
+with procs.kept(['sh', '-c', sys.argv[1]]) as child:
+    child.wait()
+'''
+
+
+def start(program, *args, **options):
+    return subprocess.Popen([sys.executable, '-c', program, *args], stdout=subprocess.PIPE, text=True,
+                            env={**os.environ, 'PYTHONPATH': str(ROOT / 'scripts')}, **options)
+
+
+def members(group):
+    """The processes of a group that have not ended."""
+    found = []
+    for place in Path('/proc').glob('[0-9]*/stat'):
+        try:
+            state, _, its_group = place.read_text().rpartition(') ')[2].split()[:3]
+        except (OSError, ValueError):
+            continue
+        if int(its_group) == group and state not in 'ZX':
+            found.append(int(place.parent.name))
+    return found
+
+
+def gone(group, seconds=10):
+    deadline = time.monotonic() + seconds
+    while members(group) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not members(group)
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
+def test_children_end_with_their_parent(number):
+    runner = start(RUNNER, STUBBORN, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+                   stderr=subprocess.DEVNULL)
+    with runner:
+        group = int(runner.stdout.readline())
+        assert len(members(group)) == 3      # with the keeper
+        runner.send_signal(number)
+        runner.wait(timeout=30)
+        assert gone(group)
+    if number in procs.ENDING_SIGNALS:
+        assert runner.returncode == 128 + number
+
+
+def test_children_end_with_the_block():
+    with procs.kept(['sh', '-c', STUBBORN], stdout=subprocess.PIPE, text=True) as child:
+        assert int(child.stdout.readline()) == child.pid and len(members(child.pid)) == 3
+    assert gone(child.pid) and child.returncode == -signal.SIGKILL
+    child.stdout.close()
+
+
+def test_what_a_child_leaves_behind_ends():
+    """The child is gone and waited for: its group is still the one to kill, and nobody else's."""
+    with procs.kept(['sh', '-c', 'sleep 1000 & exit 3']) as child:
+        assert child.wait(timeout=30) == 3 and len(members(child.pid)) == 2
+    assert gone(child.pid)
+
+
+def test_a_child_gets_its_arguments_and_descriptors():
+    reading, writing = os.pipe()
+    with procs.kept(['sh', '-c', f'printf "%s|" "$@" >/proc/self/fd/{writing}', 'sh', 'a b', '$x', ''],
+                    pass_fds=[writing]) as child:
+        child.wait(timeout=30)
+    assert os.read(reading, 100) == b'a b|$x||'
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_child_that_does_not_end_is_named(capsys):
+    with procs.kept(['sh', '-c', STUBBORN], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        begin = time.monotonic()
+        procs.end_gently(child, 0.2)
+        assert time.monotonic() - begin < 10
+    child.stdout.close()
+    assert f'process {child.pid} did not end within 0.2 s' in capsys.readouterr().err
+
+
+SIGNALLED = '''import os, signal, sys, time
+from wqlab import procs
+if 'nohup' in sys.argv: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+procs.end_on_signals()
+try:
+    print('up', flush=True)
+    time.sleep(float(sys.argv[1]))
+finally:
+    print('cleaning', flush=True)
+    time.sleep(0.5)
+    print('clean', flush=True)
+'''
+
+
+def test_a_second_signal_does_not_interrupt_the_cleaning_up():
+    child = start(SIGNALLED, '100')
+    with child:
+        assert child.stdout.readline() == 'up\n'
+        child.terminate()
+        assert child.stdout.readline() == 'cleaning\n'
+        child.send_signal(signal.SIGHUP)
+        child.terminate()
+        assert child.stdout.read() == 'clean\n' and child.wait(timeout=30) == 143
+
+
+def test_nohup_is_heeded():
+    child = start(SIGNALLED, '1', 'nohup')
+    with child:
+        assert child.stdout.readline() == 'up\n'
+        child.send_signal(signal.SIGHUP)
+        assert child.stdout.read() == 'cleaning\nclean\n' and child.wait(timeout=30) == 0
+
+
+def test_leftovers_of_those_that_are_gone(tmp_path):
+    ended = subprocess.Popen(['true'])
+    ended.wait()
+    for name in (f'{ended.pid}-x', f'run-{ended.pid}-36', f'{os.getpid()}-y'):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / 'file').write_text('')
+    (tmp_path / f'{ended.pid}-z').write_text('')
+    (tmp_path / 'other').write_text('')
+    procs.remove_leftovers(tmp_path, '*')
+    assert sorted(place.name for place in tmp_path.iterdir()) == sorted([f'{os.getpid()}-y', 'other'])

@@ -15,16 +15,18 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 import guests
-from wqlab.guest import qmp, running
-from wqlab.guest import run as guest
+from wqlab import cpus, procs
+from wqlab.guest import running
 from wqlab.paths import ROOT
 
-PLACE = guests.RESULTS / 'drgn'
+LOGS = guests.RESULTS / 'drgn'
+ENDING_S = 60       # a guest's runner has ended its guest and deleted its files by then
 PYTHON = ROOT / 'build/venv/bin/python3'
 DRGN = ROOT / 'build/venv/bin/drgn'
 TOOLS = ROOT / 'tools/workqueue'
@@ -138,6 +140,17 @@ def online_limit(machine):
     return int(limit[1]) if limit else machine.cpus
 
 
+@functools.cache
+def place():
+    """A folder of this run's own, deleted at its end. What a run that was killed left is deleted by the next one."""
+    for folder in (guests.RESULTS, LOGS):
+        folder.mkdir(parents=True, exist_ok=True)
+    procs.remove_leftovers(guests.RESULTS, 'drgn-*')
+    folder = Path(tempfile.mkdtemp(prefix=f'drgn-{os.getpid()}-', dir=guests.RESULTS))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 # Kernels
 
 @functools.cache
@@ -156,15 +169,15 @@ def kernel(variant, linux):
 @functools.cache
 def old_helper():
     """wq_test_helper.ko for 6.12, which lacks one thing that it uses."""
-    place = PLACE / f'module-{OLD}'
-    place.mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / 'lib/wq_test_helper.c', place)
-    shutil.copy(ROOT / f'tests/guest/wq_test_helper_{OLD}.h', place / 'compat.h')
-    (place / 'Kbuild').write_text('obj-m := wq_test_helper.o\nccflags-y := -include $(src)/compat.h\n')
+    folder = place() / f'module-{OLD}'
+    folder.mkdir()
+    shutil.copy(ROOT / 'lib/wq_test_helper.c', folder)
+    shutil.copy(ROOT / f'tests/guest/wq_test_helper_{OLD}.h', folder / 'compat.h')
+    (folder / 'Kbuild').write_text('obj-m := wq_test_helper.o\nccflags-y := -include $(src)/compat.h\n')
     env = {key: value for key, value in os.environ.items() if key not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
-    subprocess.run(['make', '-s', '-C', str(kernel('base', OLD)), f'M={place}', 'modules'], env=env, check=True,
+    subprocess.run(['make', '-s', '-C', str(kernel('base', OLD)), f'M={folder}', 'modules'], env=env, check=True,
                    stdout=sys.stderr)
-    return place / 'wq_test_helper.ko'
+    return folder / 'wq_test_helper.ko'
 
 
 # Guests
@@ -249,12 +262,7 @@ class Seen:
 
 
 def cpus_of(text):
-    """ "0-2,5" as a set."""
-    found = set()
-    for part in filter(None, text.split(',')):
-        first, _, last = part.partition('-')
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+    return set(cpus.parse(text))
 
 
 def mask_of(text):
@@ -263,58 +271,64 @@ def mask_of(text):
     return {cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1}
 
 
-def end_of(socket, thread):
-    """End a guest from outside, and wait for who started it."""
-    with contextlib.suppress(qmp.QmpError), qmp.Monitor(socket) as monitor:
-        monitor.command('quit')
-    thread.join()
+def copy_output(source, output):
+    for line in source:
+        output.write(line)
+    output.end()
+
+
+@contextlib.contextmanager
+def started(*command, ending_s=ENDING_S):
+    """A program of scripts/lab, and what it prints; it and its guest end with the block, whatever they do."""
+    output = Output()
+    with procs.kept(['scripts/lab', *command], cwd=ROOT, text=True, errors='replace', stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+        copier = threading.Thread(target=copy_output, args=(child.stdout, output), daemon=True)
+        copier.start()
+        try:
+            yield child, output
+        finally:
+            procs.end_gently(child, ending_s)
+    copier.join(ENDING_S)
+
+
+def came_to(pattern, output, timeout):
+    """Waits until the guest's work is as it should be."""
+    output.wait(pattern, timeout)
+    failed = re.search('^@@ failed: .*', output.text, re.M)
+    assert not failed, f'{failed[0]}\n{output.text[-3000:]}'
 
 
 @contextlib.contextmanager
 def guest_of(machine, folder):
-    """Boots it and waits until its work is as it should be; ends it at last."""
-    socket, output = PLACE / f'{machine.name}.qmp', Output()
-    files = [f'{old_helper()}:/wq_test_helper.ko'] if machine.linux == OLD else []
-
-    def boot():
-        try:
-            guest.run(folder, script(machine), engine='qemu', cpus=machine.cpus, topology=machine.topology,
-                      mem=machine.mem, append=machine.append, timeout=machine.timeout, stream=output, files=files,
-                      log=PLACE / f'{machine.name}.log', qmp=socket)
-        finally:
-            output.end()
-
-    PLACE.mkdir(parents=True, exist_ok=True)
-    thread = threading.Thread(target=boot)
-    thread.start()
+    """Boots it and waits until its work is done; gives its name for dump-guest.sh, and what it prints."""
+    files = ['--file', f'{old_helper()}:/wq_test_helper.ko'] if machine.linux == OLD else []
+    log = place() / f'{machine.name}.log'
+    socket = os.path.relpath(place() / f'{machine.name}.qmp', ROOT)     # short: QEMU takes 107 bytes
     try:
-        output.wait('^@@ ready$', machine.timeout)
-        failed = re.search('^@@ failed: .*', output.text, re.M)
-        assert not failed, failed[0]
-        yield socket, output
+        with started('guest', '--kernel', folder, '--engine', 'qemu', '--cpus', machine.cpus, '--topology',
+                     machine.topology, '--mem', machine.mem, f'--append={machine.append}', '--timeout',
+                     machine.timeout, '--log', log, '--qmp', socket, *files, '--', script(machine)) as (child, output):
+            came_to('^@@ ready$', output, machine.timeout)
+            yield str(child.pid), output
     finally:
-        end_of(socket, thread)
-
-
-def name_of(socket):
-    """Under which name dump-guest.sh knows the guest with that socket."""
-    return next(one.name for one in running.guests() if os.path.samefile(one.qmp, socket))
+        if log.exists():
+            os.replace(log, LOGS / log.name)
 
 
 @functools.cache
 def seen(machine):
-    folder, core = kernel(machine.variant, machine.linux), PLACE / f'{machine.name}.core'
+    folder, core = kernel(machine.variant, machine.linux), place() / f'{machine.name}.core'
     guests.say(f'drgn-{machine.name}: booting {folder.name} with {machine.cpus} CPUs {machine.topology} '
                f'{machine.append}'.rstrip())
     begin = time.monotonic()
-    atexit.register(core.unlink, missing_ok=True)
-    with guest_of(machine, folder) as (socket, output):
-        done = call('scripts/dump-guest.sh', '--guest', name_of(socket), '--keep', core, 'dump', '--json')
+    with guest_of(machine, folder) as (name, output):
+        done = call('scripts/dump-guest.sh', '--guest', name, '--keep', core, 'dump', '--json')
         assert done.returncode == 0, done.stderr
         output.wait('^@@ tick', 30, start=len(output.text))
     guests.say(f'drgn-{machine.name}: {time.monotonic() - begin:.0f} s')
     return Seen(machine, core, folder / 'vmlinux', json.loads(done.stdout), output.text,
-                (PLACE / f'{machine.name}.log').read_text())
+                (LOGS / f'{machine.name}.log').read_text())
 
 
 # A guest of `make boot`, which sees the files of the host and has python
@@ -396,39 +410,23 @@ class Booted:
         return True
 
 
-def copy_output(child, output):
-    for line in child.stdout:
-        output.write(line)
-    child.wait()
-    output.end()
-
-
 @contextlib.contextmanager
 def booted():
     """Boots our kernel as `make boot` does, waits for what runs inside, ends it at last."""
-    folder, output = kernel(guests.VARIANT, guests.LINUX), Output()
-    PLACE.mkdir(parents=True, exist_ok=True)
-    (PLACE / 'watch.py').write_text(WATCH)
-    (PLACE / 'live.sh').write_text(LIVE)
-    settings = f'PYTHON={PYTHON} PLACE={PLACE} TOOLS={TOOLS} VMLINUX={folder / "vmlinux"}'
+    folder = kernel(guests.VARIANT, guests.LINUX)
+    (place() / 'watch.py').write_text(WATCH)
+    (place() / 'live.sh').write_text(LIVE)
+    settings = f'PYTHON={PYTHON} PLACE={place()} TOOLS={TOOLS} VMLINUX={folder / "vmlinux"}'
     guests.say('drgn-live: booting; drgn inside takes a minute')
     begin = time.monotonic()
-    command = ['scripts/lab', 'boot', '--kernel', folder, '--topology', LIVE_CPUS, '--mem', '1G',
-               '--command', f'export {settings}; sh {PLACE}/live.sh']
-    child = subprocess.Popen(command, cwd=ROOT, text=True, errors='replace', stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    thread = threading.Thread(target=copy_output, args=(child, output))
-    thread.start()
-    socket = running.FOLDER / f'{child.pid}.qmp'
-    try:
-        output.wait('^@@ ready', 600)
-        failed = re.search('^@@ failed: .*', output.text, re.M)
-        assert not failed, f'{failed[0]}\n{output.text[-3000:]}'
-        guests.say(f'drgn-live: {time.monotonic() - begin:.0f} s')
-        yield Booted(str(child.pid), str(socket), folder / 'vmlinux', output)
-    finally:
-        (PLACE / 'live.log').write_text(output.text)
-        end_of(socket, thread)
+    with started('boot', '--kernel', folder, '--topology', LIVE_CPUS, '--mem', '1G',
+                 '--command', f'export {settings}; sh {place()}/live.sh') as (child, output):
+        try:
+            came_to('^@@ ready', output, 600)
+            guests.say(f'drgn-live: {time.monotonic() - begin:.0f} s')
+            yield Booted(str(child.pid), str(running.FOLDER / f'{child.pid}.qmp'), folder / 'vmlinux', output)
+        finally:
+            (LOGS / 'live.log').write_text(output.text)
 
 
 # Tools

@@ -12,6 +12,7 @@ import guests
 import test_pptt
 import test_torture_matrix
 from test_boots import named, points_of
+from wqlab.cpus import parse
 from wqlab.guest import pptt
 from wqlab.logs import check as kernlog
 from wqlab.torture import run as torture
@@ -37,15 +38,6 @@ done
 '''
 
 
-def expanded(text):
-    """'0-2,5' as [0, 1, 2, 5]."""
-    cpus = []
-    for part in text.split(','):
-        first, _, last = part.partition('-')
-        cpus += range(int(first), int(last or first) + 1)
-    return cpus
-
-
 @pytest.mark.parametrize('sockets, cores, threads, llcs', [(1, 4, 1, 2), (2, 2, 2, 2)])
 def test_linux_believes_the_table(sockets, cores, threads, llcs):
     topology = f'sockets={sockets},cores={cores},threads={threads},llcs={llcs}'
@@ -54,7 +46,7 @@ def test_linux_believes_the_table(sockets, cores, threads, llcs):
     assert 'Table Upgrade: override [PPTT-BOCHS -BXPC' in outcome.kernel
     table, seen = pptt.pptt(sockets, cores, threads, llcs), {}
     for level, kind, cpus in re.findall(r'^\S+ (\d) (\w+) ([\d,-]+)$', outcome.output, re.M):
-        seen.setdefault((int(level), kind.lower()), set()).add(tuple(expanded(cpus)))
+        seen.setdefault((int(level), kind.lower()), set()).add(tuple(parse(cpus)))
     assert set(seen) == {(1, 'data'), (1, 'instruction'), (2, 'unified'), (3, 'unified')}
     for (level, kind), groups in seen.items():
         assert sorted(map(list, groups)) == test_pptt.sharers(table, level, kind), (level, kind)

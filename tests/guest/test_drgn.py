@@ -4,7 +4,6 @@
 What they print of a guest's memory is compared with what the guest's own sysfs
 says, and with what the module says that made the work (see drgn_guests.py).
 """
-import contextlib
 import json
 import os
 import re
@@ -17,7 +16,7 @@ import time
 import pytest
 
 import drgn_guests as world
-from drgn_guests import cpus_of, mask_of, running
+from drgn_guests import cpus_of, mask_of
 
 ALL = (*world.MACHINES, world.BASE, world.OLDER)
 EACH = pytest.mark.parametrize('machine', [pytest.param(machine, id=machine.name) for machine in ALL])
@@ -587,116 +586,6 @@ def test_guest_given_by_socket(booted):
     assert [wq['name'] for wq in json.loads(done.stdout)['workqueues']] == ['t_limit']
     listed = world.call('scripts/dump-guest.sh', '--list').stdout
     assert re.search(rf'^ +{booted.name} +make boot', listed, re.M)
-
-
-# dump-guest.sh without a guest
-
-@pytest.fixture
-def listed(tmp_path, monkeypatch):
-    """A list of running guests of its own: call it to put one there."""
-    monkeypatch.setattr(running, 'FOLDER', tmp_path)
-    (tmp_path / 'kernel').mkdir()
-    stack = contextlib.ExitStack()
-
-    def announce():
-        socket = tmp_path / f'{len(list(tmp_path.iterdir()))}.qmp'
-        socket.write_text('')
-        stack.enter_context(running.announced(tmp_path / 'kernel', socket, 'a guest'))
-        return running.guests()[-1]
-    with stack:
-        yield announce
-
-
-def refuse(pattern, monkeypatch, capsys, *argv):
-    monkeypatch.setattr(sys, 'argv', ['dump-guest.sh', *map(str, argv)])
-    assert dump_guest_main() == 1
-    said = capsys.readouterr()
-    assert not said.out and re.search(pattern, said.err.splitlines()[0]), said.err
-
-
-def dump_guest_main():
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        return world.dump_guest.main()
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-def test_no_guest(listed, monkeypatch, capsys):
-    refuse('no guest runs: start one by `make boot`', monkeypatch, capsys, 'dump')
-    listed()
-    refuse("guest '1' does not run", monkeypatch, capsys, '--guest', '1', 'dump')
-
-
-def test_several_guests(listed, monkeypatch, capsys):
-    first, second = listed(), listed()
-    assert first.name != second.name
-    refuse('2 guests run, choose one by --guest', monkeypatch, capsys, 'dump')
-    # Chosen: the next thing that is missing.
-    refuse('there is no .*/kernel/vmlinux', monkeypatch, capsys, '--guest', second.name, 'dump')
-
-
-def test_kernel_built_anew(listed, tmp_path, monkeypatch, capsys):
-    (tmp_path / 'kernel/vmlinux').write_text('')
-    listed()
-    (tmp_path / 'kernel/vmlinux').write_text('new')
-    os.utime(tmp_path / 'kernel/vmlinux', (1, 1))
-    refuse('vmlinux is not what guest .* was started with', monkeypatch, capsys, 'dump')
-
-
-def test_a_killed_guest_leaves_the_list(listed, tmp_path):
-    listed()
-    place = next(tmp_path.glob('*.json'))
-    entry = json.loads(place.read_text())
-    gone = subprocess.Popen(['true'])
-    gone.wait()
-    place.write_text(json.dumps({**entry, 'pid': gone.pid}))
-    assert not running.guests() and not list(tmp_path.glob('*.json'))
-
-
-def test_no_qemu_at_the_socket(tmp_path, monkeypatch, capsys):
-    (tmp_path / 'vmlinux').write_text('')
-    (tmp_path / 'x').write_text('')
-    for name in ('absent', 'x'):
-        refuse(rf'{name}: .*is this the QMP socket of a running QEMU', monkeypatch, capsys, '--qmp', tmp_path / name,
-               '--vmlinux', tmp_path / 'vmlinux', 'dump')
-
-
-def test_no_room(tmp_path, monkeypatch):
-    usage = shutil.disk_usage(tmp_path)
-    with pytest.raises(world.dump_guest.DumpError, match='MB free, the memory of the guest needs'):
-        world.dump_guest.check_room(tmp_path, usage.free + 1)
-    world.dump_guest.check_room(tmp_path, 1)
-
-
-def test_what_a_killed_run_left_is_deleted(tmp_path):
-    gone = subprocess.Popen(['true'])
-    gone.wait()
-    (tmp_path / f'.guest-{gone.pid}-x.core').write_text('')
-    (tmp_path / f'.guest-{os.getpid()}-x.core').write_text('')
-    world.dump_guest.remove_leftovers(tmp_path)
-    assert [place.name for place in tmp_path.iterdir()] == [f'.guest-{os.getpid()}-x.core']
-
-
-@pytest.mark.parametrize('arguments, pattern', [
-    ([], 'say what to run: dump or monitor'), (['frobnicate'], 'invalid choice'),
-    (['--qmp', 'x', 'dump'], '--qmp needs --vmlinux'),
-    (['--every', '0', 'dump'], '--every: must be more than 0'), (['--times', '2', 'dump'], 'goes with --every'),
-    (['--keep', '/no/such/core', 'dump'], '/no/such is not a folder'),
-    (['--folder', '/no/such', 'dump'], '/no/such is not a folder'),
-    (['--every', '1', '--keep', 'x', 'dump'], '--keep is for one dump'),
-    (['--qmp', 'x', '--vmlinux', 'y', '--guest', '1', 'dump'], 'both name a guest'),
-])
-def test_wrong_call_of_dump_guest(arguments, pattern):
-    done = world.call('scripts/dump-guest.sh', *arguments)
-    assert done.returncode == 2 and re.search(pattern, done.stderr.splitlines()[-1]) and not done.stdout
-
-
-def test_help_of_dump_guest():
-    assert '--stalls' in world.call('scripts/dump-guest.sh', '--help').stdout
-    assert '--section' in world.call('scripts/dump-guest.sh', 'dump', '--help').stdout
-    assert '--interval' in world.call('scripts/dump-guest.sh', 'monitor', '--help').stdout
 
 
 # Kernels of another release

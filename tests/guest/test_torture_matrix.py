@@ -9,6 +9,7 @@ import pytest
 import guests
 from wqlab.guest import run as guest
 from wqlab.guest import running
+from wqlab.guest.topology import complete, parse
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
 
@@ -36,7 +37,7 @@ def test_nodes_of_a_guest(topology, cpus, memory):
 @pytest.mark.parametrize('topology', ['cores=2,nodes=2,memless=2', 'memless=1', 'nodes=2,memless=x'])
 def test_no_such_nodes(topology):
     with pytest.raises(guest.GuestError):
-        guest.machine(None, guest.parse_topology(topology))
+        complete(parse(topology))
 
 
 # What is left of a failure
@@ -163,4 +164,4 @@ def test_matrix_has_its_kernels():
         shown = subprocess.run([guests.ROOT / 'scripts/kernel.sh', '--print-dir'], env=env, check=True,
                                capture_output=True, text=True).stdout.strip()
         assert shown == str(torture_matrix.folder_of(entry, 'cmwq'))
-        guest.machine(entry.cpus, guest.parse_topology(entry.topology))
+        complete(parse(entry.topology), entry.cpus)

@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 import guests
-from wqlab.guest import pptt
+from wqlab.guest import pptt, topology
+from wqlab.guest.engines import ENGINES
 
 HEAD = 36
 DATA, INSTRUCTION, UNIFIED = 'data', 'instruction', 'unified'
@@ -126,7 +127,6 @@ def test_command(tmp_path):
 
 def test_comes_first_in_the_initrd():
     """Linux looks for it in the first archive, which must not be compressed."""
-    topo = guests.guest.machine(4, {'llcs': 2})
-    archive = guests.guest.acpi_archive(topo)
+    archive = ENGINES['arm64'].early_archive(topology.complete({'llcs': 2}, 4))
     assert archive.startswith(b'070701') and len(archive) % 4 == 0
     assert b'kernel/firmware/acpi/pptt.aml\0' in archive and pptt.pptt(1, 4, 1, 2) in archive

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from wqlab.guest import run as guest
+from wqlab.guest.engines import ENGINES
 from wqlab.paths import ROOT
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
@@ -62,8 +63,8 @@ def test_log_of_a_failure_is_kept(monkeypatch, tmp_path):
 def front(monkeypatch, tmp_path):
     """main() with a guest that is made up: what it was called with, what it prints, how it ends."""
     calls, kernel = [], tmp_path / 'uml-cmwq-release-7.3'
-    (kernel / guest.IMAGES['uml']).parent.mkdir(parents=True)
-    (kernel / guest.IMAGES['uml']).touch()
+    (kernel / ENGINES['uml'].image).parent.mkdir(parents=True)
+    (kernel / ENGINES['uml'].image).touch()
 
     def run(folder, command, *, log, stream, **more):
         calls.append({'command': command, 'folder': folder.name, **more})

@@ -12,6 +12,7 @@ import pytest
 
 import wq_dump
 import wqtools_machines as machines
+from wqlab.cpus import parse
 from wqlab.paths import ROOT
 from wqtools import filters, jsonout, model, program, text
 
@@ -103,8 +104,8 @@ def expand(words):
     """The inverse of text.mapping(), by its description alone."""
     values = {}
     for word in words.split():
-        cpus, numbers = word.split(':')
-        cpus = [cpu for part in cpus.split(',') for cpu in range(int(part.split('-')[0]), int(part.split('-')[-1]) + 1)]
+        listed, numbers = word.split(':')
+        cpus = parse(listed)
         found = []
         for part in numbers.split(','):
             if '..' in part:

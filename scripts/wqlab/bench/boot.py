@@ -2,19 +2,20 @@
 """Building the kernels, and one boot that runs the benchmark module."""
 
 import os
-import signal
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
+from wqlab import procs
 from wqlab.bench import parse as bench_parse
+from wqlab.guest.engines import ENGINES
 from wqlab.logs import check
 
 LINUX = os.environ.get('LINUX', '7.3')
 PROGRESS_S = 10     # between two lines about a boot
+STOP_S = 10         # for an interrupted guest's runner to delete its files
 GUEST_MODULE = '/test_workqueue.ko'
-PRODUCT = {'uml': 'linux', 'qemu': 'arch/x86/boot/bzImage'}
 
 
 class BootError(Exception):
@@ -27,7 +28,7 @@ class Build:
     def __init__(self, root, engine, variant):
         self.engine, self.variant = engine, variant
         self.folder = Path(root) / 'build' / f'{engine}-{variant}-release-{LINUX}'
-        self.image = self.folder / PRODUCT[engine]
+        self.image = self.folder / ENGINES[engine].image
         self.module = self.folder / 'lib/cmwq/test_workqueue.ko'
 
     def release(self):
@@ -54,8 +55,8 @@ def accelerator(params, build):
     """What runs the guest's instructions: "kvm" or "tcg" for QEMU, None for UML."""
     if params['engine'] == 'uml':
         return None
-    from wqlab.guest import run as guest  # only here: this may boot a kernel to find out
-    return 'kvm' if not params['icount'] and guest.kvm_works(build.image) else 'tcg'
+    from wqlab.guest import run  # only here: this may boot a kernel to find out
+    return run.accelerator(build.image, icount=params['icount'])
 
 
 def module_arguments(params):
@@ -82,12 +83,10 @@ def guest_command(params):
 def guest_arguments(root, build, params, boot, log):
     argv = [str(Path(root) / 'scripts/lab'), 'guest',
             '--kernel', str(build.folder), '--engine', params['engine'],
-            '--mem', params['mem'], '--timeout', str(params['boot_timeout']),
+            '--cpus', str(params['cpus']), '--mem', params['mem'], '--timeout', str(params['boot_timeout']),
             '--file', f'{build.module}:{GUEST_MODULE}', '--log', str(log)]
     if params['topology']:
         argv += ['--topology', ','.join(f'{key}={n}' for key, n in params['topology'].items())]
-    else:
-        argv += ['--cpus', str(params['cpus'])]
     if params['icount']:
         argv += ['--icount']
     elif params['accel']:
@@ -95,16 +94,6 @@ def guest_arguments(root, build, params, boot, log):
     if boot['shard_size'] is not None:
         argv += ['--append', f"workqueue.cache_shard_size={boot['shard_size']}"]
     return argv + ['--', guest_command(params)]
-
-
-def stop(process):
-    """End the guest's runner and, if it does not clean up in time, all that it started."""
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def read_text(path):
@@ -130,21 +119,19 @@ def run_guest(argv, log, progress):
     """
     start = time.monotonic()
     with tempfile.TemporaryFile() as messages:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=messages, start_new_session=True)
-        try:
-            while True:
-                try:
-                    status = process.wait(timeout=PROGRESS_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    progress(time.monotonic() - start, last_run(log))
-        finally:
-            if process.poll() is None:
-                stop(process)
+        with procs.kept(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=messages) as process:
+            try:
+                while process.poll() is None:
+                    try:
+                        process.wait(timeout=PROGRESS_S)
+                    except subprocess.TimeoutExpired:
+                        progress(time.monotonic() - start, last_run(log))
+            finally:
+                if process.poll() is None:
+                    procs.end_gently(process, STOP_S)
         messages.seek(0)
         said = messages.read().decode('utf-8', 'replace')
-    return status, said, time.monotonic() - start
+    return process.returncode, said, time.monotonic() - start
 
 
 def run_boot(root, build, params, boot, log, progress):

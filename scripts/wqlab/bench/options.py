@@ -3,11 +3,11 @@
 
 import argparse
 import os
-import re
+
+from wqlab.guest import GuestError, topology
 
 SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
 VARIANTS = ('cmwq', 'base')
-TOPOLOGY_KEYS = ('sockets', 'cores', 'threads', 'llcs', 'nodes')
 # Emulation is slower by an order of magnitude, and the same figures come out.
 ITEMS = {'uml': 50000, 'qemu': 10000}
 REPEATS = {'uml': 2, 'qemu': 1}
@@ -66,28 +66,19 @@ def scope_list(text):
     return names
 
 
+def understood_by(parse):
+    """An option's type that is what a guest understands."""
+    def checked(text):
+        try:
+            return parse(text)
+        except GuestError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return checked
+
+
 def memory(text):
-    if not re.fullmatch(r'[1-9][0-9]{0,6}[MG]', text):
-        raise argparse.ArgumentTypeError(f'"{text}" is not a size such as 512M or 2G')
+    topology.megabytes(text)
     return text
-
-
-def topology(text):
-    parts = {}
-    for part in text.split(','):
-        key, sign, value = part.partition('=')
-        if not sign or key not in TOPOLOGY_KEYS or key in parts:
-            raise argparse.ArgumentTypeError(
-                f'"{part}": expected each of {", ".join(TOPOLOGY_KEYS)} once at most, as key=N')
-        parts[key] = number(1, 1024)(value)
-    if parts.get('llcs', 1) % parts.get('sockets', 1):
-        raise argparse.ArgumentTypeError('llcs must be a multiple of sockets')
-    return parts
-
-
-def topology_cpus(parts):
-    """CPUs in a topology: cores count within a socket, threads within a core."""
-    return parts.get('sockets', 1) * parts.get('cores', 1) * parts.get('threads', 1)
 
 
 def build_parser():
@@ -101,10 +92,9 @@ def build_parser():
                             'topology (default uml)')
     where.add_argument('--cpus', type=number(1, 512), metavar='N',
                        help='CPUs of the guest (default 2, or those of --topology)')
-    where.add_argument('--topology', type=topology, metavar='KEY=N,...',
-                       help='sockets, cores (per socket), threads (per core), llcs and nodes '
-                            '(both in all); qemu only')
-    where.add_argument('--mem', type=memory, metavar='SIZE', default='512M',
+    where.add_argument('--topology', type=understood_by(topology.parse), metavar='KEY=N,...',
+                       help='qemu only; `scripts/lab guest --help` explains it')
+    where.add_argument('--mem', type=understood_by(memory), metavar='SIZE', default='512M',
                        help='guest memory (default 512M)')
     where.add_argument('--icount', action='store_true',
                        help='qemu with one CPU that counts instructions as nanoseconds')
@@ -167,14 +157,12 @@ def resolve(parser, args):
             parser.error('--icount is QEMU with one CPU: leave --engine, --cpus and --topology out')
         args.engine, args.cpus = 'qemu', 1
     args.engine = args.engine or 'uml'
-    if args.topology:
-        if args.engine == 'uml':
-            parser.error('--topology needs --engine qemu: UML has none')
-        cpus = topology_cpus(args.topology)
-        if args.cpus not in (None, cpus):
-            parser.error(f'--cpus {args.cpus} contradicts --topology, which makes {cpus} CPUs')
-        args.cpus = cpus
-    args.cpus = args.cpus or 2
+    if args.topology and args.engine == 'uml':
+        parser.error('--topology needs --engine qemu: UML has none')
+    try:
+        args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
+    except GuestError as error:
+        parser.error(str(error))
     args.scopes = args.scopes or (['cache_shard'] if args.shard_size else None)
     args.items = args.items or ITEMS[args.engine]
     args.repeats = args.repeats or REPEATS[args.engine]

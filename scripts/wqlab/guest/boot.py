@@ -12,41 +12,46 @@ While it runs, scripts/dump-guest.sh can look into it from outside.
 exit status: the command's; 2 for a wrong call.
 """
 import argparse
+import contextlib
 import os
 import pty
 import re
 import shlex
-import shutil
+import signal
 import subprocess
 import sys
+import termios
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
-from wqlab.guest import run as guest
-from wqlab.guest import running
-from wqlab.paths import ROOT
+from wqlab import procs
+from wqlab.guest import GuestError, running
+from wqlab.guest.engines import find_kernel, qemu
+from wqlab.guest.engines.engine import need
+from wqlab.guest.run import accelerator
+from wqlab.guest.topology import complete, megabytes, parse
+from wqlab.paths import BUILD
 
-VENV = ROOT / 'build/venv/bin'
+VENV = BUILD / 'venv/bin'
 
 
-def check_for_virtme(folder):
+def check_for_virtme(folder: Path) -> None:
     """A kernel whose configuration is not there is tried."""
     config = folder / '.config'
     if config.exists() and not re.search(r'^CONFIG_9P_FS=[ym]$', config.read_text(), re.M):
-        raise guest.GuestError(f'{folder.name} has no 9p to reach the files of the host: boot it by `scripts/lab guest`')
+        raise GuestError(f'{folder.name} has no 9p to reach the files of the host: boot it by `scripts/lab guest`')
 
 
-def virtme_command(args, image, folder, qmp):
-    topo = guest.machine(args.cpus, guest.parse_topology(args.topology))
+def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str) -> list[str]:
+    topology = complete(parse(args.topology), args.cpus)
     program = VENV / 'virtme-run'
     if not program.exists():
-        raise guest.GuestError('virtme-ng is not in build/venv: run scripts/deps.sh first')
-    if not shutil.which('qemu-system-x86_64'):
-        raise guest.GuestError('qemu-system-x86_64 is not installed here: run scripts/deps.sh as root')
-    accel = args.accel
-    if accel == 'auto':
-        accel = 'kvm' if guest.kvm_works(image) else 'tcg'
-
+        raise GuestError('virtme-ng is not in build/venv: run scripts/deps.sh first')
+    need(qemu.PROGRAM)
+    memory = megabytes(args.mem)
+    accel = accelerator(image, args.accel)
     command = [str(program), '--kdir', str(folder), '--mods', 'auto', '--pwd', '--disable-microvm',
                '--vmcoreinfo', '--force-9p', '--name', 'guest']
     if not Path('/lib/modules').exists():
@@ -54,35 +59,80 @@ def virtme_command(args, image, folder, qmp):
         command += ['--overlay-rwdir', '/usr/lib']
     if accel == 'tcg':
         command.append('--disable-kvm')
-    for word in [*guest.quick_boot(accel), *shlex.split(args.append)]:
+    for word in [*qemu.quick_boot(accel), *shlex.split(args.append)]:
         command += ['--kopt', word]
     if args.command is not None:
         command += ['--script-sh', f'export PATH={VENV}:$PATH; {args.command}']
-    command += ['--qemu-opts', '-qmp', f'unix:{qmp},server=on,wait=off'] + guest.accel_args(accel, False)
-    return command + guest.qemu_topology_args(topo, guest.megabytes(args.mem))
+    return [*command, '--qemu-opts', *qemu.monitor_args(qmp), *qemu.accel_args(accel),
+            *qemu.topology_args(topology, memory)]
 
 
-def pass_on(source, target):
-    for data in iter(lambda: source.read1(1 << 16), b''):
+def pass_on(source: IO[bytes], target: IO[bytes]) -> None:
+    for data in iter(lambda: os.read(source.fileno(), 1 << 16), b''):
         target.write(data)
         target.flush()
 
 
-def run_command(command):
-    """QEMU wants a terminal to read from, and pipes to write to: it opens what it
-    is given once more, which would cut a file short."""
+def run_command(command: list[str]) -> int:
+    """
+    QEMU wants a terminal to read from, and pipes to write to: it opens what it is given once more, which would
+    cut a file short.
+    """
     keyboard, terminal = pty.openpty()
-    with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-        copier = threading.Thread(target=pass_on, args=(child.stderr, sys.stderr.buffer))
-        copier.start()
-        pass_on(child.stdout, sys.stdout.buffer)
-        copier.join()
-    os.close(keyboard)
-    os.close(terminal)
-    return child.returncode
+    try:
+        with procs.kept(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+            pairs = ((child.stdout, sys.stdout.buffer), (child.stderr, sys.stderr.buffer))
+            copiers = [threading.Thread(target=pass_on, args=pair, daemon=True) for pair in pairs]
+            for copier in copiers:
+                copier.start()
+            child.wait()
+        # Whoever might still hold the pipes was killed.
+        for copier in copiers:
+            copier.join(procs.ENDING_S)
+        return child.returncode
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
 
 
-def main(argv=None):
+@contextlib.contextmanager
+def terminal_comes_back() -> Iterator[None]:
+    """The terminal is ours in the end, and as it was, whatever a guest did to it before it was killed."""
+    mine, before = os.getpgrp(), termios.tcgetattr(0)
+    try:
+        yield
+    finally:
+        os.tcsetpgrp(0, mine)
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+def terminal_is_ours() -> bool:
+    """Whether we have job control over our standard input. Raises GuestError if we cannot read from it."""
+    if not os.isatty(0):
+        raise GuestError("standard input is not a terminal: give CMD='...' for one command")
+    try:
+        foreground = os.tcgetpgrp(0)
+    except OSError:
+        return False        # a terminal, but not the one that controls our session
+    if foreground != os.getpgrp():
+        raise GuestError("a shell cannot read from the terminal in the background: give CMD='...' for one command")
+    return True
+
+
+def run_shell(command: list[str]) -> int:
+    if not terminal_is_ours():
+        with procs.kept(command) as child:
+            return child.wait()
+    # Ctrl-Z must not stop a guest that nobody could continue. Taking the terminal back must not stop us.
+    for number in (signal.SIGTSTP, signal.SIGTTOU):
+        signal.signal(number, signal.SIG_IGN)
+    with terminal_comes_back(), procs.kept(command) as child:
+        os.tcsetpgrp(0, child.pid)
+        os.killpg(child.pid, signal.SIGCONT)    # it may have been stopped for reading before that
+        return child.wait()
+
+
+def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--kernel', required=True, help='build folder')
     parser.add_argument('--cpus', type=int, help='default: what the topology has, or 2')
@@ -91,21 +141,22 @@ def main(argv=None):
     parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
     parser.add_argument('--accel', choices=('auto', 'kvm', 'tcg'), default='auto')
     parser.add_argument('--command', metavar='CMD', help='run this and leave')
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = options().parse_args(argv)
     try:
-        _, image, folder = guest.find_kernel(args.kernel, 'qemu')
+        _, image, folder = find_kernel(args.kernel, 'qemu')
         check_for_virtme(folder)
         qmp = running.socket_path()
         command = virtme_command(args, image, folder, qmp)
-    except guest.GuestError as error:
+        if args.command is None:
+            terminal_is_ours()
+    except GuestError as error:
         print(f'boot: {error}', file=sys.stderr)
-        return 2
-    if args.command is None and not os.isatty(0):
-        print("boot: standard input is not a terminal: give CMD='...' for one command", file=sys.stderr)
         return 2
     os.environ['PATH'] = f'{VENV}:/usr/sbin:/sbin:{os.environ["PATH"]}'
     words = f'make boot, {args.topology or args.cpus or 2} CPUs, {args.mem}, {args.command or "a shell"!r}'
     with running.announced(folder, qmp, words):
-        if args.command is not None:
-            return run_command(command)
-        return subprocess.run(command, check=False).returncode
+        return run_shell(command) if args.command is None else run_command(command)

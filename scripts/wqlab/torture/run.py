@@ -25,6 +25,8 @@ from pathlib import Path
 
 from wqlab.guest import post_mortem, running
 from wqlab.guest import run as guest
+from wqlab.guest.engines import find_kernel
+from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.logs import check, races
 from wqlab.paths import ROOT
 from wqlab.torture import runs as torture_runs
@@ -127,7 +129,7 @@ class Kernel:
             return cls()
         found = [need for option, need in CHECKS.items() if f'{option}=y' in options]
         return cls(max((slow for slow, _ in found), default=1),
-                   max((mem for _, mem in found), default=cls.mem, key=guest.megabytes))
+                   max((mem for _, mem in found), default=cls.mem, key=megabytes))
 
 
 def parameters(engine, duration, seed, more, slowness=1):
@@ -305,9 +307,9 @@ def check_call(engine, args):
     """Raises GuestError for what the guest would refuse, before minutes go into a kernel for it."""
     if engine == 'uml' and args.topology:
         raise guest.GuestError('UML has no topology: leave --topology out, or use --engine qemu')
-    guest.machine(args.cpus, guest.parse_topology(args.topology))
+    complete(parse(args.topology), args.cpus)
     if args.mem:
-        guest.megabytes(args.mem)
+        megabytes(args.mem)
     parameters(engine, args.duration, args.seed, args.params)
 
 
@@ -316,7 +318,8 @@ def main(argv=None):
     try:
         engine, folder = args.engine or 'uml', None
         if args.kernel:
-            engine, _, folder = guest.find_kernel(args.kernel, args.engine)
+            found, _, folder = find_kernel(args.kernel, args.engine)
+            engine = found.name
         check_call(engine, args)
         folder = folder or build(engine, args.variant or 'cmwq', args.config or 'release')
         outcome = torture(folder, engine=engine, duration=args.duration, seed=args.seed,

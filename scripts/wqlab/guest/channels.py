@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What comes out of a guest: channels that carry bytes, and a reader that makes lines of them."""
+import contextlib
+import socket
+from pathlib import Path
+from typing import IO, Protocol
+
+SO_SNDBUFFORCE = 32     # include/uapi/asm-generic/socket.h
+SOCKET_BYTES = 16 << 20
+PIECE_BYTES = 1 << 16
+PANICKED = '---[ end Kernel panic'
+LOG, OUT = 'log', 'out'     # the channels of the kernel's log and of the command's output
+
+
+class Writer(Protocol):
+    """Takes the command's output, line by line."""
+
+    def write(self, text: str, /) -> object: ...
+    def flush(self) -> object: ...
+
+
+class FileChannel:
+    """A file that grows. QEMU's serial ports drop what a full socket does not take."""
+
+    def __init__(self, path: Path):
+        self.source = open(path, 'w+b', buffering=0)
+        self.far = open(path, 'ab')
+
+    def read(self) -> bytes:
+        return self.source.read(PIECE_BYTES) or b''
+
+    def close(self) -> None:
+        self.source.close()
+        self.far.close()
+
+
+class SocketChannel:
+    """
+    A socket. UML's consoles want something that they can poll. They drop what does not fit, so that root
+    makes room for the state of all tasks at once.
+    """
+
+    def __init__(self) -> None:
+        self.source, self.far = socket.socketpair()
+        self.source.setblocking(False)
+        with contextlib.suppress(PermissionError):
+            self.far.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SOCKET_BYTES)
+
+    def read(self) -> bytes:
+        try:
+            return self.source.recv(PIECE_BYTES)
+        except (BlockingIOError, ConnectionResetError):
+            return b''
+
+    def close(self) -> None:
+        self.source.close()
+        self.far.close()
+
+
+Channels = dict[str, FileChannel | SocketChannel]
+
+
+class Reader:
+    """
+    Makes lines of what comes over the channels, keeps them, and passes them on. Whatever is not the command's
+    output counts as kernel log. The line with the mark tells the command's exit status.
+    """
+
+    def __init__(self, channels: Channels, mark: str, stream: Writer | None = None, log: str | Path | None = None):
+        self.channels, self.mark, self.stream = channels, mark, stream
+        self.rc: int | None = None
+        self.panicked = False
+        self.all: list[str] = []
+        self.kept: dict[str, list[str]] = {LOG: [], OUT: []}
+        self.rest = dict.fromkeys(channels, '')
+        self.file: IO[str] | None = open(log, 'w', encoding='utf-8') if log else None
+
+    def poll(self) -> bool:
+        """Take what has come; False when that is nothing."""
+        got = False
+        for name, channel in self.channels.items():
+            data = channel.read()
+            if data:
+                got = True
+                self._feed(name, data)
+        return got
+
+    def _feed(self, name: str, data: bytes) -> None:
+        lines = (self.rest[name] + data.decode('utf-8', 'replace').replace('\r', '')).split('\n')
+        self.rest[name] = lines.pop()
+        for line in lines:
+            self._line(name, line + '\n')
+
+    def _line(self, name: str, text: str) -> None:
+        if name == OUT and self.mark in text:
+            text, _, rc = text.partition(self.mark)
+            self.rc = int(rc) if rc.strip().isdigit() else None     # a guest that was killed may leave half a line
+            if not text:
+                return
+        self.panicked = self.panicked or name == LOG and PANICKED in text
+        self.kept[OUT if name == OUT else LOG].append(text)
+        self.all.append(text)
+        if self.file:
+            self.file.write(text)
+            self.file.flush()
+        if name == OUT and self.stream:
+            self.stream.write(text)
+            self.stream.flush()
+
+    def close(self) -> None:
+        """Take what is left, lines without an end included, and close all."""
+        while self.poll():
+            pass
+        for name, text in self.rest.items():
+            if text:
+                self._line(name, text)
+        for channel in self.channels.values():
+            channel.close()
+        if self.file:
+            self.file.close()

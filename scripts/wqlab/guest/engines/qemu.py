@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""QEMU's x86_64 machine, with the topology that was asked for, by KVM or by emulation."""
+from pathlib import Path
+
+from wqlab.guest import GuestError
+from wqlab.guest.channels import LOG, OUT, Channels, FileChannel
+from wqlab.guest.engines.engine import Engine, need
+from wqlab.guest.setup import Setup
+from wqlab.guest.topology import Topology
+
+PROGRAM = 'qemu-system-x86_64'
+ICOUNT = ('tcg,thread=single', '-icount', 'shift=0,sleep=off')
+EMULATED_CPU = 'max,l3-cache=on,vendor=GenuineIntel'
+
+
+class Qemu(Engine):
+    name = 'qemu'
+    image = 'arch/x86/boot/bzImage'
+    out_device = '/dev/ttyS1'
+    own_output = 'qemu'
+    stand_still = 'panic=0'
+    may_use_kvm = True
+
+    def check(self, setup: Setup) -> None:
+        need(PROGRAM)
+        if setup.icount and setup.topology.cpus != 1:
+            raise GuestError('icount counts one CPU: add --cpus 1')
+
+    def channels(self, place: Path) -> Channels:
+        return {name: FileChannel(place / name) for name in (LOG, OUT, self.own_output)}
+
+    def machine(self, setup: Setup) -> list[str]:
+        return [PROGRAM, '-M', 'q35', *accel_args(setup.accel, setup.icount), *topology_args(setup.topology, setup.mem)]
+
+    def serial_ports(self) -> list[str]:
+        return ['-serial', 'chardev:log', '-serial', 'chardev:out']
+
+    def parameters(self, setup: Setup) -> list[str]:
+        return ['console=ttyS0', 'panic=-1', *quick_boot(setup.accel)]
+
+    def command(self, setup: Setup, channels: Channels) -> list[str]:
+        files = [f'file,id={name},path={setup.place / name}' for name in (LOG, OUT)]
+        args = [*self.machine(setup), '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot',
+                '-device', 'vmcoreinfo', '-chardev', files[0], '-chardev', files[1], *self.serial_ports(),
+                '-kernel', str(setup.image), '-initrd', f'{setup.place}/initrd',
+                '-append', ' '.join([*self.parameters(setup), setup.append])]
+        return args + (monitor_args(setup.qmp) if setup.qmp else [])
+
+
+def monitor_args(socket: str) -> list[str]:
+    return ['-qmp', f'unix:{socket},server=on,wait=off']
+
+
+def accel_args(accel: str, icount: bool = False) -> list[str]:
+    if icount:
+        return ['-accel', *ICOUNT, '-cpu', EMULATED_CPU]
+    if accel == 'kvm':
+        return ['-accel', 'kvm', '-cpu', 'host,l3-cache=on,host-cache-info=off']
+    return ['-accel', 'tcg,thread=multi', '-cpu', EMULATED_CPU]
+
+
+def quick_boot(accel: str) -> list[str]:
+    """
+    Parameters that spare an emulated guest two loops against time on each CPU, which have no end where a few
+    host cores emulate many. Emulated CPUs read the host's TSC: there is nothing to calibrate or to compare.
+    """
+    return [] if accel == 'kvm' else ['lpj=4000000', 'tsc=reliable', 'no_timer_check']
+
+
+def topology_args(topology: Topology, mem: int, dies: int | None = None) -> list[str]:
+    """CPUs and memory. A die of a socket has one last-level cache."""
+    dies = dies or topology.llcs // topology.sockets
+    args = ['-smp', f'{topology.cpus},sockets={topology.sockets},dies={dies},'
+                    f'cores={topology.cores // dies},threads={topology.threads}']
+    if topology.nodes + topology.cpuless > 1:
+        nodes, mem = node_args(topology, mem)
+        args += nodes
+    return args + ['-m', f'{mem}M']
+
+
+def node_args(topology: Topology, mem: int) -> tuple[list[str], int]:
+    """The nodes, and what of the memory can be divided among those that have any."""
+    args: list[str] = []
+    each = topology.cpus // topology.nodes
+    nodes = range(topology.nodes + topology.cpuless)
+    with_memory = [node for node in nodes if not topology.nodes - topology.memless <= node < topology.nodes]
+    share = mem // len(with_memory)
+    for node in nodes:
+        words = [f'node,nodeid={node}']
+        if node < topology.nodes:
+            words.append(f'cpus={node * each}-{node * each + each - 1}')
+        if node in with_memory:
+            args += ['-object', f'memory-backend-ram,id=m{node},size={share}M']
+            words.append(f'memdev=m{node}')
+        args += ['-numa', ','.join(words)]
+    return args, share * len(with_memory)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is in a guest: cpio archives, one behind the other in its initrd.
+
+Those that are the same for many guests, programs and modules, are kept under build/.guest for a day.
+"""
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wqlab import files
+from wqlab.guest import CACHE, GuestError
+from wqlab.guest.setup import Setup
+
+if TYPE_CHECKING:
+    from wqlab.guest.engines.engine import Engine
+
+CACHE_S = 24 * 3600
+MODULE_TOOLS = ('insmod', 'rmmod', 'modprobe', 'lsmod', 'depmod', 'modinfo')
+EARLY_TOOLS = ('mount', 'mkdir', 'rm', 'stty', 'hostname', 'sync', 'sleep', 'poweroff')
+FOLDERS = ('dev', 'proc', 'sys', 'tmp', 'run', 'root', 'usr/bin', 'usr/sbin', 'etc', 'guest')
+
+INIT = r'''#!/bin/sh
+export PATH=/sbin:/usr/sbin:/usr/bin:/bin HOME=/root TERM=dumb
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mkdir -p /dev/pts /dev/shm
+mount -t devpts devpts /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
+mount -t cgroup2 cgroup2 /sys/fs/cgroup 2>/dev/null
+/bin/busybox --install -s /usr/bin
+for tool in insmod rmmod modprobe lsmod depmod modinfo; do rm -f /usr/bin/$tool; done
+. /guest/settings
+stty -F $GUEST_OUT raw -echo 2>/dev/null
+hostname guest
+cd /root
+exec </dev/null >$GUEST_OUT 2>&1
+/bin/sh /guest/command
+rc=$?
+printf '%s%d\n' "$GUEST_MARK" $rc
+while [ $rc -ne 0 ] && [ "$GUEST_STAYS" ]; do sleep 60; done
+sync
+sleep 0.1
+poweroff -f
+'''
+
+
+class Archive:
+    """A cpio archive. The folders above a file come with it."""
+
+    def __init__(self) -> None:
+        # Only here: --help must work without build/venv.
+        from virtme.cpiowriter import CpioWriter
+        self.data = io.BytesIO()
+        self.cpio = CpioWriter(self.data)
+        self.known: set[str] = set()
+
+    def _place(self, path: str) -> bytes:
+        path = path.strip('/')
+        self.folder(os.path.dirname(path))
+        return path.encode()
+
+    def folder(self, path: str) -> None:
+        path = path.strip('/')
+        if path and path not in self.known:
+            self.known.add(path)
+            self.cpio.mkdir(self._place(path), 0o755)
+
+    def file(self, path: str, data: bytes, mode: int = 0o644) -> None:
+        self.cpio.write_file(self._place(path), data, mode)
+
+    def link(self, path: str, target: str) -> None:
+        self.cpio.symlink(target.encode(), self._place(path))
+
+    def device(self, path: str, major: int, minor: int) -> None:
+        self.cpio.mkchardev(self._place(path), (major, minor), 0o600)
+
+    def host(self, source: Path, path: str) -> None:
+        """A file of the host, or a folder with all that is in it."""
+        if source.is_dir():
+            self.folder(path)
+            for item in sorted(source.iterdir()):
+                self.host(item, f'{path}/{item.name}')
+        else:
+            self.file(path, source.read_bytes(), source.stat().st_mode & 0o777)
+
+    def binary(self, program: str, path: str) -> None:
+        """A program of the host with the libraries it is linked with."""
+        found = tool_of_the_host(program)
+        self.host(found.resolve(), path)
+        listed = subprocess.run(['ldd', found], capture_output=True, text=True, check=False).stdout
+        for library in re.findall(r'(/\S+\.so\S*) \(0x', listed):
+            if library not in self.known:
+                self.known.add(library)
+                self.host(Path(library), library)
+
+    def content(self) -> bytes:
+        self.cpio.write_trailer()
+        return self.data.getvalue()
+
+
+def tool_of_the_host(program: str) -> Path:
+    found = shutil.which(program, path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')
+    if not found:
+        raise GuestError(f'{program} is not installed here: run scripts/deps.sh as root')
+    return Path(found)
+
+
+def cached(name: str, key: object, make: Callable[[], bytes]) -> Path:
+    """A file under build/.guest, which is made when its key is new."""
+    path = CACHE / f'{name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.cpio'
+    if not path.exists():
+        files.write(path, make())
+        for old in CACHE.glob(f'{name}-*'):
+            if old.stat().st_mtime < time.time() - CACHE_S:
+                old.unlink(missing_ok=True)
+    os.utime(path)
+    return path
+
+
+def programs(engine: "Engine") -> Path:
+    """The shell, its tools, and what starts the command."""
+    def make() -> bytes:
+        archive = Archive()
+        for folder in FOLDERS:
+            archive.folder(folder)
+        archive.device('dev/console', 5, 1)
+        archive.device('dev/null', 1, 3)
+        archive.file('init', INIT.encode(), 0o755)
+        archive.file('etc/passwd', b'root:x:0:0:root:/root:/bin/sh\n')
+        archive.file('etc/group', b'root:x:0:\n')
+        engine.add_userland(archive, MODULE_TOOLS)
+        for tool in EARLY_TOOLS:
+            archive.link(f'bin/{tool}', 'busybox')
+        return archive.content()
+    return cached('base', [INIT] + [(str(path), path.stat().st_mtime) for path in engine.userland()], make)
+
+
+def modules(folder: Path, strip: str) -> Path | None:
+    """The modules that were built with the kernel, without debug sections. None if it has none."""
+    order, release = folder / 'modules.order', folder / 'include/config/kernel.release'
+    if not (order.exists() and release.exists()):
+        return None
+    names = [re.sub(r'\.o$', '.ko', line) for line in order.read_text().split()]
+    built = [folder / name for name in names if (folder / name).exists()]
+    version = release.read_text().strip()
+
+    def make() -> bytes:
+        with tempfile.TemporaryDirectory(dir=CACHE, prefix=f'{os.getpid()}-') as temp:
+            install_modules(folder, built, version, strip, Path(temp))
+            archive = Archive()
+            archive.host(Path(temp, 'lib'), 'lib')
+            return archive.content()
+    return cached('modules', [version] + [(str(path), path.stat().st_mtime_ns) for path in built], make)
+
+
+def install_modules(folder: Path, built: Sequence[Path], version: str, strip: str, root: Path) -> None:
+    place = root / 'lib/modules' / version
+    place.mkdir(parents=True)
+    for module in built:
+        subprocess.run([strip, '-g', '-o', place / module.name, module], check=True)
+    (place / 'modules.order').write_text(''.join(f'{module.name}\n' for module in built))
+    for name in ('modules.builtin', 'modules.builtin.modinfo'):
+        if (folder / name).exists():
+            shutil.copy(folder / name, place)
+    subprocess.run([tool_of_the_host('depmod'), '-b', root, version], check=True, capture_output=True)
+
+
+def files_of(pairs: Sequence[str]) -> list[tuple[Path, str]]:
+    """HOST:GUEST, each taken apart and checked."""
+    found = []
+    for pair in pairs:
+        source, _, place = pair.partition(':')
+        if not place:
+            raise GuestError(f'--file {pair}: write HOST:GUEST')
+        if not Path(source).exists():
+            raise GuestError(f'--file {pair}: there is no {source}')
+        found.append((Path(source), place))
+    return found
+
+
+def write(setup: Setup, engine: "Engine") -> None:
+    """The initrd of one guest."""
+    own = Archive()
+    own.file('guest/settings', f'GUEST_MARK={setup.mark}\nGUEST_OUT={engine.out_device}\n'
+                               f'GUEST_STAYS={"1" if setup.stays else ""}\n'.encode())
+    own.file('guest/command', setup.command.encode() + b'\n')
+    for program in setup.bins:
+        own.binary(program, f'usr/bin/{Path(program).name}')
+    for source, place in files_of(setup.files):
+        own.host(source, place)
+    with open(setup.place / 'initrd', 'wb') as out:
+        out.write(engine.early_archive(setup.topology))
+        for part in (programs(engine), modules(setup.folder, engine.strip)):
+            if part:
+                out.write(part.read_bytes())
+        out.write(own.content())

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0
+"""dump-guest.sh where no guest runs, and the list of guests that it chooses from."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from wqlab import procs
+from wqlab.guest import dump, running
+from wqlab.paths import ROOT
+
+
+def call(*command):
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def listed(tmp_path, monkeypatch):
+    """A list of running guests of its own: call it to put one there."""
+    monkeypatch.setattr(running, 'FOLDER', tmp_path)
+    (tmp_path / 'kernel').mkdir()
+    stack = contextlib.ExitStack()
+
+    def announce():
+        socket = tmp_path / f'{len(list(tmp_path.iterdir()))}.qmp'
+        socket.write_text('')
+        stack.enter_context(running.announced(tmp_path / 'kernel', socket, 'a guest'))
+        return running.guests()[-1]
+    with stack:
+        yield announce
+
+
+def refuse(pattern, capsys, *argv):
+    assert dump.main([str(word) for word in argv]) == 1
+    said = capsys.readouterr()
+    assert not said.out and re.search(pattern, said.err.splitlines()[0]), said.err
+
+
+def test_no_guest(listed, capsys):
+    refuse('no guest runs: start one by `make boot`', capsys, 'dump')
+    listed()
+    refuse("guest '1' does not run", capsys, '--guest', '1', 'dump')
+
+
+def test_several_guests(listed, capsys):
+    first, second = listed(), listed()
+    assert first.name != second.name
+    refuse('2 guests run, choose one by --guest', capsys, 'dump')
+    # Chosen: the next thing that is missing.
+    refuse('there is no .*/kernel/vmlinux', capsys, '--guest', second.name, 'dump')
+
+
+def test_kernel_built_anew(listed, tmp_path, capsys):
+    (tmp_path / 'kernel/vmlinux').write_text('')
+    listed()
+    (tmp_path / 'kernel/vmlinux').write_text('new')
+    os.utime(tmp_path / 'kernel/vmlinux', (1, 1))
+    refuse('vmlinux is not what guest .* was started with', capsys, 'dump')
+
+
+def test_a_killed_guest_leaves_the_list(listed, tmp_path):
+    listed()
+    place = next(tmp_path.glob('*.json'))
+    entry = json.loads(place.read_text())
+    gone = subprocess.Popen(['true'])
+    gone.wait()
+    place.write_text(json.dumps({**entry, 'pid': gone.pid}))
+    assert not running.guests() and not list(tmp_path.glob('*.json'))
+
+
+def test_no_qemu_at_the_socket(tmp_path, capsys):
+    (tmp_path / 'vmlinux').write_text('')
+    (tmp_path / 'x').write_text('')
+    for name in ('absent', 'x'):
+        refuse(rf'{name}: .*is this the QMP socket of a running QEMU', capsys, '--qmp', tmp_path / name,
+               '--vmlinux', tmp_path / 'vmlinux', 'dump')
+
+
+def test_no_room(tmp_path):
+    usage = shutil.disk_usage(tmp_path)
+    with pytest.raises(dump.DumpError, match='MB free, the memory of the guest needs'):
+        dump.check_room(tmp_path, usage.free + 1)
+    dump.check_room(tmp_path, 1)
+
+
+def test_what_a_killed_run_left_is_deleted(tmp_path):
+    gone = subprocess.Popen(['true'])
+    gone.wait()
+    (tmp_path / f'.guest-{gone.pid}-x.core').write_text('')
+    (tmp_path / f'.guest-{os.getpid()}-x.core').write_text('')
+    procs.remove_leftovers(tmp_path, '.guest-*.core')
+    assert [place.name for place in tmp_path.iterdir()] == [f'.guest-{os.getpid()}-x.core']
+
+
+@pytest.mark.parametrize('arguments, pattern', [
+    ([], 'say what to run: dump or monitor'), (['frobnicate'], 'invalid choice'),
+    (['--qmp', 'x', 'dump'], '--qmp needs --vmlinux'),
+    (['--every', '0', 'dump'], '--every: must be more than 0'), (['--times', '2', 'dump'], 'goes with --every'),
+    (['--keep', '/no/such/core', 'dump'], '/no/such is not a folder'),
+    (['--folder', '/no/such', 'dump'], '/no/such is not a folder'),
+    (['--every', '1', '--keep', 'x', 'dump'], '--keep is for one dump'),
+    (['--qmp', 'x', '--vmlinux', 'y', '--guest', '1', 'dump'], 'both name a guest'),
+])
+def test_wrong_call_of_dump_guest(arguments, pattern):
+    done = call('scripts/dump-guest.sh', *arguments)
+    assert done.returncode == 2 and re.search(pattern, done.stderr.splitlines()[-1]) and not done.stdout
+
+
+def test_help_of_dump_guest():
+    assert '--stalls' in call('scripts/dump-guest.sh', '--help').stdout
+    assert '--section' in call('scripts/dump-guest.sh', 'dump', '--help').stdout
+    assert '--interval' in call('scripts/dump-guest.sh', 'monitor', '--help').stdout

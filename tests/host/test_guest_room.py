@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a guest is asked to be, before anything boots: machines, kernels, KVM, its initrd."""
+import subprocess
+
+import pytest
+
+from wqlab import cpus
+from wqlab.bench import boot as bench_boot
+from wqlab.bench import options as bench_options
+from wqlab.guest import GuestError, boot, initramfs, kvm, run
+from wqlab.guest.channels import LOG, OUT, FileChannel, Reader
+from wqlab.guest.engines import ENGINES, find_kernel
+from wqlab.guest.topology import Topology, complete, parse
+
+# CPU lists
+
+@pytest.mark.parametrize('text, numbers', [
+    ('', []), ('\n', []), ('0', [0]), ('0-2,5\n', [0, 1, 2, 5]), ('7-7,10-11', [7, 10, 11]),
+])
+def test_list_of_cpus(text, numbers):
+    assert cpus.parse(text) == numbers
+
+
+@pytest.mark.parametrize('text', ['x', '3-1', '1-', '-1', '0-2:1'])
+def test_no_list_of_cpus(text):
+    with pytest.raises(ValueError):
+        cpus.parse(text)
+
+
+# Machines
+
+@pytest.fixture
+def folder(tmp_path):
+    """A build folder with something like a kernel."""
+    image = tmp_path / ENGINES['qemu'].image
+    image.parent.mkdir(parents=True)
+    image.write_text('')
+    return tmp_path
+
+
+@pytest.mark.parametrize('text, number, why', [
+    ('cores=4,nodes=3', None, 'nodes=3 does not divide 4 CPUs'),
+    ('cores=2,cores=3', None, 'gives cores twice'),
+    ('sockets=2,cores=2,llcs=3', None, 'llcs=3 must be a multiple of sockets=2'),
+    ('cores=4,llcs=3', None, 'that divides the 4 cores'),
+    ('cores=2,nodes=2,memless=2', None, 'at least one of 2 nodes must have memory'),
+    ('cores=1025', None, 'NUMBER from 1 to 1024'),
+    ('cores=\u00b2', None, 'NUMBER from 1 to 1024'),
+    ('cores=4', 3, '3 CPUs do not fit the topology, which has 4'),
+])
+def test_who_boots_a_guest_refuses_the_same_machines(folder, capsys, text, number, why):
+    """There is one parser: what the bench takes cannot fail in its guests, after the kernels were built."""
+    words = ['--topology', text, *(['--cpus', str(number)] if number else [])]
+    assert run.main(['--kernel', str(folder), *words, '--', 'true']) == 2
+    assert why in capsys.readouterr().err
+    assert boot.main(['--kernel', str(folder), *words, '--command', 'true']) == 2
+    assert why in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        bench_options.parse_args(['--engine', 'qemu', *words])
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('words, machine', [
+    ([], Topology(cores=2)),
+    (['--cpus', '3'], Topology(cores=3)),
+    (['--topology', 'sockets=2'], Topology(cores=2, sockets=2, llcs=2)),
+    (['--topology', 'threads=2'], Topology(cores=2, threads=2)),
+    (['--topology', 'threads=2', '--cpus', '8'], Topology(cores=4, threads=2)),
+    (['--topology', 'cores=2,nodes=2,memless=1,cpuless=1'], Topology(cores=2, nodes=2, memless=1, cpuless=1)),
+])
+def test_the_bench_counts_the_cpus_that_its_guests_have(folder, words, machine):
+    params = bench_options.parse_args(['--engine', 'qemu', *words])[0]
+    argv = bench_boot.guest_arguments(folder, bench_boot.Build(folder, 'qemu', 'cmwq'), {**params, 'accel': None},
+                                      {'shard_size': None}, 'log')
+    args = run.options().parse_args(argv[2:])
+    assert complete(parse(args.topology or ''), args.cpus) == machine
+    assert params['cpus'] == machine.cpus
+
+
+# Kernels
+
+@pytest.mark.parametrize('name', ENGINES)
+def test_kernel_of_each_engine(tmp_path, name):
+    image = tmp_path / ENGINES[name].image
+    image.parent.mkdir(parents=True, exist_ok=True)
+    image.write_text('')
+    for kernel, engine in ((tmp_path, None), (image, None), (tmp_path, name)):
+        assert find_kernel(kernel, engine) == (ENGINES[name], image, tmp_path)
+
+
+def test_kernel_that_is_in_no_build_folder(tmp_path):
+    """For example /boot/vmlinuz: nothing above its own folder is looked into."""
+    (tmp_path / 'vmlinuz').write_text('')
+    assert find_kernel(tmp_path / 'vmlinuz') == (ENGINES['qemu'], tmp_path / 'vmlinuz', tmp_path)
+
+
+def test_no_kernel(tmp_path):
+    with pytest.raises(GuestError, match='has no linux: build it'):
+        find_kernel(tmp_path, 'uml')
+    with pytest.raises(GuestError, match="engine 'xen': must be one of uml, qemu, arm64"):
+        find_kernel(tmp_path, 'xen')
+
+
+# KVM
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """A host with a /dev/kvm of its own. Gives works(kernel): what is remembered, or else what a boot says."""
+    (tmp_path / 'kvm').write_text('')
+    (tmp_path / 'boot_id').write_text('first\n')
+    monkeypatch.setattr(kvm, 'CACHE', tmp_path / 'cache')
+    monkeypatch.setattr(kvm, 'DEVICE', tmp_path / 'kvm')
+    monkeypatch.setattr(kvm, 'BOOT_ID', tmp_path / 'boot_id')
+    tried = []
+
+    def works(content):
+        (tmp_path / 'image').write_text(content)
+
+        def boots():
+            tried.append(content)
+            return content == 'good'
+        return kvm.works(tmp_path / 'image', boots)
+    works.tried = tried
+    works.folder = tmp_path
+    return works
+
+
+def test_a_kernel_that_kvm_does_not_run_says_nothing_about_the_next(host):
+    assert [host(kernel) for kernel in ('bad', 'good', 'bad', 'good')] == [False, True, False, True]
+    assert host.tried == ['bad', 'good']
+
+
+def test_kvm_is_tried_again_after_a_boot_of_the_host(host):
+    host('good')
+    (host.folder / 'boot_id').write_text('second\n')
+    assert host('good') and host.tried == ['good', 'good']
+
+
+@pytest.mark.parametrize('text', ['', '[]', '{"boot": "first\\n"}', '{"boot": "first\\n", "works": false}'])
+def test_memory_of_kvm_that_cannot_be_read(host, text):
+    (host.folder / 'cache').mkdir()
+    (host.folder / 'cache/kvm.json').write_text(text)
+    assert host('good') and host.tried == ['good']
+
+
+def test_no_kvm(host):
+    (host.folder / 'kvm').unlink()
+    assert not host('good') and not host.tried
+
+
+# What is in it, and what comes out
+
+def test_archive_is_what_cpio_reads(tmp_path):
+    (tmp_path / 'from/sub').mkdir(parents=True)
+    (tmp_path / 'from/sub/a').write_text('of the host')
+    (tmp_path / 'from/run').write_text('')
+    (tmp_path / 'from/run').chmod(0o755)
+    archive = initramfs.Archive()
+    archive.file('etc/deep/file', b'odd', 0o640)
+    archive.link('bin/sh', '../etc/deep/file')
+    archive.host(tmp_path / 'from', '/there')
+    into = tmp_path / 'into'
+    into.mkdir()
+    subprocess.run(['cpio', '-i', '--quiet'], cwd=into, input=archive.content(), check=True)
+    assert (into / 'bin/sh').read_text() == 'odd' and (into / 'etc/deep/file').stat().st_mode & 0o777 == 0o640
+    assert (into / 'there/sub/a').read_text() == 'of the host' and (into / 'there/run').stat().st_mode & 0o100
+
+
+def test_an_archive_that_cannot_be_made_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(initramfs, 'CACHE', tmp_path)
+
+    def fails():
+        raise GuestError('no')
+    with pytest.raises(GuestError):
+        initramfs.cached('base', 1, fails)
+    assert not list(tmp_path.iterdir())
+    assert initramfs.cached('base', 1, lambda: b'x').read_bytes() == b'x'
+    assert initramfs.cached('base', 1, fails).read_bytes() == b'x'
+
+
+def test_reader_tells_channels_and_status_apart(tmp_path):
+    channels = {name: FileChannel(tmp_path / name) for name in (LOG, OUT)}
+    reader = Reader(channels, 'mark=', log=tmp_path / 'both')
+    channels[LOG].far.write(b'kernel\r\nmark=9\n')
+    channels[OUT].far.write(b'one\nhalf')
+    for channel in channels.values():
+        channel.far.flush()
+    assert reader.poll() and not reader.poll() and reader.rc is None
+    channels[OUT].far.write(b' line mark=7\nlast')
+    channels[OUT].far.flush()
+    reader.close()
+    assert (reader.rc, reader.kept) == (7, {LOG: ['kernel\n', 'mark=9\n'], OUT: ['one\n', 'half line ', 'last']})
+    assert (tmp_path / 'both').read_text() == 'kernel\nmark=9\none\nhalf line last'

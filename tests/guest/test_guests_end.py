@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0
+"""No guest outlives its runner, and nobody waits for ever for a guest: whatever is killed."""
+import os
+import secrets
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+import drgn_guests
+import guests
+from wqlab import procs
+from wqlab.paths import BUILD, ROOT
+
+UP = 'echo is up; sleep 1000'
+# What a shell starts in the background, as a CI may do with all of this, ignores Ctrl-C otherwise.
+HEARS_CTRL_C = ('env', '--default-signal=INT')
+# A test that has one guest by each way in, and waits.
+WAITING = '''
+import drgn_guests, guests, os, sys, threading, time
+from wqlab.paths import ROOT
+MARK = 'WQLAB_MARK=' + os.environ['WQLAB_MARK']
+UP = 'echo is up; sleep 1000'
+UML = ROOT / f'build/uml-{guests.VARIANT}-release-{guests.LINUX}'
+def test_it():
+    threading.Thread(target=guests.guest.run, args=(UML, UP), daemon=True,
+                     kwargs=dict(engine='uml', append=MARK, stream=sys.stderr)).start()
+    with drgn_guests.started('guest', '--kernel', UML, f'--append={MARK}', '--', UP) as (_, output):
+        output.wait('^is up', 120)
+        print('is up', file=sys.stderr, flush=True)
+        FURTHER
+'''
+
+
+@pytest.fixture
+def marked(monkeypatch):
+    """Gives what tells the processes that are still there of those that this test has started."""
+    mark = f'WQLAB_MARK={secrets.token_hex(8)}'    # in the environment, and on the command line of a guest
+    monkeypatch.setenv(*mark.split('='))
+
+    def there():
+        found = []
+        for place in Path('/proc').glob('[0-9]*'):
+            try:
+                words = (place / 'cmdline').read_bytes()
+                if mark.encode() in (place / 'environ').read_bytes() + words and int(place.name) != os.getpid():
+                    found.append(words.replace(b'\0', b' ')[:80])
+            except OSError:
+                continue
+        return found
+    return there
+
+
+def gone(there, seconds=20):
+    deadline = time.monotonic() + seconds
+    while there() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not there()
+
+
+def wait_for(text, child, count=1):
+    for line in child.stdout:
+        count -= text in line
+        if not count:
+            return
+    pytest.fail(f'it did not come to {text!r}')
+
+
+def command_of(way):
+    mark = f'--append=WQLAB_MARK={os.environ["WQLAB_MARK"]}'
+    if way == 'boot':
+        return ['boot', '--kernel', guests.kernel('qemu', 'release'), '--mem', '1G', mark, '--command', UP]
+    return ['guest', '--kernel', guests.kernel(way, 'release'), mark, '--', UP]
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize('way', ['uml', 'qemu', 'boot'])
+def test_a_guest_ends_with_its_runner(marked, way, number):
+    before = set((BUILD / '.guest').glob('[0-9]*-*'))
+    child = subprocess.Popen([*HEARS_CTRL_C, ROOT / 'scripts/lab', *command_of(way)], stdout=subprocess.PIPE, text=True,
+                             stdin=subprocess.DEVNULL)
+    with child:
+        wait_for('is up', child)
+        assert marked()
+        child.send_signal(number)
+        child.wait(timeout=60)
+        assert gone(marked), marked()
+    procs.remove_leftovers(BUILD / '.guest', '[0-9]*-*')
+    mine = [place for place in (BUILD / '.guest').glob(f'{child.pid}-*') if place not in before]
+    assert not mine and not list((BUILD / 'guests').glob(f'{child.pid}.qmp'))
+
+
+@pytest.mark.parametrize('further, number', [
+    ('assert 0', None), ('time.sleep(1000)', signal.SIGINT), ('time.sleep(1000)', signal.SIGTERM),
+    ('time.sleep(1000)', signal.SIGKILL),
+])
+def test_guests_end_with_pytest(marked, tmp_path, further, number):
+    guests.kernel('uml', 'release')
+    (tmp_path / 'test_it.py').write_text(WAITING.replace('FURTHER', further))
+    pytest_of = (BUILD / 'venv/bin/pytest', '-s', '-p', 'no:cacheprovider', '-c', ROOT / 'pyproject.toml')
+    child = subprocess.Popen([*HEARS_CTRL_C, *pytest_of, tmp_path / 'test_it.py'], cwd=ROOT, text=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    with child:
+        wait_for('is up', child, 2)
+        if number:
+            child.send_signal(number)
+        child.stdout.read()
+        assert child.wait(timeout=60) != 0
+        assert gone(marked), marked()
+
+
+def test_a_guest_that_hears_nothing_is_not_waited_for(marked):
+    with drgn_guests.started(*command_of('uml'), ending_s=1) as (child, output):
+        output.wait('^is up', 120)
+        child.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 30 and gone(marked), marked()

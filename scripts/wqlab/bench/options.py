@@ -8,11 +8,11 @@ from wqlab.guest import GuestError, topology
 
 SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
 VARIANTS = ('cmwq', 'base')
-# Emulation is slower by an order of magnitude, and the same figures come out.
+# Emulation is slower by an order of magnitude; fewer items give the same figures.
 ITEMS = {'uml': 50000, 'qemu': 10000}
 REPEATS = {'uml': 2, 'qemu': 1}
 BATCH = 32
-# A guest that is slower than this hangs: seconds to boot, and items per second.
+# Seconds to boot and items per second of the slowest guest that does not hang.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500)}
 
 EXAMPLES = """\

@@ -6,8 +6,8 @@ is noted in build/torture/runs.json, with those of `make torture`, and in the en
 table of them is printed and written to build/torture/runs.rst. A configuration that
 does not build or boot is a failure like any other.
 
-A configuration that has passed, for that long, with the workqueue and the test as they
-are now, is not run again: so an interrupted matrix goes on where it was.
+A configuration that has passed for at least as long, with the workqueue and the test as
+they are now, is not run again. So an interrupted matrix goes on where it was.
 
 exit status: 0 all passed; 1 one did not; 2 for a wrong call.
 """
@@ -50,7 +50,7 @@ MATRIX = (
     Entry('qemu-numa', 'qemu', topology=NUMA),
     # CPUs without memory, and memory without CPUs
     Entry('qemu-memless', 'qemu', topology=f'{NUMA},memless=1,cpuless=1'),
-    # the last CPU has no scheduler's domain, and unbound work keeps away from it
+    # the last CPU is in no scheduling domain, and unbound work keeps away from it
     Entry('qemu-isolated', 'qemu', topology='cores=3', append='isolcpus=domain,2'),
     Entry('qemu-threadirqs', 'qemu', append='threadirqs'),
     Entry('qemu-preempt', 'qemu', 'preempt'),
@@ -66,7 +66,7 @@ def say(text):
 
 
 class Progress:
-    """Says now and then that it goes on, and at once what broke."""
+    """Prints a line every PROGRESS_S seconds, and each violation at once."""
 
     def __init__(self, name):
         self.name, self.begin, self.next = name, time.monotonic(), 0
@@ -130,7 +130,7 @@ def run_all(entries, variant, duration, again, made):
 # The table
 
 def rows(runs):
-    """One for each configuration: its runs with the newest source that it was run with."""
+    """A row for each configuration, of its runs with the newest source that it was run with."""
     newest = {run.configuration: run.source for run in runs if run.source == torture_runs.source()}
     for run in runs:
         if newest.get(run.configuration) != torture_runs.source():

@@ -46,7 +46,7 @@ WQ_DUMP = 'build/venv/bin/python3 tools/workqueue/wq_dump.py'
 VERDICT = re.compile(r'wqtorture: (--- End of test: (SUCCESS|FAILURE): .*)')
 SAFE_PARAMETER = re.compile(r'[a-z_]+=[A-Za-z0-9_,.-]*')
 
-# Nothing here forks while the test runs: it makes forks fail, among others.
+# The test makes forks fail at times, so nothing here forks while it runs.
 IN_GUEST = r'''
 fault=/sys/kernel/debug/failslab
 if [ -d $fault ]; then
@@ -69,7 +69,7 @@ while read -r line <&9; do
 	esac
 done
 kill $cat
-# what broke may well be stuck for good
+# what broke may be stuck for ever: do not wait for it
 [ $rc -ne 0 ] || rmmod wqtorture || rc=4
 # WARN, oops, soft lockup, bad page
 [ $rc -ne 0 ] || [ $(($(cat /proc/sys/kernel/tainted) & (512 | 128 | 16384 | 32))) -eq 0 ] || rc=7

@@ -13,7 +13,7 @@ from wqlab.paths import ROOT
 
 FIGURES = ('operations', 'runs', 'attrs', 'masks', 'hotplug', 'violations')
 PASSED, NO_VERDICT = 'passed', 'no verdict'
-# What a result depends on, of ours: the workqueue, and the test itself.
+# Our files that a result depends on: the workqueue, and the test itself.
 SOURCES = ('kernel/workqueue/*', 'kernel/workqueue_internal.h', 'include/linux/workqueue.h', 'lib/wqtorture*')
 
 
@@ -26,7 +26,7 @@ class Run:
     configuration: str
     date: str
     kernel: str             # the name of its build folder
-    seconds: int            # of torture; 0: it was not got to run
+    seconds: int            # of torture; 0: the test did not run
     seed: int
     operations: int
     runs: int
@@ -56,7 +56,7 @@ class Run:
 
     @classmethod
     def missing(cls, configuration, date, kernel, why):
-        """One that was not even begun."""
+        """A run that could not begin."""
         return cls(configuration, date, kernel, 0, 0, **dict.fromkeys(FIGURES, 0), verdict=why, source=source())
 
 
@@ -86,7 +86,7 @@ def load(folder):
 
 
 def add(folder, run):
-    """Two that end at once must not lose each other's."""
+    """Adds a run to runs.json; of two that are added at once none is lost."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / '.runs.lock', 'w', encoding='utf-8') as lock:

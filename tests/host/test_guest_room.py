@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a guest is asked to be, before anything boots: machines, kernels, KVM, its initrd."""
 import subprocess
+import time
 
 import pytest
 
@@ -8,6 +9,7 @@ from wqlab import cpus
 from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
 from wqlab.guest import GuestError, boot, initramfs, kvm, run
+from wqlab.guest import channels as channels_module
 from wqlab.guest.channels import LOG, OUT, FileChannel, Reader
 from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.topology import Topology, complete, parse
@@ -191,3 +193,44 @@ def test_reader_tells_channels_and_status_apart(tmp_path):
     reader.close()
     assert (reader.rc, reader.kept) == (7, {LOG: ['kernel\n', 'mark=9\n'], OUT: ['one\n', 'half line ', 'last']})
     assert (tmp_path / 'both').read_text() == 'kernel\nmark=9\none\nhalf line last'
+
+
+def test_full_disk_costs_the_log_file_and_not_the_guest(tmp_path):
+    channels = {name: FileChannel(tmp_path / name) for name in (LOG, OUT)}
+    reader = Reader(channels, 'mark=', log='/dev/full')
+    channels[LOG].far.write(b'first\nsecond\n')
+    channels[OUT].far.write(b'mark=0\n')
+    for channel in channels.values():
+        channel.far.flush()
+    while reader.poll():
+        pass
+    reader.close()
+    assert 'No space left' in reader.unlogged
+    assert reader.rc == 0 and reader.kept[LOG] == ['first\n', 'second\n']
+
+
+def test_guest_that_prints_without_end_is_ended(tmp_path, monkeypatch):
+    """What is kept of it does not grow without end either."""
+    monkeypatch.setattr(channels_module, 'MOST_KEPT', 1000)
+    channels = {name: FileChannel(tmp_path / name) for name in (LOG, OUT)}
+    reader = Reader(channels, 'mark=', log=tmp_path / 'both')
+    with subprocess.Popen(['yes', 'WARNING: again'], stdout=channels[LOG].far) as child:
+        try:
+            assert run.Guest(child, reader, time.monotonic() + 60).watch(stays=False)
+            assert child.poll() is None and reader.flooded
+        finally:
+            child.kill()
+    reader.close()
+    assert 1000 < sum(map(len, reader.all)) <= 2000 == pytest.approx((tmp_path / 'both').stat().st_size, rel=0.1)
+
+
+@pytest.mark.parametrize('more, said', [
+    ({'flooded': True}, 'guest: it printed more than 64 MiB and was ended\n'),
+    ({'unlogged': 'No space left', 'rc': 0, 'ended': True}, 'guest: the.log is not complete: No space left\n'),
+])
+def test_what_was_lost_is_said(monkeypatch, capsys, more, said):
+    result = run.Result(**{'rc': run.DIED, 'output': '', 'log': '', 'kernel': 'x\n', 'seconds': 1.0, 'ended': False,
+                           **more})
+    monkeypatch.setattr(run, 'run', lambda *_, **__: result)
+    assert run.main(['--kernel', 'k', '--log', 'the.log', '--', 'true']) == result.rc
+    assert capsys.readouterr().err == said

@@ -138,6 +138,19 @@ def test_complaints_without_end_are_cut(front, capsys):
     assert len(lines) < 30 and 'torture: 980 more such lines: see the log' in lines
 
 
+@pytest.mark.parametrize('lost, verdict, why', [
+    ({'flooded': True, 'ended': False, 'rc': guest.DIED}, 'FAILED', 'it printed more than 64 MiB and was ended'),
+    ({'unlogged': 'No space left'}, 'passed', 'the log file is not complete: No space left'),
+])
+def test_verdict_of_a_guest_whose_log_is_not_complete(front, capsys, monkeypatch, lost, verdict, why):
+    real = guest.run
+    monkeypatch.setattr(guest, 'run', lambda *args, **more: dataclasses.replace(real(*args, **more), **lost))
+    assert front.main([]) == (verdict == 'FAILED')
+    said = capsys.readouterr()
+    assert f'torture: {why}\n' in said.out + said.err and 'the kernel died' not in said.out
+    assert said.out.splitlines()[-1].startswith(f'torture: {verdict}: uml-cmwq-release-7.3: --- End of test: SUCCESS')
+
+
 @pytest.mark.parametrize('error, status', [(KeyboardInterrupt(), 130), (OSError(28, 'No space left'), 2)])
 def test_of_half_a_run_nothing_is_left(front, capsys, error, status):
     front.error = error

@@ -9,6 +9,7 @@ SO_SNDBUFFORCE = 32     # include/uapi/asm-generic/socket.h
 SOCKET_BYTES = 16 << 20
 PIECE_BYTES = 1 << 16
 PANICKED = '---[ end Kernel panic'
+MOST_KEPT = 64 << 20     # characters; a guest that prints more is ended
 LOG, OUT = 'log', 'out'     # the channels of the kernel's log and of the command's output
 
 
@@ -73,7 +74,13 @@ class Reader:
         self.all: list[str] = []
         self.kept: dict[str, list[str]] = {LOG: [], OUT: []}
         self.rest = dict.fromkeys(channels, '')
+        self.size = 0
         self.file: IO[str] | None = open(log, 'w', encoding='utf-8') if log else None
+        self.unlogged = ''      # why the log file is not complete
+
+    @property
+    def flooded(self) -> bool:
+        return self.size > MOST_KEPT
 
     def poll(self) -> bool:
         """Take what has come; False when that is nothing."""
@@ -98,14 +105,28 @@ class Reader:
             if not text:
                 return
         self.panicked = self.panicked or name == LOG and PANICKED in text
+        self.size += len(text)
+        if self.size > 2 * MOST_KEPT:   # the last words of a guest that is being ended
+            return
         self.kept[OUT if name == OUT else LOG].append(text)
         self.all.append(text)
-        if self.file:
-            self.file.write(text)
-            self.file.flush()
+        self._log(text)
         if name == OUT and self.stream:
             self.stream.write(text)
             self.stream.flush()
+
+    def _log(self, text: str) -> None:
+        """Into the file; a disk that is full costs the rest of it, but not the guest."""
+        if not self.file:
+            return
+        try:
+            self.file.write(text)
+            self.file.flush()
+        except OSError as error:
+            self.unlogged = str(error)
+            with contextlib.suppress(OSError):
+                self.file.close()
+            self.file = None
 
     def close(self) -> None:
         """Take what is left, lines without an end included, and close all."""

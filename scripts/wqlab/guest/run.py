@@ -29,7 +29,7 @@ from pathlib import Path
 
 from wqlab import procs
 from wqlab.guest import CACHE, GuestError, initramfs, kvm, running
-from wqlab.guest.channels import LOG, OUT, Reader, Writer
+from wqlab.guest.channels import LOG, MOST_KEPT, OUT, Reader, Writer
 from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
@@ -51,6 +51,8 @@ class Result:
     kernel: str     # kernel messages alone
     seconds: float
     ended: bool = True      # rc is the command's, not TIMED_OUT or DIED
+    flooded: bool = False   # it printed so much that it was ended
+    unlogged: str = ''      # why the log file is not complete
 
 
 def kvm_works(image: Path) -> bool:
@@ -83,6 +85,8 @@ class Guest:
     def watch(self, stays: bool) -> bool:
         """Read until the guest is gone, or stays for somebody to look at; False when its time was over."""
         while True:
+            if self.reader.flooded:
+                return True
             gone = self.child.poll() is not None
             idle = not self.reader.poll()
             now = time.monotonic()
@@ -158,7 +162,7 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
             reader.close()
     rc = reader.rc if reader.rc is not None else DIED if in_time else TIMED_OUT
     return Result(rc, ''.join(reader.kept[OUT]), ''.join(reader.all), ''.join(reader.kept[LOG]),
-                  time.monotonic() - begin, reader.rc is not None)
+                  time.monotonic() - begin, reader.rc is not None, reader.flooded, reader.unlogged)
 
 
 def options() -> argparse.ArgumentParser:
@@ -198,7 +202,11 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    if not result.ended:
+    if result.unlogged:
+        print(f'guest: {args.log} is not complete: {result.unlogged}', file=sys.stderr)
+    if result.flooded:
+        print(f'guest: it printed more than {MOST_KEPT >> 20} MiB and was ended', file=sys.stderr)
+    elif not result.ended:
         what = f'no end after {args.timeout:g} s' if result.rc == TIMED_OUT else 'the guest died'
         print(f'guest: {what}; the last kernel messages:', file=sys.stderr)
         print(''.join(result.kernel.splitlines(True)[-15:]), file=sys.stderr)

@@ -156,7 +156,11 @@ def complaints_of(result, seconds, folder):
             print(f'torture: a race in which the workqueue has no part: {line}', file=sys.stderr, flush=True)
         else:
             found.append(line)
-    if result.rc == guest.TIMED_OUT:
+    if result.unlogged:
+        print(f'torture: the log file is not complete: {result.unlogged}', file=sys.stderr, flush=True)
+    if result.flooded:
+        found.append(f'it printed more than {guest.MOST_KEPT >> 20} MiB and was ended')
+    elif result.rc == guest.TIMED_OUT:
         found.append(f'no end after {seconds} s')
     elif result.rc == guest.DIED:
         found.append('the kernel died')

@@ -30,15 +30,15 @@ struct worker_pool;
 struct worker {
 	struct task_struct *task;		/* I */
 	struct worker_pool *pool;		/* A; rescuer: NULL while detached */
-	struct work_struct *current_work;	/* OWN+L: key in pool->busy */
+	struct work_struct *current_work;	/* OWN+L: key in pool->busy_hash */
 	struct pool_workqueue *current_pwq;	/* OWN+L */
 	work_func_t current_func;		/* OWN+L */
 	unsigned long current_start;		/* OWN+L: jiffies */
 	u64 current_at;				/* OWN+L: CPU time (ns) at start or wake-up */
 	unsigned int current_color;		/* OWN+L: flush colour */
 
-	/* L: the worker's place in pool->busy while it runs an item ... */
-	struct hlist_node busy_node;
+	/* L: the worker's place in pool->busy_hash while it runs an item ... */
+	struct hlist_node hentry;
 	/* ... and in pool->idle_list, or a list of dying workers, otherwise */
 	struct list_head entry;
 

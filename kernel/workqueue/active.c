@@ -300,7 +300,7 @@ void wq_update_node_max(struct workqueue_struct *wq)
 	lockdep_assert_held(&wq->mutex);
 
 	/* until the nodes are known, all pools span them */
-	if (wq_topo_ready)
+	if (wq_topo_initialized)
 		wq_divide_max(wq);
 	WRITE_ONCE(wq_nna(wq, NUMA_NO_NODE)->max, READ_ONCE(wq->max_active));
 

@@ -34,7 +34,7 @@ struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
 
 enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* P */
 
-bool wq_topo_ready __read_mostly;
+bool wq_topo_initialized __read_mostly;
 
 static unsigned int wq_cache_shard_size = 8;		/* P: cores */
 
@@ -320,7 +320,7 @@ static DECLARE_WORK(learn_work, learn_fn);
  */
 void affinity_cpu_online(void)
 {
-	if (wq_topo_ready)
+	if (wq_topo_initialized)
 		queue_work(system_percpu_wq, &learn_work);
 }
 
@@ -383,7 +383,7 @@ static int wq_shard_size_set(const char *val, const struct kernel_param *kp)
 	guard(cpus_read_lock)();
 	guard(mutex)(&wq_pool_mutex);
 	/* a boot parameter comes before the topology is known */
-	if (wq_topo_ready && size != wq_cache_shard_size)
+	if (wq_topo_initialized && size != wq_cache_shard_size)
 		ret = reshard(size);
 	if (!ret)
 		WRITE_ONCE(wq_cache_shard_size, size);
@@ -462,7 +462,7 @@ void __init workqueue_init_topology(void)
 	guard(cpus_read_lock)();
 	guard(mutex)(&wq_pool_mutex);
 
-	wq_topo_ready = true;
+	wq_topo_initialized = true;
 	wq_boot_needs(!follow_topology());
 
 	/* ordered ones were passed over, but have their share of each node now */

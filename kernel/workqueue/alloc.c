@@ -23,8 +23,8 @@ void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map)
 	lockdep_register_key(&wq->key);
 	name = kasprintf(GFP_KERNEL, "(wq_completion)%s", wq->name);
 	wq->lock_name = name ?: wq->name;
-	lockdep_init_map(&wq->own_lockdep_map, wq->lock_name, &wq->key, 0);
-	wq->lockdep_map = &wq->own_lockdep_map;
+	lockdep_init_map(&wq->__lockdep_map, wq->lock_name, &wq->key, 0);
+	wq->lockdep_map = &wq->__lockdep_map;
 }
 
 /**
@@ -139,7 +139,7 @@ struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags,
 	INIT_LIST_HEAD(&wq->pwqs);
 	INIT_LIST_HEAD(&wq->list);
 	INIT_LIST_HEAD(&wq->flushers);
-	INIT_LIST_HEAD(&wq->flush_overflow);
+	INIT_LIST_HEAD(&wq->flusher_overflow);
 	INIT_LIST_HEAD(&wq->maydays);
 
 	wq->unbound_attrs = alloc_workqueue_attrs_noprof();

@@ -16,9 +16,9 @@
  *            |
  *       armed: pwqs with items of colour 3 count in nr_pwqs_to_flush
  *
- * A is the leader.  When the count reaches zero it is woken, completes B, moves
- * flush_color on and arms 4 on behalf of C, who leads then.  With all colours in
- * use, flushers wait in flush_overflow and share the next one to become free.
+ * A is first_flusher.  When the count reaches zero it is woken, completes B, moves
+ * flush_color on and arms 4 on behalf of C, which is first then.  With all colours in
+ * use, flushers wait in flusher_overflow and share the next one to become free.
  */
 #include <linux/completion.h>
 #include <linux/export.h>
@@ -281,12 +281,12 @@ static void wq_assign_color(struct workqueue_struct *wq)
 	struct wq_flusher *flusher;
 	struct pool_workqueue *pwq;
 
-	if (list_empty(&wq->flush_overflow) || next == wq->flush_color)
+	if (list_empty(&wq->flusher_overflow) || next == wq->flush_color)
 		return;
 
-	list_for_each_entry(flusher, &wq->flush_overflow, node)
-		flusher->color = wq->work_color;
-	list_splice_tail_init(&wq->flush_overflow, &wq->flushers);
+	list_for_each_entry(flusher, &wq->flusher_overflow, list)
+		flusher->flush_color = wq->work_color;
+	list_splice_tail_init(&wq->flusher_overflow, &wq->flushers);
 
 	for_each_pwq(pwq, wq) {
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
@@ -303,7 +303,7 @@ static bool wq_arm(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;
 
-	wq->flush_leader = list_first_entry(&wq->flushers, struct wq_flusher, node);
+	wq->first_flusher = list_first_entry(&wq->flushers, struct wq_flusher, list);
 
 	/* one for this function, so that it is not over before all are armed */
 	atomic_set(&wq->nr_pwqs_to_flush, 1);
@@ -322,10 +322,10 @@ static void wq_retire_color(struct workqueue_struct *wq)
 {
 	struct wq_flusher *flusher, *next;
 
-	list_for_each_entry_safe(flusher, next, &wq->flushers, node) {
-		if (flusher->color != wq->flush_color)
+	list_for_each_entry_safe(flusher, next, &wq->flushers, list) {
+		if (flusher->flush_color != wq->flush_color)
 			break;
-		list_del(&flusher->node);
+		list_del(&flusher->list);
 		flusher->finished = true;
 		/* its stack may be gone after this */
 		complete(&flusher->done);
@@ -355,7 +355,7 @@ void __flush_workqueue(struct workqueue_struct *wq)
 
 	mutex_lock(&wq->mutex);
 	check_flush_dependency(wq, NULL);
-	list_add_tail(&self.node, &wq->flush_overflow);
+	list_add_tail(&self.list, &wq->flusher_overflow);
 	if (list_empty(&wq->flushers)) {
 		wq_assign_color(wq);
 		while (!list_empty(&wq->flushers) && !wq_arm(wq))
@@ -369,7 +369,7 @@ void __flush_workqueue(struct workqueue_struct *wq)
 	if (self.finished)
 		return;
 
-	/* this is the leader, and its colour is done */
+	/* this was the first flusher when its colour was done */
 	mutex_lock(&wq->mutex);
 	do {
 		wq_retire_color(wq);

@@ -30,9 +30,9 @@ struct wq_barrier {
 
 /* a task in flush_workqueue(), on its stack */
 struct wq_flusher {
-	struct list_head node;		/* W: wq->flushers or flush_overflow */
-	int color;			/* W: what it waits for */
-	struct completion done;		/* lead, or all is finished */
+	struct list_head list;		/* W: wq->flushers or flusher_overflow */
+	int flush_color;		/* W: what it waits for */
+	struct completion done;		/* as first_flusher: its turn; else finished */
 	bool finished;			/* W, then ordered by @done */
 };
 

@@ -97,12 +97,13 @@ enum worker_pool_flags {
 };
 
 enum worker_flags {
-	WORKER_IDLE		= 1 << 0,
+	/* values that scripts for crash and gdb may have as numbers */
 	WORKER_DIE		= 1 << 1,
-	WORKER_PREP		= 1 << 2,	/* between items */
-	WORKER_CPU_INTENSIVE	= 1 << 3,	/* by flag or by having run for long */
-	WORKER_UNBOUND		= 1 << 4,	/* its pool is POOL_DISASSOCIATED */
-	WORKER_REBOUND		= 1 << 5,	/* bound again since its last start */
+	WORKER_IDLE		= 1 << 2,
+	WORKER_PREP		= 1 << 3,	/* between items */
+	WORKER_CPU_INTENSIVE	= 1 << 6,	/* by flag or by having run for long */
+	WORKER_UNBOUND		= 1 << 7,	/* its pool is POOL_DISASSOCIATED */
+	WORKER_REBOUND		= 1 << 8,	/* bound again since its last start */
 
 	/* any of these takes the worker out of pool->nr_running */
 	WORKER_NOT_RUNNING	= WORKER_REBOUND | WORKER_UNBOUND |
@@ -115,7 +116,7 @@ enum {
 	RESCUER_NICE_LEVEL	= MIN_NICE,
 	RESCUER_BATCH		= 16,		/* items before other pools get a turn */
 	UNBOUND_POOL_HASH_ORDER	= 6,
-	BUSY_HASH_ORDER		= 6,
+	BUSY_WORKER_HASH_ORDER	= 6,
 	WQ_NAME_LEN		= 32,
 	WORKER_ID_LEN		= WQ_NAME_LEN + sizeof("kworker/R-"),
 	IDLE_WORKER_TIMEOUT	= 300 * HZ,
@@ -145,7 +146,8 @@ struct worker_pool {
 	int nr_idle;				/* L */
 	int nr_workers;				/* L: rescuers not included */
 	struct list_head idle_list;		/* L: last one idle comes first */
-	DECLARE_HASHTABLE(busy, BUSY_HASH_ORDER); /* L: keyed by current_work */
+	/* L: workers that run an item, keyed by current_work */
+	DECLARE_HASHTABLE(busy_hash, BUSY_WORKER_HASH_ORDER);
 	unsigned long last_progress_ts;		/* L: jiffies; the watchdog peeks */
 	struct worker *manager;			/* L: for dumps only */
 	struct worker *last_woken_worker;	/* L: for dumps only */
@@ -262,9 +264,9 @@ struct workqueue_struct {
 	int work_color;				/* W: colour of new items */
 	int flush_color;			/* W: oldest colour still flushed */
 	atomic_t nr_pwqs_to_flush;		/* pwqs with items of flush_color */
-	struct wq_flusher *flush_leader;	/* W; fixed while pwqs are armed */
+	struct wq_flusher *first_flusher;	/* W; fixed while pwqs are armed */
 	struct list_head flushers;		/* W: have a colour, oldest first */
-	struct list_head flush_overflow;	/* W: wait for a free colour */
+	struct list_head flusher_overflow;	/* W: wait for a free colour */
 	int nr_drainers;			/* W */
 
 	struct worker *rescuer;			/* P for writes; M, too, to take it away */
@@ -276,7 +278,7 @@ struct workqueue_struct {
 #ifdef CONFIG_LOCKDEP
 	char *lock_name;			/* I: NULL if the map is the caller's */
 	struct lock_class_key key;
-	struct lockdep_map own_lockdep_map;
+	struct lockdep_map __lockdep_map;
 	struct lockdep_map *lockdep_map;	/* I */
 #endif
 	struct rcu_head rcu;
@@ -617,7 +619,7 @@ void apply_init_early(void);
 extern struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
 extern enum wq_affn_scope wq_affn_dfl;		/* P */
 extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
-extern bool wq_topo_ready;			/* I after boot */
+extern bool wq_topo_initialized;			/* I after boot */
 int wq_parse_affn_scope(const char *name);
 void affinity_init_early(void);
 void affinity_cpu_online(void);

@@ -9,7 +9,7 @@
 #include "internal.h"
 
 /* raises the softirq of a BH pool on its CPU */
-static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_kick_work);
+static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_pool_irq_works);
 
 static void bh_kick_normal(struct irq_work *unused)
 {
@@ -29,7 +29,7 @@ static void bh_kick_highpri(struct irq_work *unused)
 void __init bh_pool_init(struct worker_pool *pool, int highpri)
 {
 	pool->flags |= POOL_BH;
-	init_irq_work(&per_cpu(bh_kick_work, pool->cpu)[highpri],
+	init_irq_work(&per_cpu(bh_pool_irq_works, pool->cpu)[highpri],
 		      highpri ? bh_kick_highpri : bh_kick_normal);
 }
 
@@ -40,7 +40,7 @@ static void bh_pool_kick(struct worker_pool *pool)
 
 	if (IS_ENABLED(CONFIG_SMP) && pool->cpu != smp_processor_id() &&
 	    !(pool->flags & POOL_BH_DRAINING))
-		irq_work_queue_on(&per_cpu(bh_kick_work, pool->cpu)[highpri], pool->cpu);
+		irq_work_queue_on(&per_cpu(bh_pool_irq_works, pool->cpu)[highpri], pool->cpu);
 	else
 		raise_softirq_irqoff(highpri ? HI_SOFTIRQ : TASKLET_SOFTIRQ);
 }

@@ -31,7 +31,7 @@ int pool_init(struct worker_pool *pool)
 	INIT_LIST_HEAD(&pool->idle_list);
 	INIT_LIST_HEAD(&pool->workers);
 	INIT_HLIST_NODE(&pool->hash_node);
-	hash_init(pool->busy);
+	hash_init(pool->busy_hash);
 	ida_init(&pool->worker_ida);
 	timer_setup(&pool->idle_timer, pool_idle_timeout, TIMER_DEFERRABLE);
 	timer_setup(&pool->mayday_timer, pool_mayday_timeout, 0);

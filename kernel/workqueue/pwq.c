@@ -130,9 +130,9 @@ static void pwq_flush_progress(struct pool_workqueue *pwq, int color)
 		return;
 
 	pwq->flush_color = -1;
-	/* the last one; the leader does not change while there is a count */
+	/* the last one; first_flusher does not change while there is a count */
 	if (atomic_dec_and_test(&wq->nr_pwqs_to_flush))
-		complete(&wq->flush_leader->done);
+		complete(&wq->first_flusher->done);
 }
 
 /**

@@ -178,7 +178,7 @@ static void show_running(struct pool_workqueue *pwq)
 
 	guard(raw_spinlock)(&line_lock);
 
-	hash_for_each(pwq->pool->busy, bkt, worker, busy_node) {
+	hash_for_each(pwq->pool->busy_hash, bkt, worker, hentry) {
 		struct item_run run = {};
 
 		if (worker->current_pwq != pwq)

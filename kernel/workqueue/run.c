@@ -23,7 +23,7 @@ static void worker_begin_item(struct worker *worker, struct work_struct *work,
 	if (worker->task)
 		worker->current_at = READ_ONCE(worker->task->se.sum_exec_runtime);
 	worker->current_work = work;
-	hash_add(worker->pool->busy, &worker->busy_node, (unsigned long)work);
+	hash_add(worker->pool->busy_hash, &worker->hentry, (unsigned long)work);
 
 	/* for ps; the function may say more by set_worker_desc() */
 	strscpy(worker->desc, pwq->wq->name);
@@ -96,7 +96,7 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 	/* set above, or by a tick */
 	worker_clr_flags(worker, WORKER_CPU_INTENSIVE);
 
-	hash_del(&worker->busy_node);
+	hash_del(&worker->hentry);
 	worker->last_func = worker->current_func;
 	worker->current_work = NULL;
 	worker->current_func = NULL;

@@ -114,7 +114,7 @@ static bool show_running_workers(struct worker_pool *pool)
 	bool any = false;
 	int bkt;
 
-	hash_for_each(pool->busy, bkt, worker, busy_node) {
+	hash_for_each(pool->busy_hash, bkt, worker, hentry) {
 		if (!task_is_running(worker->task))
 			continue;
 		pr_info("pool %d:\n", pool->id);

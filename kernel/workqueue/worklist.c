@@ -38,7 +38,7 @@ struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work
 
 	lockdep_assert_held(&pool->lock);
 
-	hash_for_each_possible(pool->busy, worker, busy_node, (unsigned long)work)
+	hash_for_each_possible(pool->busy_hash, worker, hentry, (unsigned long)work)
 		if (worker->current_func == work->func && worker->current_work == work)
 			return worker;
 	return NULL;

@@ -30,32 +30,32 @@
 #include "internal.h"
 
 /**
- * wq_nna - the slots of a node
+ * wq_slots - the slots of a node
  * @wq: unbound workqueue
  * @node: node of a pool; NUMA_NO_NODE for pools that span nodes
  *
  * Return: the slots that such pools share.
  */
-struct wq_node_nr_active *wq_nna(struct workqueue_struct *wq, int node)
+struct wq_node_nr_active *wq_slots(struct workqueue_struct *wq, int node)
 {
 	return wq->node_nr_active[node == NUMA_NO_NODE ? nr_node_ids : node];
 }
 
-static struct wq_node_nr_active *pwq_nna(struct pool_workqueue *pwq)
+static struct wq_node_nr_active *pwq_slots(struct pool_workqueue *pwq)
 {
 	if (!(READ_ONCE(pwq->wq->flags) & WQ_UNBOUND))
 		return NULL;
-	return wq_nna(pwq->wq, pwq->pool->node);
+	return wq_slots(pwq->wq, pwq->pool->node);
 }
 
-static bool nna_take_slot(struct wq_node_nr_active *nna)
+static bool slots_take(struct wq_node_nr_active *slots)
 {
-	int nr = atomic_read(&nna->nr);
+	int nr = atomic_read(&slots->nr);
 
 	do {
-		if (nr >= READ_ONCE(nna->max))
+		if (nr >= READ_ONCE(slots->max))
 			return false;
-	} while (!atomic_try_cmpxchg_relaxed(&nna->nr, &nr, nr + 1));
+	} while (!atomic_try_cmpxchg_relaxed(&slots->nr, &nr, nr + 1));
 	return true;
 }
 
@@ -63,17 +63,17 @@ static bool nna_take_slot(struct wq_node_nr_active *nna)
  * Take a slot for @pwq, or park it.  It may be parked already: its held-back items
  * were cancelled and nobody has noticed yet.
  */
-static bool nna_take_slot_or_park(struct wq_node_nr_active *nna,
-				  struct pool_workqueue *pwq)
+static bool slots_take_or_park(struct wq_node_nr_active *slots,
+			       struct pool_workqueue *pwq)
 {
-	if (nna_take_slot(nna))
+	if (slots_take(slots))
 		return true;
 
-	guard(raw_spinlock)(&nna->lock);
+	guard(raw_spinlock)(&slots->lock);
 	if (list_empty(&pwq->pending_node))
-		list_add_tail(&pwq->pending_node, &nna->pending_pwqs);
+		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
 	smp_mb();	/* (4) in the head comment */
-	if (!nna_take_slot(nna))
+	if (!slots_take(slots))
 		return false;
 	list_del_init(&pwq->pending_node);
 	return true;
@@ -88,7 +88,7 @@ static bool nna_take_slot_or_park(struct wq_node_nr_active *nna,
  */
 bool pwq_reserve_active(struct pool_workqueue *pwq)
 {
-	struct wq_node_nr_active *nna = pwq_nna(pwq);
+	struct wq_node_nr_active *slots = pwq_slots(pwq);
 	bool got;
 
 	lockdep_assert_held(&pwq->pool->lock);
@@ -97,10 +97,10 @@ bool pwq_reserve_active(struct pool_workqueue *pwq)
 	if (!list_empty(&pwq->inactive_works))
 		return false;
 
-	if (!nna)
+	if (!slots)
 		got = pwq->nr_active < READ_ONCE(pwq->wq->max_active);
 	else
-		got = !pwq->plugged && nna_take_slot_or_park(nna, pwq);
+		got = !pwq->plugged && slots_take_or_park(slots, pwq);
 
 	pwq->nr_active += got;
 	return got;
@@ -116,13 +116,13 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 {
 	struct work_struct *work = list_first_entry_or_null(&pwq->inactive_works,
 							    struct work_struct, entry);
-	struct wq_node_nr_active *nna = pwq_nna(pwq);
+	struct wq_node_nr_active *slots = pwq_slots(pwq);
 
 	lockdep_assert_held(&pwq->pool->lock);
 
 	if (!work)
 		return false;
-	if (nna ? pwq->plugged || !nna_take_slot_or_park(nna, pwq) :
+	if (slots ? pwq->plugged || !slots_take_or_park(slots, pwq) :
 		  pwq->nr_active >= READ_ONCE(pwq->wq->max_active))
 		return false;
 
@@ -130,34 +130,34 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 	pwq_activate(pwq, work);
 
 	/* the invariant: what is left waits for the next slot */
-	if (nna && !list_empty(&pwq->inactive_works)) {
-		guard(raw_spinlock)(&nna->lock);
+	if (slots && !list_empty(&pwq->inactive_works)) {
+		guard(raw_spinlock)(&slots->lock);
 		if (list_empty(&pwq->pending_node))
-			list_add_tail(&pwq->pending_node, &nna->pending_pwqs);
+			list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
 	}
 	return true;
 }
 
 /* take a free slot for the pwq parked longest and send it to the back */
-static struct pool_workqueue *nna_next_pending(struct wq_node_nr_active *nna)
+static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *slots)
 {
 	struct pool_workqueue *pwq;
 
-	guard(raw_spinlock)(&nna->lock);
-	pwq = list_first_entry_or_null(&nna->pending_pwqs, struct pool_workqueue,
+	guard(raw_spinlock)(&slots->lock);
+	pwq = list_first_entry_or_null(&slots->pending_pwqs, struct pool_workqueue,
 				       pending_node);
-	if (!pwq || !nna_take_slot(nna))
+	if (!pwq || !slots_take(slots))
 		return NULL;
-	list_move_tail(&pwq->pending_node, &nna->pending_pwqs);
+	list_move_tail(&pwq->pending_node, &slots->pending_pwqs);
 	return pwq;
 }
 
 /*
- * Use the slot that nna_next_pending() took for @pwq, whose pool is locked.  False if
- * its items were cancelled meanwhile; then the slot is free again, and the caller has
- * to look for others who may have been refused it.
+ * Use the slot that slots_take_for_parked() took for @pwq, whose pool is locked.  If
+ * its items were cancelled meanwhile, the slot is free again: false then, and the caller
+ * has to look for others that may have been refused it.
  */
-static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *nna)
+static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	struct work_struct *work = list_first_entry_or_null(&pwq->inactive_works,
 							    struct work_struct, entry);
@@ -169,11 +169,11 @@ static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *n
 		pwq_activate(pwq, work);
 		rescuer_follows_slot(pwq);
 	} else {
-		atomic_dec(&nna->nr);
+		atomic_dec(&slots->nr);
 	}
 
 	if (list_empty(&pwq->inactive_works)) {
-		guard(raw_spinlock)(&nna->lock);
+		guard(raw_spinlock)(&slots->lock);
 		list_del_init(&pwq->pending_node);
 	}
 	return work;
@@ -181,7 +181,7 @@ static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *n
 
 /* as pwq_use_slot(), from outside the pool; interrupts off keep the pwq in memory */
 static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
-				  struct wq_node_nr_active *nna)
+				  struct wq_node_nr_active *slots)
 {
 	struct worker_pool *pool = pwq->pool;
 	bool used;
@@ -189,7 +189,7 @@ static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
 	lockdep_assert_irqs_disabled();
 
 	raw_spin_lock(&pool->lock);
-	used = pwq_use_slot(pwq, nna);
+	used = pwq_use_slot(pwq, slots);
 	pool_unlock_wake(pool, pool_kick(pool));
 	return used;
 }
@@ -198,19 +198,19 @@ static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
  * A slot was freed: activate one item of the pwq parked longest.  In the caller's own
  * pool nobody needs to be woken for it: a worker goes on, others kick the pool.
  */
-static void nna_hand_over(struct wq_node_nr_active *nna, struct worker_pool *own)
+static void slots_hand_over(struct wq_node_nr_active *slots, struct worker_pool *own)
 {
 	struct pool_workqueue *pwq;
 	bool used = false;
 
 	lockdep_assert_held(&own->lock);
 
-	while (!used && (pwq = nna_next_pending(nna))) {
+	while (!used && (pwq = slots_take_for_parked(slots))) {
 		if (pwq->pool == own) {
-			used = pwq_use_slot(pwq, nna);
+			used = pwq_use_slot(pwq, slots);
 		} else {
 			raw_spin_unlock(&own->lock);
-			used = pwq_use_slot_unlocked(pwq, nna);
+			used = pwq_use_slot_unlocked(pwq, slots);
 			raw_spin_lock(&own->lock);
 		}
 	}
@@ -226,38 +226,38 @@ static void nna_hand_over(struct wq_node_nr_active *nna, struct worker_pool *own
  */
 void pwq_free_slot(struct pool_workqueue *pwq)
 {
-	struct wq_node_nr_active *nna = pwq_nna(pwq);
+	struct wq_node_nr_active *slots = pwq_slots(pwq);
 
 	pwq->nr_active--;
-	if (!nna) {
+	if (!slots) {
 		pwq_activate_first(pwq);
 		return;
 	}
 
-	atomic_dec(&nna->nr);				/* (1) */
+	atomic_dec(&slots->nr);				/* (1) */
 	smp_mb__after_atomic();				/* (2) in the head comment */
-	if (!list_empty(&nna->pending_pwqs))		/* (3) */
-		nna_hand_over(nna, pwq->pool);
+	if (!list_empty(&slots->pending_pwqs))		/* (3) */
+		slots_hand_over(slots, pwq->pool);
 }
 
 /* give parked pwqs all slots there are, one item of each in turn */
-static void nna_fill(struct wq_node_nr_active *nna)
+static void slots_fill(struct wq_node_nr_active *slots)
 {
 	struct pool_workqueue *pwq;
 
 	do {
 		/* anew for each item: there may be thousands */
 		guard(irqsave)();
-		pwq = nna_next_pending(nna);
+		pwq = slots_take_for_parked(slots);
 		if (pwq)
-			pwq_use_slot_unlocked(pwq, nna);
+			pwq_use_slot_unlocked(pwq, slots);
 	} while (pwq);
 }
 
 /* the CPUs an unbound workqueue may use now; P or W */
 static const struct cpumask *wq_effective_cpumask(struct workqueue_struct *wq)
 {
-	return wq_slot_pwq(wq, -1)->pool->attrs->__pod_cpumask;
+	return wq_pwq(wq, -1)->pool->attrs->__pod_cpumask;
 }
 
 static void wq_divide_max(struct workqueue_struct *wq)
@@ -278,7 +278,7 @@ static void wq_divide_max(struct workqueue_struct *wq)
 		for_each_cpu_and(cpu, allowed, cpumask_of_node(node))
 			nr += cpumask_test_cpu(cpu, wq_online_cpumask);
 		share = total ? DIV_ROUND_UP(max * nr, total) : min;
-		WRITE_ONCE(wq_nna(wq, node)->max, clamp(share, min, max));
+		WRITE_ONCE(wq_slots(wq, node)->max, clamp(share, min, max));
 	}
 }
 
@@ -302,17 +302,17 @@ void wq_update_node_max(struct workqueue_struct *wq)
 	/* until the nodes are known, all pools span them */
 	if (wq_topo_initialized)
 		wq_divide_max(wq);
-	WRITE_ONCE(wq_nna(wq, NUMA_NO_NODE)->max, READ_ONCE(wq->max_active));
+	WRITE_ONCE(wq_slots(wq, NUMA_NO_NODE)->max, READ_ONCE(wq->max_active));
 
 	for_each_node(node)
-		nna_fill(wq_nna(wq, node));
-	nna_fill(wq_nna(wq, NUMA_NO_NODE));
+		slots_fill(wq_slots(wq, node));
+	slots_fill(wq_slots(wq, NUMA_NO_NODE));
 }
 
-static bool nna_has_slots_taken(struct wq_node_nr_active *nna)
+static bool slots_any_taken(struct wq_node_nr_active *slots)
 {
-	guard(raw_spinlock_irq)(&nna->lock);
-	return atomic_read(&nna->nr);
+	guard(raw_spinlock_irq)(&slots->lock);
+	return atomic_read(&slots->nr);
 }
 
 /**
@@ -327,9 +327,9 @@ bool wq_has_slots_taken(struct workqueue_struct *wq)
 	int node;
 
 	for_each_node(node)
-		if (nna_has_slots_taken(wq_nna(wq, node)))
+		if (slots_any_taken(wq_slots(wq, node)))
 			return true;
-	return nna_has_slots_taken(wq_nna(wq, NUMA_NO_NODE));
+	return slots_any_taken(wq_slots(wq, NUMA_NO_NODE));
 }
 
 static void wq_fill_percpu(struct workqueue_struct *wq)
@@ -443,10 +443,10 @@ void workqueue_set_min_active(struct workqueue_struct *wq, int min_active)
 }
 
 /**
- * nna_free_all - free the slots of an unbound workqueue
+ * wq_free_slots - free the slots of an unbound workqueue
  * @wq: the workqueue; not all slots need be there
  */
-void nna_free_all(struct workqueue_struct *wq)
+void wq_free_slots(struct workqueue_struct *wq)
 {
 	int i;
 
@@ -457,7 +457,7 @@ void nna_free_all(struct workqueue_struct *wq)
 }
 
 /**
- * nna_alloc_all - allocate the slots of an unbound workqueue
+ * wq_alloc_slots - allocate the slots of an unbound workqueue
  * @wq: zeroed workqueue with room for nr_node_ids + 1 pointers
  *
  * Each lies on memory of its node.  There are none to take before
@@ -465,24 +465,24 @@ void nna_free_all(struct workqueue_struct *wq)
  *
  * Return: 0 or -ENOMEM, with nothing left allocated.
  */
-int nna_alloc_all(struct workqueue_struct *wq)
+int wq_alloc_slots(struct workqueue_struct *wq)
 {
 	int i;
 
 	for (i = 0; i <= nr_node_ids; i++) {
 		bool on_node = i < nr_node_ids && node_online(i);
-		struct wq_node_nr_active *nna;
+		struct wq_node_nr_active *slots;
 
 		if (i < nr_node_ids && !node_possible(i))
 			continue;
-		nna = kzalloc_node(sizeof(*nna), GFP_KERNEL, on_node ? i : NUMA_NO_NODE);
-		if (!nna) {
-			nna_free_all(wq);
+		slots = kzalloc_node(sizeof(*slots), GFP_KERNEL, on_node ? i : NUMA_NO_NODE);
+		if (!slots) {
+			wq_free_slots(wq);
 			return -ENOMEM;
 		}
-		raw_spin_lock_init(&nna->lock);
-		INIT_LIST_HEAD(&nna->pending_pwqs);
-		wq->node_nr_active[i] = nna;
+		raw_spin_lock_init(&slots->lock);
+		INIT_LIST_HEAD(&slots->pending_pwqs);
+		wq->node_nr_active[i] = slots;
 	}
 	return 0;
 }

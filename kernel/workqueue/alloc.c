@@ -84,7 +84,7 @@ static unsigned int wq_fix_flags(unsigned int flags, const char *name)
 void wq_free(struct workqueue_struct *wq)
 {
 	if (wq->flags & WQ_UNBOUND)
-		nna_free_all(wq);
+		wq_free_slots(wq);
 	free_percpu(wq->cpu_pwq);
 	free_workqueue_attrs(wq->unbound_attrs);
 	wq_free_lockdep(wq);
@@ -144,7 +144,7 @@ struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags,
 
 	wq->unbound_attrs = alloc_workqueue_attrs_noprof();
 	wq->cpu_pwq = alloc_percpu(struct pool_workqueue __rcu *);
-	if (!wq->unbound_attrs || !wq->cpu_pwq || (unbound && nna_alloc_all(wq))) {
+	if (!wq->unbound_attrs || !wq->cpu_pwq || (unbound && wq_alloc_slots(wq))) {
 		wq_free(wq);
 		return NULL;
 	}

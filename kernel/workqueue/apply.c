@@ -3,8 +3,8 @@
  * How a change of attributes is carried out.
  *
  * A change is planned first: all pools and pwqs that it needs are made, which may
- * fail and then leaves no trace.  Committing the plan swaps the slots of the
- * workqueue and cannot fail.  The pwqs that were in the slots finish what they have.
+ * fail and then leaves no trace.  Committing the plan swaps the pwqs of the
+ * workqueue and cannot fail.  The pwqs that were there finish what they have.
  * Plans for many workqueues, as a new global CPU mask needs, are committed together
  * or not at all.
  */
@@ -73,9 +73,9 @@ static int plan_pod(struct attrs_plan *plan, struct workqueue_attrs *attrs,
 	return 0;
 }
 
-/* plan the pwqs of all slots; @attrs is scratch */
-static int plan_slots(struct attrs_plan *plan, struct workqueue_attrs *attrs,
-		      const struct cpumask *unbound)
+/* plan the pwqs of all CPUs and the default one; @attrs is scratch */
+static int plan_entries(struct attrs_plan *plan, struct workqueue_attrs *attrs,
+			const struct cpumask *unbound)
 {
 	const struct wq_pod_type *pods = attrs_pods(attrs);
 	int pod, ret = 0;
@@ -122,7 +122,7 @@ static struct attrs_plan *plan_make(struct workqueue_struct *wq,
 	cpumask_copy(plan->attrs->__pod_cpumask, plan->attrs->cpumask);
 
 	attrs_copy(scratch, plan->attrs);
-	ret = plan_slots(plan, scratch, unbound);
+	ret = plan_entries(plan, scratch, unbound);
 out:
 	free_workqueue_attrs(scratch);
 	if (!ret)
@@ -132,17 +132,17 @@ out:
 	return ERR_PTR(ret);
 }
 
-/* put @pwq in a slot and return what was there */
-static struct pool_workqueue *wq_swap_slot(struct workqueue_struct *wq, int cpu,
-					   struct pool_workqueue *pwq)
+/* make @pwq the one of @cpu and return the one before */
+static struct pool_workqueue *wq_swap_pwq(struct workqueue_struct *wq, int cpu,
+					  struct pool_workqueue *pwq)
 {
-	struct pool_workqueue *old = wq_slot_pwq(wq, cpu);
+	struct pool_workqueue *old = wq_pwq(wq, cpu);
 
 	lockdep_assert_held(&wq_pool_mutex);
 	lockdep_assert_held(&wq->mutex);
 
 	pwq_link(pwq);
-	rcu_assign_pointer(*wq_pwq_slot(wq, cpu), pwq);
+	rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
 	return old;
 }
 
@@ -153,9 +153,9 @@ static void plan_commit(struct attrs_plan *plan)
 
 	scoped_guard(mutex, &wq->mutex) {
 		attrs_copy(wq->unbound_attrs, plan->attrs);
-		plan->dfl_pwq = wq_swap_slot(wq, -1, plan->dfl_pwq);
+		plan->dfl_pwq = wq_swap_pwq(wq, -1, plan->dfl_pwq);
 		for_each_possible_cpu(cpu)
-			plan->cpu_pwq[cpu] = wq_swap_slot(wq, cpu, plan->cpu_pwq[cpu]);
+			plan->cpu_pwq[cpu] = wq_swap_pwq(wq, cpu, plan->cpu_pwq[cpu]);
 		wq_update_node_max(wq);
 	}
 	plan_free(plan);
@@ -275,7 +275,7 @@ void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 	pods = attrs_pods(attrs);
 	pod = pods->pod_cpus[pods->cpu_pod[cpu]];
 	if (attrs_set_pod(attrs, pod)) {
-		if (attrs_equal(attrs, wq_slot_pwq(wq, cpu)->pool->attrs))
+		if (attrs_equal(attrs, wq_pwq(wq, cpu)->pool->attrs))
 			return;
 		pwq = pwq_make(wq, attrs);
 		if (!pwq)
@@ -284,15 +284,15 @@ void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 	}
 
 	scoped_guard(mutex, &wq->mutex) {
-		/* keeps the pwq until all slots have a reference */
+		/* keeps the pwq until all CPUs have a reference */
 		struct pool_workqueue *first = pwq;
 
 		if (!pwq)
-			pwq = wq_slot_pwq(wq, -1);
+			pwq = wq_pwq(wq, -1);
 		for_each_cpu(cpu, pod) {
 			scoped_guard(raw_spinlock_irq, &pwq->pool->lock)
 				pwq_get(pwq);
-			pwq_put_unlocked(wq_swap_slot(wq, cpu, pwq));
+			pwq_put_unlocked(wq_swap_pwq(wq, cpu, pwq));
 		}
 		pwq_put_unlocked(first);
 	}

@@ -30,14 +30,14 @@ static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
 			goto nomem;
 		scoped_guard(mutex, &wq->mutex)
 			pwq_link(pwq);
-		rcu_assign_pointer(*wq_pwq_slot(wq, cpu), pwq);
+		rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
 	}
 	return 0;
 
 nomem:
 	for_each_possible_cpu(cpu)
-		if (wq_slot_pwq(wq, cpu))
-			pwq_free_unused(wq_slot_pwq(wq, cpu));
+		if (wq_pwq(wq, cpu))
+			pwq_free_unused(wq_pwq(wq, cpu));
 	return -ENOMEM;
 }
 
@@ -160,8 +160,8 @@ struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned i
 EXPORT_SYMBOL_GPL(alloc_workqueue_lockdep_map);
 #endif
 
-/* how many slots of @wq name @pwq */
-static int pwq_nr_slots(struct workqueue_struct *wq, struct pool_workqueue *pwq)
+/* how many entries of @wq name @pwq */
+static int pwq_nr_entries(struct workqueue_struct *wq, struct pool_workqueue *pwq)
 {
 	int cpu, nr = 0;
 
@@ -170,16 +170,16 @@ static int pwq_nr_slots(struct workqueue_struct *wq, struct pool_workqueue *pwq)
 		return 1;
 
 	for_each_possible_cpu(cpu)
-		nr += wq_slot_pwq(wq, cpu) == pwq;
-	return nr + (wq_slot_pwq(wq, -1) == pwq);
+		nr += wq_pwq(wq, cpu) == pwq;
+	return nr + (wq_pwq(wq, -1) == pwq);
 }
 
 /* has a drained pwq anything left? */
-static bool pwq_is_busy(struct pool_workqueue *pwq, int nr_slots)
+static bool pwq_is_busy(struct pool_workqueue *pwq, int nr_entries)
 {
 	lockdep_assert_held(&pwq->pool->lock);
 
-	return pwq->refcnt > nr_slots || pwq->nr_active || !pwq_is_empty(pwq);
+	return pwq->refcnt > nr_entries || pwq->nr_active || !pwq_is_empty(pwq);
 }
 
 /* say so and return true if a drained workqueue is in use still */
@@ -190,10 +190,10 @@ static bool wq_is_busy(struct workqueue_struct *wq)
 	guard(mutex)(&wq->mutex);
 
 	for_each_pwq(pwq, wq) {
-		int nr_slots = pwq_nr_slots(wq, pwq);
+		int nr_entries = pwq_nr_entries(wq, pwq);
 
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
-		if (WQ_WARN_ON(pwq_is_busy(pwq, nr_slots))) {
+		if (WQ_WARN_ON(pwq_is_busy(pwq, nr_entries))) {
 			printk_deferred_enter();
 			pr_warn("workqueue: %s is destroyed, but this is left:\n", wq->name);
 			show_pwq(pwq);
@@ -230,18 +230,18 @@ void destroy_workqueue(struct workqueue_struct *wq)
 	}
 
 	/*
-	 * Nobody changes the slots now.  The last pwq takes the workqueue with it,
+	 * Nobody changes the pwqs now.  The last pwq takes the workqueue with it,
 	 * but not before the end of this RCU reader.
 	 */
 	guard(rcu)();
 	for (cpu = -1; cpu < (int)nr_cpu_ids; cpu++) {
-		struct pool_workqueue __rcu **slot;
+		struct pool_workqueue __rcu **entry;
 
 		if (cpu >= 0 && !cpu_possible(cpu))
 			continue;
-		slot = wq_pwq_slot(wq, cpu);
-		pwq_put_unlocked(rcu_dereference(*slot));
-		RCU_INIT_POINTER(*slot, NULL);
+		entry = wq_pwq_ptr(wq, cpu);
+		pwq_put_unlocked(rcu_dereference(*entry));
+		RCU_INIT_POINTER(*entry, NULL);
 	}
 }
 EXPORT_SYMBOL_GPL(destroy_workqueue);

@@ -43,7 +43,7 @@ static bool pwq_has_active(struct pool_workqueue *pwq)
 
 /*
  * Who took a slot by the limit from before did so under pool->lock and is counted in
- * nr_active by now, or under nna->lock and has the slot still, if not the item.
+ * nr_active by now, or under slots->lock and has the slot still, if not the item.
  */
 static bool wq_has_active(struct workqueue_struct *wq)
 {

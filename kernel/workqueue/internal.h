@@ -22,7 +22,7 @@
  *       wq->mutex              one workqueue's pwqs, flushing, limits
  *       wq_pool_attach_mutex   which worker serves which pool, and where
  *         pool->lock           worklist, workers, pwqs of the pool; IRQ safe
- *           nna->lock          pwqs that wait for an active slot of a node
+ *           slots->lock        pwqs that wait for an active slot of a node
  *           wq_mayday_lock     pwqs that call for the rescuer
  *
  * Two pool locks are never held together, except by the softirq that serves a
@@ -33,7 +33,7 @@
  * Guards named beside the fields:
  *   I    constant once the object is visible
  *   L    pool->lock
- *   N    nna->lock
+ *   N    slots->lock, a node's share of max_active
  *   M    wq_mayday_lock
  *   W    wq->mutex
  *   P    wq_pool_mutex
@@ -42,7 +42,7 @@
  *   xO   written under x with WRITE_ONCE(), read anywhere with READ_ONCE()
  *
  * Printing: printk() may call console drivers before it returns, and some of them
- * queue work.  A driver that is called with pool->lock, nna->lock or wq_mayday_lock
+ * queue work.  A driver that is called with pool->lock, slots->lock or wq_mayday_lock
  * held would spin on that lock for ever, and so would one that modifies an item
  * whose PENDING its caller owns.  Code that prints in such a place defers it, with
  * printk_deferred_enter() or WQ_WARN*(): the text goes to the log at once and to the
@@ -193,7 +193,7 @@ enum pool_workqueue_stats {
  * work->data of a queued item points here; the low WORK_STRUCT_PWQ_SHIFT bits
  * hold flags and colour, hence the alignment.
  *
- * @refcnt counts the slots of workqueue_struct that name the pwq (one for each
+ * @refcnt counts the entries of workqueue_struct that name the pwq (one for each
  * CPU, one for the default), every item from queueing to completion, and a call
  * for the rescuer.  At zero the pwq is dead: queueing looks for its successor.
  */
@@ -213,7 +213,7 @@ struct pool_workqueue {
 	bool plugged;
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
-	struct list_head pending_node;		/* N: nna->pending_pwqs */
+	struct list_head pending_node;		/* N: slots->pending_pwqs */
 	struct list_head mayday_node;		/* M: wq->maydays */
 
 	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose */
@@ -245,7 +245,7 @@ struct wq_device;
 struct workqueue_struct {
 	/* read by every queueing */
 	unsigned int flags;			/* WO: __WQ_*; I: WQ_* */
-	struct pool_workqueue __rcu * __percpu *cpu_pwq; /* slots: see dfl_pwq */
+	struct pool_workqueue __rcu * __percpu *cpu_pwq; /* entries: see dfl_pwq */
 	/* P and W for writes; either or RCU for reads; NULL for per-CPU ones */
 	struct pool_workqueue __rcu *dfl_pwq;
 
@@ -529,9 +529,9 @@ int wq_clamp_max_active(int max_active, const char *name);
 void wq_apply_max_active(struct workqueue_struct *wq);
 void wq_update_node_max(struct workqueue_struct *wq);
 bool wq_has_slots_taken(struct workqueue_struct *wq);
-int nna_alloc_all(struct workqueue_struct *wq);
-void nna_free_all(struct workqueue_struct *wq);
-struct wq_node_nr_active *wq_nna(struct workqueue_struct *wq, int node);
+int wq_alloc_slots(struct workqueue_struct *wq);
+void wq_free_slots(struct workqueue_struct *wq);
+struct wq_node_nr_active *wq_slots(struct workqueue_struct *wq, int node);
 
 /* pwq.c */
 struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
@@ -551,16 +551,16 @@ void pwq_reaper_start(void);
 void pwq_reaper_flush(void);
 
 /* where a workqueue names the pwq of a possible CPU, or with -1 its default one */
-static inline struct pool_workqueue __rcu **wq_pwq_slot(struct workqueue_struct *wq,
-							int cpu)
+static inline struct pool_workqueue __rcu **wq_pwq_ptr(struct workqueue_struct *wq,
+						      int cpu)
 {
 	return cpu < 0 ? &wq->dfl_pwq : per_cpu_ptr(wq->cpu_pwq, cpu);
 }
 
-/* the pwq in a slot, NULL if it was never filled; P or W */
-static inline struct pool_workqueue *wq_slot_pwq(struct workqueue_struct *wq, int cpu)
+/* the pwq of a CPU or the default one, NULL if there never was one; P or W */
+static inline struct pool_workqueue *wq_pwq(struct workqueue_struct *wq, int cpu)
 {
-	return rcu_dereference_protected(*wq_pwq_slot(wq, cpu),
+	return rcu_dereference_protected(*wq_pwq_ptr(wq, cpu),
 					 lockdep_is_held(&wq_pool_mutex) ||
 					 lockdep_is_held(&wq->mutex));
 }

@@ -2,9 +2,9 @@
 /*
  * pool_workqueues: what ties a workqueue to the pools that serve it.
  *
- * Each CPU of a workqueue has a slot that names the pwq to queue on; unbound
+ * Each CPU of a workqueue has an entry that names the pwq to queue on; unbound
  * workqueues have one more for the default pwq.  CPUs of one pod share a pwq.
- * Changing the slots lets the old pwq finish what it has; with the last item its
+ * Changing the entries lets the old pwq finish what it has; with the last item its
  * reference count drops to zero under pool->lock, and reaper.c does the rest.
  */
 #include <linux/kthread.h>

@@ -122,7 +122,7 @@ static struct pool_workqueue *pool_lock_if_running(struct worker_pool *pool,
  * has it will run it again: so it never runs twice at a time.  Ordered workqueues
  * need no such care, and must queue on the newest pwq for the order's sake.
  *
- * A pwq may die while its lock is taken; its successor is in the slot by then.
+ * A pwq may die while its lock is taken; its successor is in the entry by then.
  */
 static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 						int req_cpu, struct work_struct *work)

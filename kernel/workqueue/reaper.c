@@ -52,9 +52,9 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 
 	/* parked for items that were cancelled since */
 	if (!list_empty_careful(&pwq->pending_node)) {
-		struct wq_node_nr_active *nna = wq_nna(wq, pwq->pool->node);
+		struct wq_node_nr_active *slots = wq_slots(wq, pwq->pool->node);
 
-		guard(raw_spinlock_irq)(&nna->lock);
+		guard(raw_spinlock_irq)(&slots->lock);
 		list_del_init(&pwq->pending_node);
 	}
 
@@ -77,7 +77,7 @@ static void pwq_bury(struct pool_workqueue *pwq)
 	if (pwq->was_last)
 		wq_release(pwq->wq);
 
-	/* pwq_use_slot_unlocked() and slot readers may still look at it */
+	/* pwq_use_slot_unlocked() and readers of the entries may still look at it */
 	kfree_rcu(pwq, rcu);
 }
 

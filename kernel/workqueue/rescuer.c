@@ -2,9 +2,10 @@
 /*
  * Rescuers: progress for WQ_MEM_RECLAIM workqueues when no worker can be made.
  *
- * mayday.c calls it.  The rescuer joins one pool after the other and runs items of its own workqueue only, one at a time, so
- * that a worker that turns up after all finds the others on the worklist.  It calls
- * itself to pools where it leaves something behind or gives away a slot.
+ * mayday.c calls it.  The rescuer joins one pool after the other and runs items of
+ * its own workqueue only, one at a time, so that a worker that turns up after all finds
+ * the others on the worklist.  It calls itself to pools where it leaves something
+ * behind or gives away a slot.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>

@@ -22,9 +22,9 @@
 #endif
 #define MAX	1
 
-byte nr, max = MAX;		/* nna->nr, nna->max */
-byte nna_lock;			/* nna->lock */
-bool parked[POOLS];		/* pwq->pending_node is on nna->pending_pwqs */
+byte nr, max = MAX;		/* slots->nr, slots->max */
+byte slots_lock;			/* slots->lock */
+bool parked[POOLS];		/* pwq->pending_node is on slots->pending_pwqs */
 byte pool_lock[POOLS];
 byte inactive[POOLS];		/* pwq->inactive_works */
 byte nr_active[POOLS];		/* on the worklist or running */
@@ -44,14 +44,14 @@ inline take_slot(ok)
 	}
 }
 
-/* nna_take_slot_or_park(); pool_lock[p] held */
+/* slots_take_or_park(); pool_lock[p] held */
 inline take_slot_or_park(p, ok)
 {
 	take_slot(ok);
 	if
 	:: ok
 	:: else ->
-		LOCK(nna_lock);
+		LOCK(slots_lock);
 #ifdef NO_MB_PARK
 		/* the second look at nr is done before others see the parked pwq */
 		take_slot(ok);
@@ -63,14 +63,14 @@ inline take_slot_or_park(p, ok)
 		parked[p] = !ok;
 #endif
 #endif
-		UNLOCK(nna_lock)
+		UNLOCK(slots_lock)
 	fi
 }
 
-/* nna_next_pending(): who comes first is left open */
+/* slots_take_for_parked(): who comes first is left open */
 inline next_pending(q, ok)
 {
-	LOCK(nna_lock);
+	LOCK(slots_lock);
 	ok = false;
 	if
 	:: parked[0] -> q = 0; take_slot(ok)
@@ -80,7 +80,7 @@ inline next_pending(q, ok)
 #endif
 	:: !ANY_PARKED
 	fi;
-	UNLOCK(nna_lock)
+	UNLOCK(slots_lock)
 }
 
 /* pwq_use_slot(); pool_lock[q] held */
@@ -95,9 +95,9 @@ inline use_slot(q, used)
 	fi;
 	if
 	:: inactive[q] == 0 ->
-		LOCK(nna_lock);
+		LOCK(slots_lock);
 		parked[q] = false;
-		UNLOCK(nna_lock)
+		UNLOCK(slots_lock)
 	:: else
 	fi
 }
@@ -129,16 +129,16 @@ proctype queuer(byte p)
 #ifdef PARK_LATE
 		if
 		:: !ok ->
-			LOCK(nna_lock);
+			LOCK(slots_lock);
 			parked[p] = true;
-			UNLOCK(nna_lock)
+			UNLOCK(slots_lock)
 		:: else
 		fi
 #endif
 	}
 }
 
-/* an item is done: pwq_free_slot(), nna_hand_over() */
+/* an item is done: pwq_free_slot(), slots_hand_over() */
 proctype worker(byte p)
 {
 	byte limit, q;
@@ -192,7 +192,7 @@ proctype canceller(byte p)
 	UNLOCK(pool_lock[p])
 }
 
-/* freeze, thaw, nna_fill() */
+/* freeze, thaw, slots_fill() */
 proctype freezer()
 {
 	byte limit, q;

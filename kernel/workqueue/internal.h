@@ -25,10 +25,9 @@
  *           slots->lock        pwqs that wait for an active slot of a node
  *           wq_mayday_lock     pwqs that call for the rescuer
  *
- * Two pool locks are never held together, except by the softirq that serves a
- * dead CPU's BH pool.  No task is woken under pool->lock by queueing, chaining
- * or the scheduler hooks: pool_kick() names the task, the caller wakes it once
- * it has dropped the lock.
+ * Two pool locks are never held together.  No task is woken under pool->lock by
+ * queueing, chaining or the scheduler hooks: pool_kick() names the task, and the
+ * caller wakes it once it has dropped the lock.
  *
  * Guards named beside the fields:
  *   I    constant once the object is visible
@@ -273,7 +272,7 @@ struct workqueue_struct {
 	struct list_head maydays;		/* M: pwqs that need the rescuer */
 
 #ifdef CONFIG_SYSFS
-	struct wq_device *wq_dev;		/* I */
+	struct wq_device *wq_dev;		/* for who creates and destroys it */
 #endif
 #ifdef CONFIG_LOCKDEP
 	char *lock_name;			/* I: NULL if the map is the caller's */

@@ -190,7 +190,7 @@ module_param_named(panic_on_stall, wq_panic_on_stall, uint, 0644);
 /* seconds of one stall after which to panic, 0: never */
 static unsigned int wq_panic_on_stall_time;
 module_param_named(panic_on_stall_time, wq_panic_on_stall_time, uint, 0644);
-MODULE_PARM_DESC(panic_on_stall_time, "seconds a stall may last before panic (0=any)");
+MODULE_PARM_DESC(panic_on_stall_time, "seconds a stall may last before panic (0: never panic)");
 
 /* after a report: has it been too many, or too long? */
 static void panic_if_asked_for(unsigned int secs)
@@ -261,7 +261,10 @@ notrace void wq_watchdog_touch(int cpu)
 		WRITE_ONCE(wq_watchdog_touched, now);
 }
 
-/* with the threshold at 0, a running callback does not arm the timer again */
+/*
+ * A callback that runs meanwhile may have read the old threshold, and arms the timer.
+ * timer_delete_sync() waits for it and disarms the timer again.
+ */
 static void wq_watchdog_restart(unsigned long secs)
 {
 	WRITE_ONCE(wq_watchdog_thresh, 0);

@@ -32,22 +32,19 @@ struct worker *worker_alloc(int node)
  * @buf: where to
  * @size: its size in bytes
  * @worker: the worker
- * @pool: its pool, %NULL if it has left that
+ * @pool: its pool; a rescuer's is not looked at
  *
  * Return: length of the name.
  */
 int worker_format_id(char *buf, size_t size, const struct worker *worker,
 		     const struct worker_pool *pool)
 {
-	const char *highpri = pool && pool->attrs->nice < 0 ? "H" : "";
-
 	if (worker->rescue_wq)
 		return scnprintf(buf, size, "kworker/R-%s", worker->rescue_wq->name);
-	if (!pool)
-		return scnprintf(buf, size, "kworker/dying");
 	if (!pool_is_percpu(pool))
 		return scnprintf(buf, size, "kworker/u%d:%d", pool->id, worker->id);
-	return scnprintf(buf, size, "kworker/%d:%d%s", pool->cpu, worker->id, highpri);
+	return scnprintf(buf, size, "kworker/%d:%d%s", pool->cpu, worker->id,
+			 pool->attrs->nice < 0 ? "H" : "");
 }
 
 /**

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 
+import drgn
 import pytest
 
 import drgn_guests as world
@@ -96,6 +97,60 @@ def test_cpus(machine):
             assert {str(number): cpu[field] for number, cpu in listed.items()} == pods
         else:
             assert {cpu[field] for cpu in listed.values()} == {None}
+
+
+# Names that scripts for the base kernel read
+
+STRUCTS = ('worker_pool', 'pool_workqueue', 'workqueue_struct', 'worker', 'wq_node_nr_active', 'wq_pod_type',
+           'workqueue_attrs', 'wq_flusher', 'wq_barrier', 'wq_device')
+ENUMS = ('worker_pool_flags', 'worker_flags', 'pool_workqueue_stats', 'work_bits', 'work_flags', 'wq_flags',
+         'wq_affn_scope')
+VARIABLES = ('workqueues', 'worker_pool_idr', 'wq_pod_types', 'wq_affn_names', 'wq_affn_dfl', 'wq_unbound_cpumask',
+             'wq_online_cpumask', 'wq_requested_unbound_cpumask', 'wq_isolated_cpumask', 'cpu_worker_pools',
+             'bh_worker_pools', 'unbound_pool_hash', 'wq_pool_mutex', 'wq_pool_attach_mutex', 'wq_mayday_lock',
+             'wq_online', 'workqueue_freezing')
+
+
+def names_that_differ():
+    """Base kernel's "struct.member" -> our name or None, as the documentation lists them."""
+    text = (world.ROOT / 'Documentation/core-api/workqueue.rst').read_text()
+    table = text.partition('Names that differ\n')[2].partition('\nReference\n')[0]
+    rows = re.findall(r'^``(\w+\.\w+)`` +(?:``(\w+)``|none) ', table, re.M)
+    assert rows
+    return {name: ours or None for name, ours in rows}
+
+
+def symbols_of(variant):
+    """Types and addresses of a kernel that does not run."""
+    prog = drgn.Program()
+    vmlinux = world.kernel(variant, world.guests.LINUX) / 'vmlinux'
+    prog.extra_module(str(vmlinux), create=True).try_file(str(vmlinux), force=True)
+    return prog
+
+
+def members(struct):
+    """Names of the members, of unnamed members too."""
+    found = set()
+    for member in struct.members or ():
+        found |= {member.name} if member.name else members(member.type)
+    return found
+
+
+def test_names_are_the_base_kernels():
+    """Each difference is in the document, and the document lists no other."""
+    ours, base = symbols_of('cmwq'), symbols_of('base')
+    lacking = {f'{name}.{member}' for name in STRUCTS
+               for member in members(base.type(f'struct {name}')) - members(ours.type(f'struct {name}'))}
+    listed = names_that_differ()
+    assert lacking == set(listed)
+    for name, new in listed.items():
+        struct = name.partition('.')[0]
+        assert new is None or new in members(ours.type(f'struct {struct}')) - members(base.type(f'struct {struct}'))
+    for name in ENUMS:
+        for flag in base.type(f'enum {name}').enumerators:
+            assert ours.constant(flag.name).value_() == flag.value, flag.name
+    for name in VARIABLES:
+        assert ours.variable(name).address_ is not None and base.variable(name).address_ is not None, name
 
 
 # Scopes

@@ -1,77 +1,80 @@
 # SPDX-License-Identifier: GPL-2.0
 # The front door: `make help`. The work is done by scripts/, output goes to build/.
-
-LINUX   ?= 7.3
-ENGINE  ?= qemu
-VARIANT ?= cmwq
-CONFIG  ?= release
-KDIR    ?= /lib/modules/$(shell uname -r)/build
-export LINUX ENGINE VARIANT CONFIG KDIR KERNEL_SRC
-
-BOOT_KERNEL = build/qemu-$(VARIANT)-$(CONFIG)-$(LINUX)
+#
+# A target takes the variables that its help names and no others; see "refused" below.
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=VALUE...]'
-	@sed -n 's/^\([a-z0-9]*\):.*## /  make \1\t/p' Makefile | expand -t 18
-	@echo 'values (first: default): ENGINE=qemu|uml|arm64 VARIANT=cmwq|base'
-	@echo '  CONFIG=release|debug|kcsan|preempt|rt|up LINUX=7.3|6.12 (only VARIANT=base) KERNEL_SRC=DIR (a base tree of yours)'
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@echo 'values (first: default): ENGINE=qemu|uml|arm64 VARIANT=cmwq|base CONFIG=release|debug|kcsan|preempt|rt|up'
+	@echo '  LINUX=7.3|6.12 (only VARIANT=base)'
+	@echo '  the base tree, if not from Debian: KERNEL_SRC=DIR, or LINUX_TARBALL=FILE|URL LINUX_TARBALL_SHA256=SUM'
 
-deps: ## install what is missing: Debian packages (as root), build/venv
+deps: ## install what is missing, as root Debian packages, and build/venv: ENGINE=
 	@scripts/deps.sh
 
-tree: ## get the base tree, lay the project over it: build/tree-7.3
-	@scripts/tree.sh
+tree: ## get the base tree, lay the project over it: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
+	@scripts/lab tree
 
-kernel: deps ## build one kernel: ENGINE= VARIANT= CONFIG=
-	@scripts/kernel.sh
+kernel: deps ## build one kernel: ENGINE= VARIANT= CONFIG= LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
+	@scripts/lab kernel
 
-# CMD and APPEND go through the environment, so that any quoting in them survives.
-boot: override export CMD := $(value CMD)
-boot: override export APPEND := $(value APPEND)
-boot: deps ## a shell in the kernel, or CMD='...': CPUS= TOPOLOGY= MEM= APPEND= VARIANT=
-	@ENGINE=qemu scripts/kernel.sh
-	@scripts/lab boot --kernel $(BOOT_KERNEL) $(if $(CPUS),--cpus '$(CPUS)') \
-		$(if $(TOPOLOGY),--topology '$(TOPOLOGY)') $(if $(MEM),--mem '$(MEM)') \
-		$${APPEND:+"--append=$$APPEND"} $${CMD:+--command "$$CMD"}
+boot: override export ENGINE := qemu
+boot: deps ## a shell in the QEMU kernel, or CMD='...': CPUS= TOPOLOGY= MEM= APPEND= VARIANT= CONFIG=
+	@scripts/lab kernel
+	@scripts/lab boot --kernel "$$(scripts/lab kernel --print-dir)" $(call options,CPUS TOPOLOGY MEM APPEND) \
+		$${CMD:+"--command=$$CMD"}
 
 dump: ## look into a running guest from outside: ARGS='dump --stalls'
 	@scripts/dump-guest.sh $(or $(ARGS),dump)
 
-bench: ## both variants booted in turn, side by side: ARGS='--pairs 5 ...'
-	@scripts/run-bench.sh $(ARGS)
+bench: ## both variants booted in turn, side by side: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--pairs 5 ...'
+	@scripts/run-bench.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
 
-torture: override export APPEND := $(value APPEND)
-torture: deps ## break the workqueues, or fail to: DURATION= ENGINE= CONFIG= SEED= CPUS= TOPOLOGY= APPEND= TIMEOUT=
-	@scripts/lab torture --engine '$(if $(filter file,$(origin ENGINE)),uml,$(ENGINE))' \
-		--variant '$(VARIANT)' --config '$(CONFIG)' $${DURATION:+"--duration=$$DURATION"} \
-		$${SEED:+"--seed=$$SEED"} $${CPUS:+"--cpus=$$CPUS"} $${MEM:+"--mem=$$MEM"} \
-		$${TOPOLOGY:+"--topology=$$TOPOLOGY"} $${PARAMS:+"--params=$$PARAMS"} \
-		$${APPEND:+"--append=$$APPEND"} $${TIMEOUT:+"--timeout=$$TIMEOUT"}
+torture: deps ## break the workqueues, or fail to: DURATION= ENGINE= VARIANT= CONFIG= SEED= CPUS= TOPOLOGY= MEM= PARAMS= APPEND= TIMEOUT=
+	@scripts/lab torture $(call options,ENGINE VARIANT CONFIG DURATION SEED CPUS TOPOLOGY MEM PARAMS APPEND TIMEOUT)
 
 matrix: deps ## torture in every configuration, and a table: DURATION= ONLY='qemu-rt uml*' VARIANT= ARGS='--again'
-	@scripts/lab matrix --variant '$(VARIANT)' $${DURATION:+"--duration=$$DURATION"} $(ARGS) \
-		-- $(foreach name,$(ONLY),'$(name)')
+	@scripts/lab matrix $(call options,VARIANT DURATION) $(ARGS) -- $(foreach name,$(ONLY),'$(name)')
 
-test: deps ## every test; closes with "N passed, N failed"
+test: deps ## every test; closes with "N passed, N failed": VARIANT= ARGS='-k uml'
 	@tests/run.sh $(ARGS)
 
-mutants: deps ## known bugs, put in one at a time: does a test catch each?: ARGS='NAME... --list'
+mutants: deps ## known bugs, put in one at a time: does a test catch each?: ARGS='--list'
 	@PYTHONPATH=scripts:tests build/venv/bin/python3 -m byhand.mutants $(ARGS)
 
 arm64: override export ENGINE := arm64
-arm64: deps ## the tests of ENGINE=arm64, which `test` leaves out
+arm64: deps ## the tests of ENGINE=arm64, which `test` leaves out: VARIANT= ARGS=
 	@tests/run.sh tests/guest/test_arm64.py $(ARGS)
 
-check: deps ## checkpatch, sparse, W=1 on our files, and the originality check
-	@scripts/check.sh
+check: deps ## checkpatch, sparse, W=1, ruff, mypy, shellcheck, codespell on our files: ENGINE= CONFIG= ARGS='--no-kernel'
+	@scripts/lab check $(ARGS)
 
-module: ## the benchmark module against another kernel, 6.5 or later: KDIR=
-	@scripts/module.sh
+module: ## the benchmark and the torture test as modules for another kernel, 6.5 or later: KDIR=
+	@scripts/lab module
 
-series: ## patches for `git am` on the base tree: build/series-7.3
-	@scripts/series.sh
+series: ## patches for `git am` on the base tree: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
+	@scripts/lab series
 
 clean: ## remove what was built; the base tree, downloads and build/venv stay
-	@scripts/clean.sh
+	@scripts/lab clean
 
 .PHONY: help deps tree kernel boot dump bench torture matrix test mutants arm64 check module series clean
+
+# A variable that no target of this call names in its help is refused: it would do nothing.
+given := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))
+named = $(shell sed -n 's/^$(1):.*## //p' Makefile | grep -o '[A-Z0-9_]*=' | tr -d =)
+goals := $(or $(MAKECMDGOALS),help)
+refused := $(filter-out $(foreach goal,$(goals),$(call named,$(goal))),$(given))
+ifneq ($(refused),)
+$(error make $(goals) does not take $(refused:%=%=): see make help)
+endif
+
+# Values go through the environment, so that any quoting in them survives.
+VALUES = ENGINE VARIANT CONFIG LINUX KERNEL_SRC LINUX_TARBALL LINUX_TARBALL_SHA256 KDIR CPUS TOPOLOGY MEM APPEND CMD \
+	DURATION SEED PARAMS TIMEOUT
+$(foreach name,$(VALUES),$(if $(findstring command,$(origin $(name))),$(eval override export $(name) := $$(value $(name)))))
+
+# --name="value" for those of the variables that are set.
+lower = $(shell echo $(1) | tr A-Z a-z)
+options = $(foreach name,$(1),$${$(name):+"--$(call lower,$(name))=$$$(name)"})

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Where kernels from 6.12 on differ, as far as wqtorture notices; nowhere else does it
- * ask. What the WQT_NO_* say, scripts/module.sh finds out from the kernel's headers.
+ * ask. What the WQT_NO_* say, scripts/wqlab/kernels/module.py finds out from the kernel's headers.
  */
 #ifndef _LIB_WQTORTURE_COMPAT_H
 #define _LIB_WQTORTURE_COMPAT_H

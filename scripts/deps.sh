@@ -7,7 +7,48 @@
 # What only ENGINE=arm64 needs (a cross compiler, another QEMU) is asked for with it.
 # Nothing is done that was done before. Without root, or with --check, missing
 # packages are named and nothing is installed.
-. "$(dirname "$0")/lib.sh"
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "$0")/.." && pwd)
+BUILD=$ROOT/build
+export LC_ALL=C
+
+say() { printf 'deps: %s\n' "$*" >&2; }
+die() { say "$@"; exit 1; }
+
+# Print the comment block above: as help, or as the answer to a wrong call (status 1).
+usage() # [STATUS]
+{
+	local text
+	text=$(sed -n '3,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0")
+	if [ "${1:-0}" = 0 ]; then echo "$text"; else echo "$text" >&2; fi
+	exit "${1:-0}"
+}
+
+# Run a long command with its output in a log; say every 10 seconds how far it is.
+logged() # LOG WHAT COMMAND...
+{
+	local log=$1 what=$2 start=$SECONDS pid watcher rc=0
+	shift 2
+	mkdir -p "$(dirname "$log")"
+	say "$what (log: ${log#"$ROOT"/})"
+	"$@" >"$log" 2>&1 9>&- &
+	pid=$!
+	(
+		while sleep 10; do
+			say "$what: $((SECONDS - start)) s, $(wc -l <"$log") lines, last: $(tail -n 1 "$log" | cut -c 1-80)"
+		done
+	) 9>&- &
+	watcher=$!
+	# shellcheck disable=SC2064
+	trap "kill $pid $watcher 2>/dev/null" INT TERM
+	wait "$pid" || rc=$?
+	kill "$watcher" 2>/dev/null || true
+	wait "$watcher" 2>/dev/null || true
+	trap - INT TERM
+	[ "$rc" = 0 ] && say "$what: done in $((SECONDS - start)) s"
+	return "$rc"
+}
 
 # TOOL OR FILE: PACKAGE
 NEEDS="
@@ -83,7 +124,8 @@ case ${1:-} in
 *) usage "$([ "$1" = --help ] || echo 1)" ;;
 esac
 mkdir -p "$BUILD/log"
-lock deps
+exec 9>"$BUILD/.lock-deps"
+flock -n 9 || { say "waiting for another run that installs"; flock 9; }
 install_packages "$missing"
 missing=$(missing_packages | sort -u | xargs)
 [ -z "$missing" ] || die "still missing after installing: $missing"

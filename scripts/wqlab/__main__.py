@@ -4,12 +4,21 @@ import importlib
 import sys
 
 from wqlab import procs
+from wqlab.steps import Failure
 
 PROGRAMS = {
+    'base': ('kernels.base', 'get the base tree'),
+    'tree': ('kernels.tree', 'lay the project over the base tree (make tree)'),
+    'kernel': ('kernels.build', 'build one kernel (make kernel)'),
+    'module': ('kernels.module', 'build the modules for another kernel (make module)'),
+    'series': ('kernels.series', 'write patches for the base tree (make series)'),
+    'check': ('kernels.check', 'run all checkers (make check)'),
+    'clean': ('kernels.clean', 'remove what was built (make clean)'),
+    'busybox': ('kernels.debian', 'get the one program of an arm64 guest'),
     'boot': ('guest.boot', 'a shell or a command in a kernel (make boot)'),
     'guest': ('guest.run', 'boot any kernel, run a command in it, keep its log'),
     'dump': ('guest.dump', 'look into a running guest from outside (dump-guest.sh)'),
-    'pptt': ('guest.pptt', 'write the ACPI table of an arm64 guest\'s caches'),
+    'pptt': ('guest.pptt', "write the ACPI table of an arm64 guest's caches"),
     'bench': ('bench.run', 'compare both variants (run-bench.sh)'),
     'plot': ('bench.plot', 'draw the pictures of a bench that was run'),
     'torture': ('torture.run', 'break the workqueues, or fail to (make torture)'),
@@ -23,7 +32,13 @@ def main(argv: list[str]) -> int:
     if argv and argv[0] in PROGRAMS:
         procs.end_on_signals()
         sys.argv[0] = f'lab {argv[0]}'
-        return importlib.import_module('wqlab.' + PROGRAMS[argv[0]][0]).main(argv[1:])
+        try:
+            return importlib.import_module('wqlab.' + PROGRAMS[argv[0]][0]).main(argv[1:])
+        except Failure as error:
+            print(f'{argv[0]}: {error}', file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            return 130
     wrong = argv != ['--help']
     print(USAGE, file=sys.stderr if wrong else sys.stdout)
     return 2 if wrong else 0

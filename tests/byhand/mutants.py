@@ -26,6 +26,7 @@ from pathlib import Path
 import guests
 from wqlab import files, procs, tables, tap
 from wqlab.guest import run as guest
+from wqlab.kernels import tree
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
 from wqlab.torture import run as torture
@@ -89,9 +90,7 @@ def prepare_tree():
 
 def add_new_files():
     """Those of our links that came into the composed tree after the copy was made."""
-    listed = subprocess.run([ROOT / 'scripts/tree.sh', '--list'], capture_output=True, text=True, check=True)
-    for line in listed.stdout.splitlines():
-        place = line.split()[1]
+    for _, place in tree.our_files():
         if not (TREE / place).exists():
             (TREE / place).parent.mkdir(parents=True, exist_ok=True)
             (TREE / place).unlink(missing_ok=True)

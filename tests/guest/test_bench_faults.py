@@ -27,7 +27,7 @@ LEFT = ('left() { lsmod | grep test_; ls /sys/bus/workqueue/devices | grep test_
 @pytest.fixture(scope='module')
 def kernel():
     env = {**os.environ, 'ENGINE': 'uml', 'VARIANT': VARIANT, 'CONFIG': 'release'}
-    subprocess.run([ROOT / 'scripts/kernel.sh'], env=env, check=True)
+    subprocess.run([ROOT / 'scripts/lab', 'kernel'], env=env, check=True)
     return KERNEL
 
 

@@ -143,7 +143,7 @@ def is_below(pid, parent, program):
 ])
 def test_configurations(engine, config, wanted):
     env = {**os.environ, 'ENGINE': engine, 'CONFIG': config, 'VARIANT': guests.VARIANT}
-    subprocess.run([guests.ROOT / 'scripts/kernel.sh', '--config-only'], env=env, check=True)
+    subprocess.run([guests.ROOT / 'scripts/lab', 'kernel', '--config-only'], env=env, check=True)
     made = (guests.ROOT / f'build/{engine}-{guests.VARIANT}-{config}-{guests.LINUX}/.config').read_text().splitlines()
     absent = [line for line in wanted if line not in made and not line.endswith('is not set')]
     assert not absent and not [line for line in wanted if line.endswith('is not set') and f'{line.split()[1]}=y' in made]
@@ -152,7 +152,7 @@ def test_configurations(engine, config, wanted):
 @pytest.mark.parametrize('engine, config', [('uml', 'rt'), ('uml', 'preempt'), ('qemu', 'up')])
 def test_no_such_kernel(engine, config):
     env = {**os.environ, 'ENGINE': engine, 'CONFIG': config}
-    done = subprocess.run([guests.ROOT / 'scripts/kernel.sh'], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run([guests.ROOT / 'scripts/lab', 'kernel'], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and f'CONFIG={config}' in done.stderr and len(done.stderr.splitlines()) == 1
 
 
@@ -161,7 +161,7 @@ def test_matrix_has_its_kernels():
     assert len({entry.name for entry in torture_matrix.MATRIX}) == len(torture_matrix.MATRIX)
     for entry in torture_matrix.MATRIX:
         env = {**os.environ, 'ENGINE': entry.engine, 'CONFIG': entry.config, 'VARIANT': 'cmwq', 'LINUX': '7.3'}
-        shown = subprocess.run([guests.ROOT / 'scripts/kernel.sh', '--print-dir'], env=env, check=True,
+        shown = subprocess.run([guests.ROOT / 'scripts/lab', 'kernel', '--print-dir'], env=env, check=True,
                                capture_output=True, text=True).stdout.strip()
         assert shown == str(torture_matrix.folder_of(entry, 'cmwq'))
         complete(parse(entry.topology), entry.cpus)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import mutants
+from wqlab.kernels import tree
 
 PATCHES = sorted(mutants.PATCHES.glob('*.patch'))
 DOCUMENT = mutants.ROOT / 'Documentation/core-api/workqueue-torture.rst'
@@ -76,7 +77,7 @@ def test_first_fault(outcome, why):
 
 def test_scratch_tree_gets_new_files(monkeypatch):
     """A copy made before a file came to the project has it afterwards."""
-    subprocess.run([mutants.ROOT / 'scripts/tree.sh'], check=True)
+    tree.compose()
     with tempfile.TemporaryDirectory(dir=mutants.ROOT / 'build') as temp:
         monkeypatch.setattr(mutants, 'TREE', Path(temp))
         mutants.add_new_files()

@@ -106,7 +106,7 @@ THEIRS = {
         f'tick_nohz_next_event+0x5b/0x220 {IDLE}'),
     'a softirq of ours': between(
         f'rcu_core+0x11c/0x4a0 handle_softirqs+0xd6/0x300 do_softirq.part.0+0x35/0x50 __local_bh_enable_ip+0x5b/0x60 '
-        f'wq_queue+0x9c/0x3f0 {WORKER}', f'rcu_gp_init+0x1c2/0x6d0 rcu_gp_kthread+0x13d/0x1d0 kthread+0x1d2/0x200'),
+        f'wq_queue+0x9c/0x3f0 {WORKER}', 'rcu_gp_init+0x1c2/0x6d0 rcu_gp_kthread+0x13d/0x1d0 kthread+0x1d2/0x200'),
     'the sleep of our test': between(
         f'hrtimer_wakeup+0x2e/0x40 {TICK} {IDLE}',
         f'schedule_hrtimeout_range_clock+0x136/0x1a0 usleep_range_state+0xb2/0xf0 wqt_item_fn+0x10/0x20 {WORKER}'),

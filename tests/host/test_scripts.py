@@ -1,86 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the scripts say and leave behind when they are called wrongly, or when
 what they need is not there."""
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import guests
+from calls import call, refuses
 from wqlab.paths import ROOT
 
 LINUX = guests.LINUX
-CLEAN_ENV = {k: v for k, v in os.environ.items()
-             if k not in ('ENGINE', 'VARIANT', 'CONFIG', 'KERNEL_SRC', 'KDIR', 'LINUX', 'MAKEFLAGS',
-                          'MFLAGS', 'MAKELEVEL', 'CMD', 'APPEND')}
-
-
-def call(*command, cwd=ROOT, timeout=60, **env):
-    return subprocess.run([str(word) for word in command], cwd=cwd, env={**CLEAN_ENV, **env}, text=True,
-                          capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout, check=False)
-
-
-def refuses(pattern, *command, lines=1, **kwargs):
-    """The call fails, and says why in one line that matches."""
-    done = call(*command, **kwargs)
-    said = done.stderr.strip().splitlines()
-    assert done.returncode, f'succeeded and said {done.stdout + done.stderr}'
-    assert said and re.search(pattern, said[-1]), done.stderr
-    assert len(said) <= lines, done.stderr
-    assert 'Traceback' not in done.stderr
-    return done
-
-
-@pytest.fixture
-def copy(tmp_path):
-    """The repository without its build folder, to break things in."""
-    for name in ('scripts', 'patches', 'configs', 'kernel', 'include', 'lib', 'Makefile', 'Kconfig.debug',
-                 'requirements.txt'):
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, tmp_path / name)
-        else:
-            shutil.copy(source, tmp_path / name)
-    return tmp_path
-
-
-def fake_tree(folder, version=LINUX, **files):
-    """Enough of a kernel tree to be taken for one."""
-    major, minor = version.split('.')[:2]
-    content = {'Makefile': f'VERSION = {major}\nPATCHLEVEL = {minor}\nSUBLEVEL = 0\n',
-               'kernel/workqueue.c': '/* nothing */\n', 'kernel/Makefile': '', 'Kconfig': '',
-               'include/linux/workqueue.h': '', 'lib/Kconfig.debug': '', 'init/Kconfig': '', **files}
-    for name, text in content.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
-
-
-def stub(folder, name, script='exit 100'):
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f'#!/bin/sh\n{script}\n')
-    (folder / name).chmod(0o755)
-    return f'{folder}:{os.environ["PATH"]}'
-
-
 # Calling
 
-SHELL_SCRIPTS = ('fetch-base', 'tree', 'kernel', 'module', 'series', 'clean', 'check', 'deps', 'userland')
+PROGRAMS = ('base', 'tree', 'kernel', 'module', 'series', 'clean', 'check')
+CALLS = [('scripts/deps.sh',), *(('scripts/lab', name) for name in PROGRAMS)]
 
 
-@pytest.mark.parametrize('name', SHELL_SCRIPTS)
-def test_help(name):
-    done = call(f'scripts/{name}.sh', '--help')
-    assert done.returncode == 0 and f'scripts/{name}.sh' in done.stdout and not done.stderr
+@pytest.mark.parametrize('command', CALLS, ids=' '.join)
+def test_help(command):
+    done = call(*command, '--help')
+    assert done.returncode == 0 and ' '.join(command) in done.stdout and not done.stderr
 
 
-@pytest.mark.parametrize('name', SHELL_SCRIPTS)
-def test_unknown_option(name):
-    done = call(f'scripts/{name}.sh', '--no-such-option')
-    assert done.returncode and f'scripts/{name}.sh' in done.stderr and not done.stdout
+@pytest.mark.parametrize('command', CALLS, ids=' '.join)
+def test_unknown_option(command):
+    done = call(*command, '--no-such-option')
+    assert done.returncode and command[-1] in done.stderr and not done.stdout
 
 
 def test_help_of_make_lists_every_target():
@@ -98,7 +45,7 @@ def test_help_of_make_lists_every_target():
     ({'ENGINE': 'uml', 'CONFIG': 'kcsan'}, r'UML cannot have CONFIG=kcsan'),
 ])
 def test_kernel_of_an_unknown_kind(env, pattern):
-    refuses(pattern, 'scripts/kernel.sh', **env)
+    refuses(pattern, 'scripts/lab', 'kernel', **env)
 
 
 def test_make_passes_the_failure_on():
@@ -107,68 +54,7 @@ def test_make_passes_the_failure_on():
 
 
 def test_tree_for_another_kernel():
-    refuses(r'LINUX=9\.9: there is no patches/9\.9', 'scripts/tree.sh', LINUX='9.9')
-
-
-# The base tree
-
-def nothing_left(folder):
-    left = [path for path in (folder / 'build').glob('*') if path.name.startswith(f'linux-{LINUX}')]
-    assert not left, left
-
-
-@pytest.mark.parametrize('name, pattern', [
-    ('absent', r'KERNEL_SRC=\S*absent is not a directory'),
-    ('empty', rf'KERNEL_SRC=\S*empty is not a Linux {re.escape(LINUX)} tree'),
-    ('older', rf'KERNEL_SRC=\S*older is not a Linux {re.escape(LINUX)} tree'),
-    ('built', r'KERNEL_SRC=\S*built has been built in: .*mrproper'),
-    ('file', r'KERNEL_SRC=\S*file is not a directory'),
-])
-def test_wrong_kernel_src(copy, tmp_path, name, pattern):
-    (tmp_path / 'empty').mkdir()
-    (tmp_path / 'file').write_text('')
-    fake_tree(tmp_path / 'older', '6.12')
-    if name == 'built':
-        source = call('readlink', '-f', f'build/linux-{LINUX}').stdout.strip()
-        shutil.copytree(source, tmp_path / 'built', copy_function=os.symlink, symlinks=True,
-                        ignore=lambda d, names: [n for n in names if d == source and n in (
-                            'Documentation', 'drivers', 'arch', 'sound', 'fs', 'net', 'tools')])
-        (tmp_path / 'built/.config').write_text('')
-    refuses(pattern, copy / 'scripts/fetch-base.sh', cwd=copy, KERNEL_SRC=str(tmp_path / name))
-    nothing_left(copy)
-
-
-def test_no_network(copy, tmp_path):
-    path = stub(tmp_path / 'bin', 'apt-get')
-    refuses(rf'could not get linux-source-{re.escape(LINUX)} .*KERNEL_SRC=DIR', copy / 'scripts/fetch-base.sh',
-            cwd=copy, PATH=path, lines=10)
-    nothing_left(copy)
-
-
-def test_no_such_package(copy, tmp_path):
-    stub(tmp_path / 'bin', 'apt-get', 'exit 0')
-    path = stub(tmp_path / 'bin', 'apt-cache', 'exit 100')
-    done = refuses(r'could not get .*KERNEL_SRC=DIR', copy / 'scripts/fetch-base.sh', cwd=copy, PATH=path,
-                   lines=10)
-    assert f'has no linux-source-{LINUX}' in done.stderr
-    nothing_left(copy)
-
-
-def test_damaged_package(copy):
-    package = copy / f'build/apt/dl/linux-source-{LINUX}_{LINUX}.1-1_all.deb'
-    package.parent.mkdir(parents=True)
-    package.write_bytes(b'!<arch>\nnonsense')
-    refuses(r'damaged and is deleted: run this again', copy / 'scripts/fetch-base.sh', cwd=copy, lines=3)
-    assert not package.exists()
-    nothing_left(copy)
-
-
-def test_damaged_userland(copy):
-    package = copy / 'build/apt/dl/busybox-static_1.0-1_arm64.deb'
-    package.parent.mkdir(parents=True)
-    package.write_bytes(b'!<arch>\nnonsense')
-    refuses(r'damaged and is deleted: run this again', copy / 'scripts/userland.sh', cwd=copy, lines=10)
-    assert not list((copy / 'build/apt').glob('*busybox*')) and not package.exists()
+    refuses(r'LINUX=9\.9: there is no patches/9\.9', 'scripts/lab', 'tree', LINUX='9.9')
 
 
 def test_cross_compiler_is_asked_for(tmp_path):
@@ -179,19 +65,19 @@ def test_cross_compiler_is_asked_for(tmp_path):
     done = call('scripts/deps.sh', '--check', PATH=str(tmp_path), ENGINE='arm64')
     assert done.returncode and re.search(r'missing packages: .*gcc-aarch64-linux-gnu.* qemu-system-arm', done.stderr)
     assert 'aarch64' not in call('scripts/deps.sh', '--check', PATH=str(tmp_path)).stderr
-    refuses(r'aarch64-linux-gnu-gcc is missing: run ENGINE=arm64 scripts/deps.sh', 'scripts/kernel.sh',
+    refuses(r'aarch64-linux-gnu-gcc is missing: run ENGINE=arm64 scripts/deps.sh', 'scripts/lab', 'kernel',
             PATH=str(tmp_path), ENGINE='arm64')
 
 
 def test_nothing_changes_when_nothing_changed():
     guests.kernel('uml', 'release')
-    done = call('scripts/tree.sh')
+    done = call('scripts/lab', 'tree')
     assert done.returncode == 0 and re.search(r'\b0 changed now', done.stderr), done.stderr
 
 
 def test_every_listed_file_is_in_the_tree():
     guests.kernel('uml', 'release')
-    pairs = [line.split() for line in call('scripts/tree.sh', '--list').stdout.splitlines()]
+    pairs = [line.split() for line in call('scripts/lab', 'tree', '--list').stdout.splitlines()]
     assert len(pairs) > 10
     for ours, place in pairs:
         assert (ROOT / f'build/tree-{LINUX}' / place).resolve() == (ROOT / ours).resolve()
@@ -269,34 +155,6 @@ def test_guest_takes_files_along(tmp_path):
 ])
 def test_wrong_call_of_boot(args, pattern):
     assert refuses(pattern, 'scripts/lab', 'boot', *args, lines=30).returncode == 2
-
-
-# The module against other kernels
-
-def fake_kdir(folder, release=None, config='CONFIG_MODULES=y\n', symvers=True):
-    folder.mkdir()
-    if release:
-        (folder / 'include/config').mkdir(parents=True)
-        (folder / 'include/config/kernel.release').write_text(release + '\n')
-        (folder / '.config').write_text(config)
-    if symvers:
-        (folder / 'Module.symvers').write_text('')
-    return str(folder)
-
-
-@pytest.mark.parametrize('args, pattern', [
-    ({}, r'is not configured and built'),
-    ({'release': '6.12.1', 'symvers': False}, r'has no Module\.symvers'),
-    ({'release': '6.4.9-generic'}, r'is Linux 6\.4\.9-generic: .* 6\.5'),
-    ({'release': '5.15.0'}, r'is Linux 5\.15\.0: .* 6\.5'),
-    ({'release': '6.12.1', 'config': ''}, r'has no CONFIG_MODULES'),
-])
-def test_module_against_an_unfit_kernel(tmp_path, args, pattern):
-    refuses(pattern, 'scripts/module.sh', KDIR=fake_kdir(tmp_path / 'kdir', **args))
-
-
-def test_module_against_nothing():
-    refuses(r'KDIR=/no/such is not a directory', 'scripts/module.sh', KDIR='/no/such')
 
 
 # The tests' own front

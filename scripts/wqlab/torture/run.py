@@ -18,7 +18,6 @@ import dataclasses
 import os
 import random
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -27,8 +26,11 @@ from wqlab.guest import post_mortem, running
 from wqlab.guest import run as guest
 from wqlab.guest.engines import find_kernel
 from wqlab.guest.topology import complete, megabytes, parse
+from wqlab.kernels.build import build as build_kernel
+from wqlab.kernels.kinds import Kind
 from wqlab.logs import check, races
 from wqlab.paths import ROOT
+from wqlab.steps import Failure
 from wqlab.torture import runs as torture_runs
 
 KEPT = ROOT / 'build' / 'torture'
@@ -204,12 +206,10 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
 
 def build(engine, variant, config):
     """Returns the kernel's folder."""
-    env = {**os.environ, 'ENGINE': engine, 'VARIANT': variant, 'CONFIG': config}
-    if subprocess.run([ROOT / 'scripts/kernel.sh'], env=env, check=False).returncode:
-        raise guest.GuestError('the kernel does not build')
-    shown = subprocess.run([ROOT / 'scripts/kernel.sh', '--print-dir'], env=env, check=True,
-                           capture_output=True, text=True)
-    return Path(shown.stdout.strip())
+    try:
+        return build_kernel(Kind.of(engine, variant, config))
+    except Failure as error:
+        raise guest.GuestError(f'the kernel does not build: {error}') from error
 
 
 def keep_or_drop(outcome, name):

@@ -5,7 +5,6 @@ QEMU's arm64 machine "virt", always emulated.
 It boots by UEFI and ACPI, since Linux learns the caches of such machines (NVIDIA's Grace, for one) from
 the PPTT. QEMU's own table has none; that of pptt.py takes its place out of the initrd.
 """
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,11 +14,11 @@ from wqlab.guest.engines.qemu import ICOUNT, Qemu, topology_args
 from wqlab.guest.initramfs import Archive
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
-from wqlab.paths import BUILD, ROOT
+from wqlab.kernels import debian
+from wqlab.steps import Failure
 
 PROGRAM = 'qemu-system-aarch64'
 FIRMWARE = Path('/usr/share/qemu-efi-aarch64/QEMU_EFI.fd')
-BUSYBOX = BUILD / 'apt/busybox-arm64'
 # Atomic instructions as newer cores have them, but no pointer authentication, which TCG is slow at.
 CPU = 'neoverse-n1'
 TABLE = 'kernel/firmware/acpi/pptt.aml'
@@ -61,14 +60,13 @@ class Arm64(Qemu):
 
     def userland(self) -> list[Path]:
         """The one program of the guest, which is fetched the first time."""
-        if not BUSYBOX.exists():
-            subprocess.run([ROOT / 'scripts/userland.sh'], check=False)
-        if not BUSYBOX.exists():
-            raise GuestError('there is no busybox for arm64: see scripts/userland.sh')
-        return [BUSYBOX]
+        try:
+            return [debian.busybox()]
+        except Failure as error:
+            raise GuestError(str(error)) from error
 
     def add_userland(self, archive: Archive, module_tools: Sequence[str]) -> None:
-        archive.file('bin/busybox', BUSYBOX.read_bytes(), 0o755)
+        archive.file('bin/busybox', debian.BUSYBOX.read_bytes(), 0o755)
         archive.link('bin/sh', 'busybox')
         for tool in module_tools:
             archive.link(f'sbin/{tool}', '../bin/busybox')

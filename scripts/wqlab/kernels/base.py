@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Get the base kernel tree to build/linux-$LINUX.
+
+usage: [LINUX=7.3] [KERNEL_SRC=DIR | LINUX_TARBALL=FILE|URL [LINUX_TARBALL_SHA256=SUM]] scripts/lab base
+
+Without any of these it is Debian's package linux-source-$LINUX, which needs no root
+and changes nothing outside build/: the version that the project was tested with, or, once
+Debian has dropped that, the newest of the same release. KERNEL_SRC=DIR is a clean tree
+to copy. LINUX_TARBALL= is a release as kernel.org has it, with its checksum from
+sha256sums.asc there, which a URL needs.
+"""
+import argparse
+import datetime
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from wqlab import files
+from wqlab.kernels import debian
+from wqlab.kernels.kinds import LINUX
+from wqlab.paths import BUILD
+from wqlab.steps import Failure, locked, logged, sayer, shown
+
+say = sayer('base')
+SUITES = {'7.3': ('trixie-backports', 'sid'), '6.12': ('trixie', 'bookworm-backports')}
+ALL_SUITES = ('sid', 'trixie-backports', 'trixie', 'bookworm-backports')
+# What the project was tested with. Another 7.3.y does as well, as long as the patches apply.
+TESTED = {'7.3': '7.3.4-1~bpo13+1'}
+PARTS = ('kernel/workqueue.c', 'include/linux/workqueue.h', 'lib/Kconfig.debug', 'scripts/kconfig/merge_config.sh')
+BUILT = ('.config', 'include/config', 'arch/x86/include/generated')
+CHUNK = 1 << 20
+
+
+def version_of(folder: Path) -> str:
+    """"7.3.4" of a kernel tree, from its Makefile; "" if it is none."""
+    try:
+        text = (folder / 'Makefile').read_text(errors='replace')
+    except OSError:
+        return ''
+    found = dict(re.findall(r'^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)', text, re.M))
+    return '.'.join(found.values()) if len(found) == 3 else ''
+
+
+class Base:
+    """The tree of one release and where it came from."""
+
+    def __init__(self, linux: str) -> None:
+        self.linux = linux
+        self.tree = BUILD / f'linux-{linux}'
+        self.origin = BUILD / f'.linux-{linux}.origin'
+        self.temp = BUILD / f'linux-{linux}.tmp'
+
+    def fits(self, folder: Path) -> bool:
+        """Is this a source tree of the release?"""
+        return version_of(folder).startswith(f'{self.linux}.') and all((folder / part).is_file() for part in PARTS)
+
+    def came_from(self, words: str) -> bool:
+        """Is the tree there, and from what these words say?"""
+        return self.fits(self.tree) and self.origin.exists() and self.origin.read_text().startswith(f'{words}, ')
+
+    def note(self, words: str) -> None:
+        now = datetime.datetime.now(datetime.UTC).strftime('%FT%TZ')
+        files.write(self.origin, f'{words}, {version_of(self.tree)}, {now}\n')
+
+    def fill(self, what: str, command: str, words: str, wrong: str) -> None:
+        """Fill the tree by a shell command that runs in it; Failure(@wrong) leaves the old one in place."""
+        shutil.rmtree(self.temp, ignore_errors=True)
+        self.temp.mkdir(parents=True)
+        try:
+            if logged(BUILD / 'log/base.log', what, ['bash', '-c', f'set -o pipefail; {command}'], say=say,
+                      cwd=self.temp):
+                raise Failure(wrong)
+            if not self.fits(self.temp):
+                raise Failure(f'{words} is not a Linux {self.linux} tree: it is {version_of(self.temp) or "none"}')
+            old = BUILD / f'linux-{self.linux}.old'
+            shutil.rmtree(old, ignore_errors=True)
+            if self.tree.exists():
+                self.tree.rename(old)
+            self.temp.rename(self.tree)
+            self.note(words)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(self.temp, ignore_errors=True)
+        say(f'base tree: {self.origin.read_text().strip()}')
+
+    def from_folder(self, given: str) -> None:
+        source = Path(given).resolve()
+        if not source.is_dir():
+            raise Failure(f'KERNEL_SRC={given} is not a directory')
+        if source in (self.tree, BUILD / f'tree-{self.linux}'):
+            raise Failure(f'KERNEL_SRC={given} is where the tree goes to')
+        if self.came_from(f'directory {source}'):
+            return
+        if not self.fits(source):
+            raise Failure(f'KERNEL_SRC={given} is not a Linux {self.linux} tree')
+        if any((source / part).exists() for part in BUILT):
+            raise Failure(f"KERNEL_SRC={given} has been built in: run 'make mrproper' there or name a clean tree")
+        self.fill(f'copying {source}', f'tar -C {shlex.quote(str(source))} --exclude=./.git -cf - . | tar -xf -',
+                  f'directory {source}', f'could not copy {source} (see build/log/base.log)')
+
+    def from_tarball(self, given: str, checksum: str) -> None:
+        remote = re.match(r'\w+://', given)
+        if remote and not checksum:
+            raise Failure('LINUX_TARBALL_SHA256= is missing: give the checksum of the tarball, '
+                          'from sha256sums.asc beside it on kernel.org')
+        if checksum and not re.fullmatch('[0-9a-f]{64}', checksum):
+            raise Failure(f'LINUX_TARBALL_SHA256={checksum} is not a SHA-256 checksum: it has 64 digits')
+        if checksum and self.came_from(f'tarball sha256:{checksum}'):
+            return
+        path = download(given, checksum) if remote else Path(given).resolve()
+        if not path.is_file():
+            raise Failure(f'LINUX_TARBALL={given} is not a file')
+        found = digest(path)
+        if checksum and found != checksum:
+            raise Failure(f'LINUX_TARBALL={given} has the checksum {found}, not {checksum}: get it again')
+        words = f'tarball sha256:{found}'
+        if not self.came_from(words):
+            self.fill(f'unpacking {path.name}', f'tar -xf {shlex.quote(str(path))} --strip-components=1', words,
+                      f'{path.name} could not be unpacked (see build/log/base.log)')
+
+    def from_package(self) -> None:
+        package = f'linux-source-{self.linux}'
+        deb = debian.newest_deb(package) or debian.Archive(
+            package, SUITES.get(self.linux, ALL_SUITES), say=say,
+            instead=f'or give KERNEL_SRC=DIR, a Linux {self.linux} tree, or LINUX_TARBALL=FILE|URL'
+        ).download(TESTED.get(self.linux, ''))
+        try:
+            self.fill(f'unpacking {deb.name}', f'dpkg-deb --fsys-tarfile {shlex.quote(str(deb))} | '
+                      f'tar -xO ./usr/src/{package}.tar.xz | xz -dc -T0 | tar -x --strip-components=1',
+                      f'package {deb.name}', 'damaged')
+        except Failure as error:
+            if str(error) == 'damaged':
+                debian.damaged(deb)
+            raise
+
+
+def digest(path: Path) -> str:
+    with open(path, 'rb') as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()
+
+
+def download(url: str, checksum: str) -> Path:
+    """The file at @url with this checksum, kept in build/dl for the next time."""
+    path = BUILD / 'dl' / f'{checksum[:12]}-{url.rsplit("/", 1)[-1]}'
+    if path.exists() and digest(path) == checksum:
+        return path
+    say(f'downloading {url}')
+    try:
+        with files.replacing(path) as temp, open(temp, 'wb') as out, \
+                urllib.request.urlopen(url, timeout=30) as answer:
+            total, done = int(answer.headers.get('Content-Length') or 0), 0
+            while chunk := answer.read(CHUNK):
+                out.write(chunk)
+                done += len(chunk)
+                if done % (32 * CHUNK) < len(chunk):
+                    say(f'downloading: {done // 10**6} of {total // 10**6 or "?"} MB')
+            if total and done != total:
+                raise Failure(f'{url} ended after {done} of {total} bytes: run this again')
+    except (OSError, urllib.error.URLError, ValueError) as error:
+        raise Failure(f'could not get {url}: {error}') from error
+    if digest(path) != checksum:
+        found = digest(path)
+        path.unlink()
+        raise Failure(f'{url} has the checksum {found}, not {checksum}: it was deleted')
+    return path
+
+
+def fetch(linux: str = LINUX) -> Base:
+    """See to it that the base tree is there, from where the environment says."""
+    base = Base(linux)
+    source, tarball = os.environ.get('KERNEL_SRC', ''), os.environ.get('LINUX_TARBALL', '')
+    if source and tarball:
+        raise Failure('KERNEL_SRC= and LINUX_TARBALL= both name a base tree: give one of them')
+    with locked('base'):
+        if source:
+            base.from_folder(source)
+        elif tarball:
+            base.from_tarball(tarball, os.environ.get('LINUX_TARBALL_SHA256', ''))
+        elif not base.fits(base.tree):
+            base.from_package()
+        elif not base.origin.exists():
+            base.note('found in place')
+    return base
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args(argv)
+    base = fetch(os.environ.get('LINUX') or LINUX)
+    print(f'{shown(base.tree)}: {base.origin.read_text().strip()}', file=sys.stderr)
+    return 0

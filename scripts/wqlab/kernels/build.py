@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Configure and build one kernel with its modules.
+
+usage: [ENGINE=qemu|uml|arm64] [VARIANT=cmwq|base]
+       [CONFIG=release|debug|kcsan|preempt|rt|up] [LINUX=7.3] [KERNEL_SRC=DIR] scripts/lab kernel
+
+Output: build/<engine>-<variant>-<config>-<linux>/, with arch/x86/boot/bzImage,
+arch/arm64/boot/Image or the UML binary `linux`. The configuration is
+`allnoconfig` and the fragments of configs/ that kinds.py names; an option
+that did not take is an error.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from wqlab import files
+from wqlab.kernels import base, tree
+from wqlab.kernels.kinds import Kind
+from wqlab.paths import BUILD
+from wqlab.steps import Failure, first_match, locked, logged, plain_environment, sayer, shown
+
+say = sayer('kernel')
+OPTION = re.compile(r'(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$')
+CHOICE = re.compile(r'CONFIG_WORKQUEUE_(CMWQ|BASE)$')
+ERRORS = re.compile(r'error:|\*\*\*|undefined (reference|!)|No rule to make')
+OURS = re.compile(r'[^ ]*(kernel/workqueue/|lib/cmwq/|linux/cmwq/)[^ ]*: warning:')
+
+
+def need(*tools: str, engine: str = '') -> None:
+    for tool in tools:
+        if not shutil.which(tool):
+            asked = f'ENGINE={engine} ' if engine else ''
+            raise Failure(f'{tool} is missing: run {asked}scripts/deps.sh (as root) first')
+
+
+def options(path: Path) -> dict[str, str]:
+    """Option -> value of a configuration, 'n' for what is named as not set."""
+    found = filter(None, map(OPTION.match, path.read_text().splitlines()))
+    return {match[1] or match[3]: match[2] or 'n' for match in found}
+
+
+def not_taken(wanted: dict[str, str], got: dict[str, str]) -> list[str]:
+    return [f'{name}={value}' for name, value in wanted.items() if got.get(name, 'n') != value]
+
+
+def known(names: set[str], source: Path) -> set[str]:
+    """Those of the options that this release has at all."""
+    text = subprocess.run(['grep', '-rhoE', '--include=Kconfig*', r'^[[:space:]]*(menu)?config \w+$', source],
+                          capture_output=True, text=True, check=False).stdout
+    return names & {f'CONFIG_{line.split()[1]}' for line in text.splitlines()}
+
+
+def configure(kind: Kind, log: Path) -> None:
+    merge, new = kind.folder / '.merge', kind.folder / '.config.new'
+    merge.mkdir(parents=True, exist_ok=True)
+    with open(log, 'wb') as out:
+        def step(command: list, **more) -> int:
+            return subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False, **more).returncode
+        if step(['sh', kind.tree / 'scripts/kconfig/merge_config.sh', '-m', '-Q', '-O', '.', '/dev/null',
+                 *kind.fragments], cwd=merge, env=plain_environment()):
+            raise Failure(f'merging the fragments failed: see {shown(log)}')
+        local = kind.folder / 'localversion-variant'
+        if not local.exists() or local.read_text() != f'-{kind.variant}\n':
+            files.write(local, f'-{kind.variant}\n')
+        if step(kind.make('-s', f'KCONFIG_CONFIG={new}', f'KCONFIG_ALLCONFIG={merge}/.config', 'allnoconfig'),
+                env=kind.environment()):
+            raise Failure(f'allnoconfig failed: {first_match(log.read_text(), "error", ": ")}')
+    missing = not_taken(options(merge / '.config'), options(new))
+    if missing and not kind.ours:
+        have = known({option.split('=')[0] for option in missing}, kind.tree)
+        missing = [option for option in missing if option.split('=')[0] in have]
+    if missing:
+        raise Failure(f'{kind.name}: these options did not take (dependencies?): {" ".join(missing)}')
+    old = kind.folder / '.config'
+    if not old.exists() or old.read_bytes() != new.read_bytes():
+        files.write(old, new.read_bytes())
+    for path in (new, new.with_name('.config.new.old')):
+        path.unlink(missing_ok=True)
+
+
+def note_other_variant(kind: Kind) -> None:
+    """The two variants are compared with each other: nothing but the choice may differ."""
+    other = Kind(kind.engine, 'base' if kind.variant == 'cmwq' else 'cmwq', kind.config, kind.linux).folder
+    if not (other / '.config').exists():
+        return
+    mine, theirs = options(kind.folder / '.config'), options(other / '.config')
+    differ = sorted(name for name in mine.keys() | theirs.keys()
+                    if mine.get(name, 'n') != theirs.get(name, 'n') and not CHOICE.match(name))
+    if differ:
+        say(f'note: {other.name} was configured otherwise; build it again before comparing: {" ".join(differ[:3])}')
+
+
+def release_of(folder: Path) -> str:
+    return (folder / 'include/config/kernel.release').read_text().strip()
+
+
+def compile_all(kind: Kind, log: Path) -> None:
+    status = logged(log, f'building {kind.name}', kind.make(f'-j{len(os.sched_getaffinity(0))}', 'all'), say=say,
+                    env=kind.environment())
+    lines = log.read_text(errors='replace').splitlines()
+    if status:
+        errors = [line for line in lines if ERRORS.search(line)]
+        print('\n'.join(errors[:20] or lines[-20:]), file=sys.stderr, flush=True)
+        raise Failure(f'building {kind.name} failed: see {shown(log)}')
+    ours = [line for line in lines if OURS.match(line)]
+    if ours:
+        print('\n'.join(ours), file=sys.stderr, flush=True)
+        say("the project's files have warnings")
+    if not kind.image.exists() or not kind.image.stat().st_size:
+        raise Failure(f'the build left no {kind.engine.image}: see {shown(log)}')
+    say(f'{shown(kind.image)} is Linux {release_of(kind.folder)}')
+
+
+def build(kind: Kind, config_only: bool = False) -> Path:
+    """Build what is not up to date; returns the kernel's folder."""
+    need('make', 'gcc', 'flex', 'bison', 'bc')
+    need(f'{kind.engine.cross}gcc', engine=kind.engine.name if kind.engine.cross else '')
+    if kind.ours:
+        tree.compose(kind.linux)
+    else:
+        base.fetch(kind.linux)
+    log = BUILD / f'log/{kind.name}.log'
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with locked(kind.name):
+        configure(kind, log)
+        note_other_variant(kind)
+        if config_only:
+            say(f'configured {shown(kind.folder)}')
+        else:
+            compile_all(kind, log)
+    return kind.folder
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--config-only', action='store_true', help='configure, do not build')
+    parser.add_argument('--print-dir', action='store_true', help='name the build folder and end')
+    args = parser.parse_args(argv)
+    kind = Kind.asked()
+    if args.print_dir:
+        print(kind.folder)
+    else:
+        build(kind, args.config_only)
+    return 0

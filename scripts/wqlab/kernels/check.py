@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Check our sources: checkpatch, compiler warnings, sparse, and for the rest ruff, mypy, shellcheck, codespell.
+
+usage: [ENGINE=qemu|uml|arm64] [CONFIG=release] scripts/lab check [--no-kernel]
+
+Exit status 1 when any of them has something to say about our files.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+from wqlab.kernels import base, build
+from wqlab.kernels.kinds import Kind, one_of
+from wqlab.paths import BUILD, ROOT
+from wqlab.steps import Failure, logged, plain_environment, sayer, shown
+
+say = sayer('check')
+VENV = ROOT / 'build/venv/bin'
+# Debian 12's sparse 0.6.4 is older than some of what the kernel's headers use.
+SPARSE = ("sparse -D__typeof_unqual__=__typeof__ '-D__builtin_strlen(s)=(sizeof(s)-1)' "
+          "'-D__builtin_ia32_rdtsc()=0ull'")
+OURS = re.compile(r'(kernel/workqueue|lib/cmwq|linux/cmwq)/[^ ]*: (warning|error)')
+HEADER = 'include/linux/workqueue.h'
+
+
+def report(what: str, findings: list[str]) -> bool:
+    """Says what was found; True if that is nothing."""
+    if findings:
+        print('\n'.join(findings), file=sys.stderr)
+    say(f'{what}: {f"{len(findings)} lines to look at" if findings else "clean"}')
+    return not findings
+
+
+def findings_of(*command) -> list[str]:
+    """What a checker says when its status is not 0."""
+    done = subprocess.run([str(word) for word in command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False, env=plain_environment())
+    return (done.stdout.splitlines() or ['it failed and said nothing']) if done.returncode else []
+
+
+def tracked(*patterns: str) -> list[str]:
+    """Our files, relative to the repository; what git does not know yet belongs to them."""
+    listed = subprocess.run(['git', '-C', ROOT, 'ls-files', '-co', '--exclude-standard', '--', *patterns],
+                            capture_output=True, text=True, check=False).stdout.split('\n')
+    return sorted(name for name in listed if name and (ROOT / name).is_file())
+
+
+def shell_files() -> list[str]:
+    first = re.compile(rb'#! ?/bin/(ba)?sh')
+    return [name for name in tracked('scripts', 'tests', 'tools', '.ci')
+            if first.match((ROOT / name).read_bytes()[:16])]
+
+
+def check_scripts() -> bool:
+    shell = shell_files()
+    return all([
+        report('ruff', findings_of(VENV / 'ruff', 'check', '--quiet', '--output-format=concise', '.')),
+        report('mypy', findings_of(VENV / 'mypy', '--no-error-summary')),
+        report(f'shellcheck, {len(shell)} files', findings_of(VENV / 'shellcheck', '-x', '-f', 'gcc', *shell)),
+        report('codespell', findings_of(VENV / 'codespell', *tracked())),
+    ])
+
+
+def checkpatch(*words: str) -> list[str]:
+    done = subprocess.run(['perl', base.Base(Kind.asked().linux).tree / 'scripts/checkpatch.pl', '--strict',
+                           '--no-tree', '--no-summary', '--terse', *words], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False, env=plain_environment())
+    return done.stdout.splitlines()
+
+
+def check_style() -> bool:
+    """Two things are not asked.
+
+    Whether a __setup() is documented: without a tree checkpatch cannot see that
+    workqueue.unbound_cpus= is, in kernel-parameters.txt. And, of the public header alone,
+    whether a macro uses an argument twice: a static initialiser has to name its own
+    variable, and INIT_WORK() names the item for lockdep.
+    """
+    names = sorted(name for name in tracked('kernel', 'include', 'lib') if name.endswith(('.c', '.h')))
+    private = [name for name in names if name != HEADER]
+    return report(f'checkpatch --strict, {len(names)} files',
+                  checkpatch('--ignore', 'UNDOCUMENTED_SETUP', '-f', *private)
+                  + checkpatch('--ignore', 'MACRO_ARG_REUSE', '-f', HEADER))
+
+
+def check_folder(kind: Kind, name: str) -> bool:
+    """Our objects alone, again: W=1 and sparse look at what is compiled."""
+    for path in (kind.folder / name).rglob('*.o'):
+        path.unlink()
+    log = BUILD / 'log/check.log'
+    if logged(log, f'W=1 and sparse in {name}',
+              kind.make(f'CHECK={SPARSE}', 'W=1', 'C=2', 'CF=-D__CHECK_ENDIAN__',
+                        f'-j{len(os.sched_getaffinity(0))}', f'{name}/'), say=say, env=kind.environment()):
+        print('\n'.join(log.read_text(errors='replace').splitlines()[-5:]), file=sys.stderr)
+        raise Failure(f'{name} does not compile: see {shown(log)}')
+    lines = log.read_text(errors='replace').splitlines()
+    if not any(line.startswith('  CHECK ') for line in lines):
+        raise Failure(f'sparse did not run in {name}: see {shown(log)}')
+    return report(f'W=1 and sparse, {name}', [line for line in lines if OURS.search(line)])
+
+
+def check_originality(kind: Kind) -> bool:
+    """A tool of those who have it: beside the repository, not in it."""
+    tool = ROOT.parent / 'shared/bin/originality'
+    if not os.access(tool, os.X_OK):
+        return True
+    return report('originality', findings_of(tool, base.Base(kind.linux).tree, ROOT))
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--no-kernel', action='store_true', help='only what needs no kernel tree and no build')
+    args = parser.parse_args(argv)
+    kind = Kind.asked()
+    one_of('VARIANT', kind.variant, ('cmwq',))
+    build.need('perl', 'sparse', 'git')
+    good = check_scripts()
+    if not args.no_kernel:
+        build.build(kind)
+        good = all([check_style(), *(check_folder(kind, name) for name in ('kernel/workqueue', 'lib/cmwq')),
+                    check_originality(kind), good])
+    return 0 if good else 1

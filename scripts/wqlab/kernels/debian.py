@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Fetch Debian packages without installing them.
+
+apt gets lists, cache and sources of its own under build/apt; that needs no root and
+changes nothing outside build/. The mirror is the one that this machine's apt uses.
+Packages stay in build/apt/dl.
+
+usage: scripts/lab busybox
+
+As a program it gets build/apt/busybox-arm64, all that an arm64 guest runs.
+"""
+import argparse
+import getpass
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cmp_to_key
+from pathlib import Path
+from typing import NoReturn
+
+from wqlab import files
+from wqlab.paths import BUILD
+from wqlab.steps import Failure, locked, logged, plain_environment, sayer, shown
+
+APT = BUILD / 'apt'
+KEYRING = Path('/usr/share/keyrings/debian-archive-keyring.gpg')
+BUSYBOX = APT / 'busybox-arm64'
+
+
+def output(command: Sequence) -> str:
+    """What a command prints; nothing if it fails."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
+                          env=plain_environment())
+    return '' if done.returncode else done.stdout
+
+
+def mirror(instead: str) -> str:
+    """The Debian archive as this machine's own apt has it."""
+    listed = output(['apt-get', 'indextargets', '--no-release-info', '--format', '$(REPO_URI) $(COMPONENT)',
+                     'Created-By: Packages'])
+    for line in listed.splitlines():
+        uri, component = line.split()
+        if component == 'main' and 'debian' in uri and 'security' not in uri:
+            return uri
+    raise Failure(f"no Debian mirror in this machine's apt sources: add one, {instead}")
+
+
+def own_apt(suite: str, arch: str) -> list[str]:
+    """Options that give apt a place of its own."""
+    options = {
+        'Dir::Etc::sourcelist': APT / f'{suite}.list', 'Dir::Etc::sourceparts': APT / 'parts',
+        'Dir::Etc::preferences': '/dev/null', 'Dir::Etc::preferencesparts': APT / 'parts',
+        'Dir::State::lists': APT / f'lists/{suite}{arch}', 'Dir::Cache': APT / 'cache',
+        'APT::Update::Error-Mode': 'any', 'Acquire::Languages': 'none',
+        'Acquire::IndexTargets::deb::DEP-11::DefaultEnabled': 'false',
+        'Acquire::Retries': 2, 'Acquire::http::Timeout': 30, 'APT::Sandbox::User': getpass.getuser()}
+    if arch:
+        options |= {'APT::Architecture': arch, 'APT::Architectures': arch}
+    return [word for name, value in options.items() for word in ('-o', f'{name}={value}')]
+
+
+class Archive:
+    """Some suites of the Debian archive, for one package."""
+
+    def __init__(self, package: str, suites: Sequence[str], *, arch: str = '', say=None, instead: str) -> None:
+        for tool in ('apt-get', 'apt-cache', 'dpkg-deb'):
+            if not shutil.which(tool):
+                raise Failure(f'{tool} is missing: run scripts/deps.sh (as root) first, {instead}')
+        self.package, self.arch, self.instead = package, arch, instead
+        self.say = say or sayer('debian')
+        self.mirror = mirror(instead)
+        self.suites = suites
+
+    def update(self, suite: str) -> bool:
+        for folder in (APT / 'parts', APT / 'cache/archives/partial', APT / f'lists/{suite}{self.arch}/partial'):
+            folder.mkdir(parents=True, exist_ok=True)
+        files.write(APT / f'{suite}.list', f'deb [signed-by={KEYRING}] {self.mirror} {suite} main\n')
+        log = APT / f'{suite}-update.log'
+        if logged(log, f'reading the package list of {suite}',
+                  ['apt-get', *own_apt(suite, self.arch), '-q', 'update'], say=self.say):
+            self.say(f'could not read {suite} from {self.mirror} (see {shown(log)})')
+            return False
+        return True
+
+    def versions(self, suite: str) -> list[str]:
+        """What the suite has, newest first."""
+        listed = output(['apt-cache', *own_apt(suite, self.arch), 'madison', self.package])
+        return [line.split('|')[1].strip() for line in listed.splitlines() if line.count('|') == 2]
+
+    def fetch(self, suite: str, version: str) -> Path | None:
+        place = APT / 'dl.tmp'
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        shown_size = re.search(r'^Size: (\d+)', output(['apt-cache', *own_apt(suite, self.arch), 'show',
+                                                         f'{self.package}={version}']), re.M)
+        size = f' ({int(shown_size[1]) // 10**6} MB)' if shown_size else ''
+        if logged(APT / f'{suite}-download.log', f'downloading {self.package} {version}{size}',
+                  ['apt-get', *own_apt(suite, self.arch), '-q', 'download', f'{self.package}={version}'],
+                  say=self.say, cwd=place):
+            return None
+        (APT / 'dl').mkdir(exist_ok=True)
+        deb, = place.iterdir()
+        return deb.rename(APT / 'dl' / deb.name)
+
+    def download(self, pinned: str = '') -> Path:
+        """The pinned version from the first suite that has it, else the newest of the first that has any."""
+        others = []
+        for suite in self.suites:
+            versions = self.versions(suite) if self.update(suite) else None
+            if versions == []:
+                self.say(f'{suite} has no {self.package}')
+            if not versions:
+                continue
+            if not pinned or pinned in versions:
+                deb = self.fetch(suite, pinned or versions[0])
+                if deb:
+                    return deb
+            else:
+                others.append((suite, versions[0]))
+        for suite, version in others:
+            self.say(f'{self.package} {pinned} is no longer in {" or ".join(self.suites)}: taking {version} of {suite}')
+            deb = self.fetch(suite, version)
+            if deb:
+                return deb
+        raise Failure(f'could not get {self.package} from {self.mirror}: connect this machine to it, {self.instead}')
+
+
+def newest_deb(package: str, arch: str = '') -> Path | None:
+    """The newest version of a package that is there already."""
+    def order(one: Path, two: Path) -> int:
+        older = ['dpkg', '--compare-versions', one.name.split('_')[1], 'lt', two.name.split('_')[1]]
+        return -1 if subprocess.run(older, check=False).returncode == 0 else 1
+    debs = list((APT / 'dl').glob(f'{package}_*{f"_{arch}" if arch else ""}.deb'))
+    return max(debs, key=cmp_to_key(order), default=None)
+
+
+def unpack(deb: Path, member: str) -> bytes:
+    """One file of a package, which is deleted if it is damaged."""
+    with subprocess.Popen(['dpkg-deb', '--fsys-tarfile', deb], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as source:
+        done = subprocess.run(['tar', '-xO', '--wildcards', member], stdin=source.stdout, capture_output=True,
+                              check=False)
+    if done.returncode or source.returncode or not done.stdout:
+        damaged(deb)
+    return done.stdout
+
+
+def damaged(deb: Path) -> NoReturn:
+    deb.unlink(missing_ok=True)
+    raise Failure(f'{deb.name} was damaged and is deleted: run this again')
+
+
+def busybox() -> Path:
+    """The one program of an arm64 guest: shell, tools and modprobe, from Debian's busybox-static."""
+    say = sayer('busybox')
+    with locked('busybox'):
+        if not BUSYBOX.exists():
+            deb = newest_deb('busybox-static', 'arm64') or Archive(
+                'busybox-static', ('trixie', 'bookworm'), arch='arm64', say=say,
+                instead='or use ENGINE=qemu').download()
+            # The program moved from /bin to /usr/bin between releases.
+            files.write(BUSYBOX, unpack(deb, '*/bin/busybox'), 0o755)
+            say(f'{shown(BUSYBOX)} is from {deb.name}')
+    return BUSYBOX
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args(argv)
+    busybox()
+    return 0

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which kernels there are, and for each where it is built, by what, and from which fragments of configs/."""
+import dataclasses
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from wqlab.paths import BUILD, ROOT
+from wqlab.steps import Failure, plain_environment
+
+LINUX = '7.3'
+VARIANTS = ('cmwq', 'base')
+CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up')
+COMMON = ('common', 'workqueue', 'cgroup', 'tracing', 'hang', 'kunit', 'bench', 'selftest', 'torture')
+PLAIN = ('common', 'workqueue', 'qemu', 'crashdump')      # for a release that is built as it comes
+LIKE_RELEASE = ('preempt', 'rt', 'up')                  # release, and something more
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    name: str
+    arch: str
+    image: str
+    fragments: tuple[str, ...]
+    configs: tuple[str, ...]
+    cross: str = ''
+
+
+ENGINES = {engine.name: engine for engine in (
+    Engine('qemu', 'x86_64', 'arch/x86/boot/bzImage', (*COMMON, 'qemu', 'pm', 'virtme', 'storage', 'crashdump'),
+           ('release', 'debug', 'kcsan', 'preempt', 'rt')),
+    Engine('uml', 'um', 'linux', (*COMMON, 'uml'), ('release', 'debug', 'up')),
+    Engine('arm64', 'arm64', 'arch/arm64/boot/Image', (*COMMON, 'arm64', 'pm', 'crashdump'),
+           ('release', 'debug', 'kcsan', 'preempt', 'rt'), cross='aarch64-linux-gnu-'),
+)}
+
+
+def one_of(name: str, value: str, allowed) -> str:
+    if value not in allowed:
+        raise Failure(f'{name}={value}: must be one of: {" ".join(allowed)}')
+    return value
+
+
+def releases() -> str:
+    return ' '.join(sorted(path.name for path in (ROOT / 'patches').iterdir()))
+
+
+def compiler(cross: str = '') -> str:
+    return ('ccache ' if shutil.which('ccache') else '') + f'{cross}gcc'
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    engine: Engine
+    variant: str = 'cmwq'
+    config: str = 'release'
+    linux: str = LINUX
+
+    @classmethod
+    def of(cls, engine='qemu', variant='cmwq', config='release', linux=LINUX) -> 'Kind':
+        """One that can be built; Failure otherwise."""
+        kind = cls(ENGINES[one_of('ENGINE', engine, ENGINES)], one_of('VARIANT', variant, VARIANTS),
+                   one_of('CONFIG', config, CONFIGS), linux)
+        if not kind.ours and (engine, variant, config) != ('qemu', 'base', 'release'):
+            raise Failure(f'LINUX={linux}: there is no patches/{linux} (have: {releases()}): '
+                          'only ENGINE=qemu VARIANT=base CONFIG=release can be built')
+        if config not in kind.engine.configs:
+            other = 'uml' if config == 'up' else 'qemu'
+            raise Failure(f'{engine.upper()} cannot have CONFIG={config}: use ENGINE={other}')
+        return kind
+
+    @classmethod
+    def asked(cls, environ: Mapping[str, str] = os.environ) -> 'Kind':
+        """The one that the environment names, as make hands it over."""
+        return cls.of(*(environ.get(name) or default for name, default in (
+            ('ENGINE', 'qemu'), ('VARIANT', 'cmwq'), ('CONFIG', 'release'), ('LINUX', LINUX))))
+
+    @property
+    def ours(self) -> bool:
+        """Do we lay our files over this release? If not, it is built as it comes."""
+        return (ROOT / 'patches' / self.linux).is_dir()
+
+    @property
+    def name(self) -> str:
+        return f'{self.engine.name}-{self.variant}-{self.config}-{self.linux}'
+
+    @property
+    def folder(self) -> Path:
+        return BUILD / self.name
+
+    @property
+    def image(self) -> Path:
+        return self.folder / self.engine.image
+
+    @property
+    def tree(self) -> Path:
+        return BUILD / f'{"tree" if self.ours else "linux"}-{self.linux}'
+
+    @property
+    def fragments(self) -> list[Path]:
+        names = [*(self.engine.fragments if self.ours else PLAIN)]
+        if (ROOT / f'configs/{self.linux}.config').is_file():
+            names.append(self.linux)
+        if self.config in LIKE_RELEASE:
+            names.append('release')
+        paths = [ROOT / f'configs/{name}.config' for name in (*names, self.config, self.variant)]
+        for path in paths:
+            if not path.is_file():
+                raise Failure(f'configs/{path.name} is missing')
+        return paths
+
+    def make(self, *words: str) -> list[str]:
+        """make for this kernel.
+
+        ccache sees paths relative to the checkout, so that one clone fills the cache for
+        the next; what it takes from the file names in WARN() the last option takes away again.
+        """
+        return ['nice', 'make', '-C', str(self.tree), f'O={self.folder}', f'ARCH={self.engine.arch}',
+                f'CROSS_COMPILE={self.engine.cross}', f'CC={compiler(self.engine.cross)}', f'HOSTCC={compiler()}',
+                f'KCFLAGS=-fmacro-prefix-map=../{self.tree.name}/=', *words]
+
+    def environment(self) -> dict[str, str]:
+        return plain_environment(CCACHE_BASEDIR=ROOT, CCACHE_NOHASHDIR='1')

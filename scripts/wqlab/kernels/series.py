@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Write the project as patches for the base tree: build/series-$LINUX/*.patch.
+
+usage: [LINUX=7.3] scripts/lab series
+
+`git am build/series-7.3/*.patch` in a git tree of Linux 7.3 applies them. Each
+leaves a tree that builds. They are tried here, on the base tree's files, and
+compared with the composed tree before they are put in place.
+"""
+import argparse
+import filecmp
+import getpass
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from wqlab.kernels import base, tree
+from wqlab.kernels.build import need
+from wqlab.kernels.kinds import LINUX
+from wqlab.paths import BUILD, ROOT
+from wqlab.steps import Failure, first_match, locked, plain_environment, sayer, shown
+
+say = sayer('series')
+SELFTESTS = 'tools/testing/selftests/workqueue'
+IMPLEMENTATION = '''workqueue: add an implementation in files by concept
+
+kernel/workqueue/ does what kernel/workqueue.c does, behind the same
+interface, with one concept to a file and the hot paths arranged so that
+they scale with the number of CPUs: wakeups happen outside of the pool's
+lock, and an LLC is divided into shards.
+
+Nothing is built from it yet.
+'''
+REST = {
+    'tools/workqueue/': '''tools/workqueue: show pods, pools and workqueues, live or from a dump
+
+Two drgn scripts: wq_dump.py prints how a machine is divided, what each
+pool runs and what waits there, the state of one item, what stalls and
+why, and draws a picture; wq_monitor.py shows totals and rates. They
+know either workqueue, and Linux 6.12.
+''',
+    'tools/testing/': '''selftests/workqueue: test a running kernel from user space
+
+Shell scripts that speak TAP: affinity scopes and masks through sysfs,
+resharding, CPU hotplug and freezing under load, forward progress through
+a rescuer, the stall report.
+''',
+    'Documentation/': '''Documentation: core-api: describe the workqueue in kernel/workqueue/
+
+What a caller may rely on, how work finds a CPU, what can be tuned, and
+which test or tool to reach for.
+'''}
+
+
+def git_output(folder: Path, *words: str) -> str:
+    return subprocess.run(['git', '-C', folder, *words], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def git_environment() -> dict[str, str]:
+    """The author is whoever runs this; no settings of theirs have a say besides."""
+    name = git_output(ROOT, 'config', 'user.name') or git_output(ROOT, 'log', '-1', '--format=%an') \
+        or getpass.getuser()
+    email = git_output(ROOT, 'config', 'user.email') or git_output(ROOT, 'log', '-1', '--format=%ae') \
+        or f'{getpass.getuser()}@localhost'
+    env = plain_environment(GIT_CONFIG_GLOBAL='/dev/null', GIT_CONFIG_NOSYSTEM='1',
+                            **{f'GIT_{who}_{what}': value for who in ('AUTHOR', 'COMMITTER')
+                               for what, value in (('NAME', name), ('EMAIL', email))})
+    return {name: value for name, value in env.items() if name not in ('GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE')}
+
+
+class Repository:
+    """A repository with those files of the base tree that the series touches."""
+
+    def __init__(self, folder: Path, source: base.Base, env: dict[str, str]) -> None:
+        self.folder, self.env = folder, env
+        folder.mkdir()
+        self.git('init', '-q', '-b', 'series')
+        for name in tree.touched_by(tree.patches(source.linux), '--- a'):
+            self.add(source.tree / name, name)
+        self.commit(f'Linux {base.version_of(source.tree)}', '--no-signoff')
+        self.git('tag', 'base')
+
+    def git(self, *words, text: str | None = None) -> None:
+        done = subprocess.run(['git', '-C', str(self.folder), *map(str, words)], input=text, capture_output=True,
+                              text=True, env=self.env, check=False)
+        if done.returncode:
+            said = first_match(done.stderr or done.stdout, 'error', 'fatal')
+            raise Failure(f'git {words[0]} refuses the series: {said}')
+
+    def add(self, source: Path, place: str) -> None:
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, path)
+        path.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+    def lay(self, *places: str) -> None:
+        """Our files that belong under these places."""
+        selftests = [(name, name) for name in tree.found(f'{SELFTESTS}/**/*') if (ROOT / name).is_file()]
+        for name, place in [*tree.our_files(), *selftests]:
+            if place.startswith(places):
+                self.add(ROOT / name, place)
+
+    def commit(self, message: str, *words: str) -> None:
+        self.git('add', '-A')
+        self.git('commit', '-q', *(words or ['-s']), '-F', '-', text=message)
+
+
+def message_of(patch: Path) -> str:
+    """Subject and description: what stands above the first hunk."""
+    return re.split(r'^---$', patch.read_text(), maxsplit=1, flags=re.M)[0]
+
+
+def fill(repository: Repository, linux: str) -> None:
+    repository.lay('kernel/workqueue/', 'include/linux/cmwq/')
+    repository.commit(IMPLEMENTATION)
+    for patch in tree.patches(linux):
+        if patch.name.endswith('-tests.patch'):
+            repository.lay('lib/cmwq/')
+        wrong = tree.apply(patch, repository.folder)
+        if wrong:
+            raise Failure(f'{shown(patch)} does not apply: {wrong}')
+        repository.commit(message_of(patch))
+    for place, message in REST.items():
+        repository.lay(place)
+        repository.commit(message)
+
+
+def contents(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob('*')
+            if path.is_file() and '.git' not in path.relative_to(folder).parts}
+
+
+def compare(made: Path, applied: Path, composed: Path) -> None:
+    names = contents(made)
+    for name in sorted(names ^ contents(applied)) + filecmp.cmpfiles(made, applied, names, shallow=False)[1]:
+        raise Failure(f'the series does not give what it was made from: {name} differs')
+    for name in (composed / '.cmwq-overlay').read_text().split():
+        if (composed / name).is_file() and not tree.same(composed / name, applied / name):
+            raise Failure(f'the series and {shown(composed)} differ in {name}')
+
+
+def write(linux: str) -> list[Path]:
+    """Returns the patches."""
+    need('git')
+    composed = tree.compose(linux)
+    source, place, env = base.Base(linux), BUILD / f'series-{linux}', git_environment()
+    with locked(place.name), tempfile.TemporaryDirectory(prefix='.series-', dir=BUILD) as work_name:
+        work = Path(work_name)
+        made = Repository(work / 'make', source, env)
+        fill(made, linux)
+        made.git('format-patch', '-q', '-o', work / 'patches', 'base')
+        new = sorted((work / 'patches').iterdir())
+        applied = Repository(work / 'am', source, env)
+        applied.git('am', '-q', *new)
+        compare(made.folder, applied.folder, composed)
+        if place.exists():
+            place.rename(work / 'old')
+        (work / 'patches').rename(place)
+    say(f'{shown(place)}: {len(new)} patches, tried with git am on Linux {base.version_of(source.tree)}')
+    return sorted(place.iterdir())
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args(argv)
+    write(os.environ.get('LINUX') or LINUX)
+    return 0

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Compose build/tree-$LINUX: the base tree with this project laid over it.
+
+usage: [LINUX=7.3] [KERNEL_SRC=DIR] scripts/lab tree [--list]
+
+The tree is hard links to the base tree, except for the files that
+patches/$LINUX/ change (files of their own) and ours (symbolic links into the
+repository, so that an edit is seen by the next build). Run again, it touches
+only what differs.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from wqlab import files
+from wqlab.kernels import base
+from wqlab.kernels.kinds import LINUX, releases
+from wqlab.paths import BUILD, ROOT
+from wqlab.steps import Failure, locked, sayer, shown
+
+say = sayer('tree')
+DOCUMENTS = {'workqueue.rst': 'workqueue-cmwq.rst', 'workqueue-tools.rst': 'workqueue-cmwq-tools.rst',
+             'workqueue-torture.rst': 'workqueue-cmwq-torture.rst',
+             'workqueue-36-cores.svg': 'workqueue-36-cores.svg'}
+
+
+def our_files() -> list[tuple[str, str]]:
+    """(file of the repository, its place in the tree) for what we lay over the base."""
+    pairs = [(name, name) for name in found('kernel/workqueue/*')]
+    pairs += [(name, f'include/linux/cmwq/{Path(name).name}') for name in found('include/linux/*.h')]
+    pairs += [(name, f'lib/cmwq/{Path(name).name}') for name in found('lib/*.c', 'lib/*.h', 'lib/Makefile')]
+    pairs += [('Kconfig.debug', 'lib/cmwq/Kconfig.debug'),
+              ('kernel/workqueue_internal.h', 'kernel/workqueue/workqueue_internal.h')]
+    # beside the base's own two scripts, which work on either variant
+    pairs += [(name, name.replace('tools/workqueue/', 'tools/workqueue/cmwq/', 1))
+              for name in found('tools/workqueue/**/*.py', 'tools/workqueue/**/*.rst')]
+    pairs += [(f'Documentation/core-api/{name}', f'Documentation/core-api/{place}')
+              for name, place in DOCUMENTS.items()]
+    return [pair for pair in pairs if (ROOT / pair[0]).is_file()]
+
+
+def found(*patterns: str) -> list[str]:
+    return sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
+
+
+def patches(linux: str) -> list[Path]:
+    folder = ROOT / 'patches' / linux
+    if not folder.is_dir():
+        raise Failure(f'LINUX={linux}: there is no patches/{linux} (have: {releases()})')
+    return sorted(folder.glob('*.patch'))
+
+
+def touched_by(paths: list[Path], side: str = r'\+\+\+ b') -> list[str]:
+    """The files that patches change; with side='--- a' those of them that the base has."""
+    return sorted({match for path in paths for match in re.findall(rf'^{side}/(\S+)', path.read_text(), re.M)})
+
+
+def apply(patch: Path, folder: Path) -> str:
+    """Applies a patch; returns the first line of what is wrong."""
+    with open(patch, 'rb') as text:
+        done = subprocess.run(['patch', '-d', folder, '-p1', '-s', '-f', '--no-backup-if-mismatch'], stdin=text,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return (done.stdout.splitlines() or ['patch failed'])[0] if done.returncode else ''
+
+
+class Composer:
+    """Lays files into the tree, each in one step and only where something differs."""
+
+    def __init__(self, source: base.Base) -> None:
+        self.source = source
+        self.tree = BUILD / f'tree-{source.linux}'
+        self.manifest = self.tree / '.cmwq-overlay'
+        self.changed = 0
+
+    def start(self) -> None:
+        """A new base makes the whole tree new."""
+        mark, origin = self.tree / '.cmwq-origin', self.source.origin.read_text()
+        if mark.exists() and mark.read_text() == origin:
+            return
+        say(f'composing {shown(self.tree)} from {origin.strip()}')
+        temp = self.tree.with_name(f'{self.tree.name}.tmp')
+        for path in (temp, self.tree):
+            shutil.rmtree(path, ignore_errors=True)
+        if subprocess.run(['cp', '-al', self.source.tree, temp], check=False).returncode:
+            raise Failure(f'could not link {shown(self.source.tree)} to {shown(temp)}: see the line above')
+        (temp / mark.name).write_text(origin)
+        temp.rename(self.tree)
+
+    def put(self, place: str, make: Callable[[Path], object]) -> None:
+        """Make @place anew, never through the old one, which is a hard link."""
+        path = self.tree / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temp = path.with_name(f'{path.name}.cmwq-tmp')
+        temp.unlink(missing_ok=True)
+        make(temp)
+        temp.replace(path)
+        self.changed += 1
+
+    def patched(self, paths: list[Path]) -> list[str]:
+        """What the patches touch, patched in a place of its own."""
+        names = touched_by(paths)
+        with tempfile.TemporaryDirectory(prefix='.stage-', dir=BUILD) as stage_name:
+            stage = Path(stage_name)
+            for name in names:
+                (stage / name).parent.mkdir(parents=True, exist_ok=True)
+                if (self.source.tree / name).is_file():
+                    shutil.copy2(self.source.tree / name, stage / name)
+            for path in paths:
+                wrong = apply(path, stage)
+                if wrong:
+                    raise Failure(f'{shown(path)} does not apply to {base.version_of(self.source.tree)}: {wrong}')
+            for name in names:
+                if not same(stage / name, self.tree / name):
+                    self.put(name, partial(shutil.copyfile, stage / name))
+        return names
+
+    def linked(self) -> list[str]:
+        for name, place in our_files():
+            path = self.tree / place
+            target = os.path.relpath(ROOT / name, path.parent)
+            if not path.is_symlink() or os.readlink(path) != target:
+                self.put(place, partial(os.symlink, target))
+        return [place for _, place in our_files()]
+
+    def take_away(self, names: list[str]) -> None:
+        """What was ours at the last run and is no more."""
+        before = self.manifest.read_text().split() if self.manifest.exists() else []
+        for name in set(before) - set(names):
+            (self.tree / name).unlink(missing_ok=True)
+            if (self.source.tree / name).is_file():
+                link(self.source.tree / name, self.tree / name)
+            self.changed += 1
+
+
+def link(source, place) -> None:
+    os.link(source, place, follow_symlinks=False)
+
+
+def same(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def compose(linux: str = LINUX) -> Path:
+    """See to it that the composed tree is there and up to date; returns its place."""
+    paths = patches(linux)
+    if not shutil.which('patch'):
+        raise Failure('patch is missing: run scripts/deps.sh (as root) first')
+    source = base.fetch(linux)
+    with locked('tree'):
+        composer = Composer(source)
+        composer.start()
+        names = composer.patched(paths) + composer.linked()
+        composer.take_away(names)
+        files.write(composer.manifest, ''.join(f'{name}\n' for name in names))
+    say(f'{shown(composer.tree)} is {base.version_of(composer.tree)} with {len(names)} files of ours or patched, '
+        f'{composer.changed} changed now')
+    return composer.tree
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--list', action='store_true', help='print "FILE PLACE-IN-THE-TREE" for our files')
+    if parser.parse_args(argv).list:
+        print('\n'.join(' '.join(pair) for pair in our_files()))
+        return 0
+    compose(os.environ.get('LINUX') or LINUX)
+    return 0

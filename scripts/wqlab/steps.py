@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Long commands with progress, locks between runs, and how a program says what is wrong."""
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from wqlab import procs
+from wqlab.paths import BUILD, ROOT
+
+EVERY_S = 10
+GRACE_S = 10
+Word = str | os.PathLike
+
+
+class Failure(Exception):
+    """One line for the user that says what to do; the program ends with status 1."""
+
+
+def sayer(name: str) -> Callable[[str], None]:
+    """A function that tells the user something, after the program's name."""
+    def say(text: str) -> None:
+        print(f'{name}: {text}', file=sys.stderr, flush=True)
+    return say
+
+
+def shown(path: Word) -> str:
+    """A path as short as it can be typed from the repository."""
+    path = Path(path)
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def plain_environment(**more: Word) -> dict[str, str]:
+    """This process' environment without what make put there for itself, in English."""
+    left = {name: value for name, value in os.environ.items() if name not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
+    return {**left, 'LC_ALL': 'C', **{name: str(value) for name, value in more.items()}}
+
+
+def first_match(text: str, *words: str) -> str:
+    """The first line with one of @words in it (small letters); else the last line."""
+    lines = text.splitlines() or ['no message']
+    return next((line for line in lines if any(word in line.lower() for word in words)), lines[-1])
+
+
+@contextlib.contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One run at a time: two makes in two terminals must not compose one tree at once."""
+    BUILD.mkdir(exist_ok=True)
+    with open(BUILD / f'.lock-{name}', 'w') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sayer('lab')(f'waiting for another run that holds {name}')
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def watch(child: subprocess.Popen, log: Path, say: Callable[[str], None]) -> int:
+    start = time.monotonic()
+    while True:
+        try:
+            return child.wait(timeout=EVERY_S)
+        except subprocess.TimeoutExpired:
+            lines = log.read_text(errors='replace').splitlines()
+            last = f', last: {lines[-1][:80]}' if lines else ''
+            say(f'{time.monotonic() - start:.0f} s, {len(lines)} lines{last}')
+
+
+def logged(log: Path, what: str, command: Sequence[Word], *, say: Callable[[str], None], cwd: Word | None = None,
+           env: dict[str, str] | None = None) -> int:
+    """Run a long command with its output in a log; say every 10 seconds how far it is. Returns its status.
+
+    However this ends, nothing that the command started is left: a lock that the caller
+    holds is free only after that.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    say(f'{what} (log: {shown(log)})')
+    start = time.monotonic()
+    with open(log, 'wb') as out, procs.kept(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                            cwd=cwd, env=env or plain_environment()) as child:
+        try:
+            status = watch(child, log, lambda now: say(f'{what}: {now}'))
+        except BaseException:
+            os.killpg(child.pid, signal.SIGTERM)        # let make delete what is half done
+            procs.wait_for(child, GRACE_S)
+            raise
+    if status == 0:
+        say(f'{what}: done in {time.monotonic() - start:.0f} s')
+    return status

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Calls of the project's programs as a user makes them."""
+import os
+import re
+import subprocess
+
+from wqlab.paths import ROOT
+
+FOR_MAKE = ('ENGINE', 'VARIANT', 'CONFIG', 'KERNEL_SRC', 'KDIR', 'LINUX', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256',
+            'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'CMD', 'APPEND')
+CLEAN_ENV = {name: value for name, value in os.environ.items() if name not in FOR_MAKE}
+
+
+def call(*command, cwd=ROOT, timeout=60, **env):
+    return subprocess.run([str(word) for word in command], cwd=cwd, env={**CLEAN_ENV, **env}, text=True,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout, check=False)
+
+
+def refuses(pattern, *command, lines=1, **kwargs):
+    """The call fails, and says why in one line that matches."""
+    done = call(*command, **kwargs)
+    said = done.stderr.strip().splitlines()
+    assert done.returncode, f'succeeded and said {done.stdout + done.stderr}'
+    assert said and re.search(pattern, said[-1]), done.stderr
+    assert len(said) <= lines, done.stderr
+    assert 'Traceback' not in done.stderr
+    return done
+
+
+def stub(folder, name, script='exit 100'):
+    """A program of this name that does nothing but @script; returns the PATH with it in front."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f'#!/bin/sh\n{script}\n')
+    (folder / name).chmod(0o755)
+    return f'{folder}:{os.environ["PATH"]}'

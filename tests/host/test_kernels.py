@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How kernels come to be: the base tree, the composed tree, builds, modules, the series."""
+import functools
+import hashlib
+import http.server
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from calls import CLEAN_ENV, call, refuses, stub
+from wqlab.kernels import base, build, kinds
+from wqlab.kernels.kinds import Kind
+from wqlab.paths import ROOT
+
+LINUX = kinds.LINUX
+PARTS = ('scripts', 'patches', 'configs', 'kernel', 'include', 'lib', 'Makefile', 'Kconfig.debug',
+         'requirements.txt')
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The repository without its build folder, to break things in."""
+    for name in PARTS:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name)
+        else:
+            shutil.copy(source, tmp_path / name)
+    (tmp_path / 'build').mkdir()
+    (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
+    return tmp_path
+
+
+def fake_tree(folder, version=f'{LINUX}.0', **files):
+    """Enough of a kernel tree to be taken for one."""
+    names = ('VERSION', 'PATCHLEVEL', 'SUBLEVEL')
+    makefile = ''.join(f'{name} = {number}\n' for name, number in zip(names, version.split('.'), strict=True))
+    for name, text in {'Makefile': makefile, **dict.fromkeys(base.PARTS, '/* nothing */\n'), **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def get_base(copy, **env):
+    return call(copy / 'scripts/lab', 'base', cwd=copy, **env)
+
+
+def version_there(copy):
+    return base.version_of(copy / f'build/linux-{LINUX}')
+
+
+def nothing_left(folder):
+    left = [path for path in (folder / 'build').glob('*') if path.name.startswith(f'linux-{LINUX}')]
+    assert not left, left
+
+
+# The base tree from a folder
+
+@pytest.mark.parametrize('name, pattern', [
+    ('absent', r'KERNEL_SRC=\S*absent is not a directory'),
+    ('empty', rf'KERNEL_SRC=\S*empty is not a Linux {re.escape(LINUX)} tree'),
+    ('older', rf'KERNEL_SRC=\S*older is not a Linux {re.escape(LINUX)} tree'),
+    ('built', r'KERNEL_SRC=\S*built has been built in: .*mrproper'),
+    ('file', r'KERNEL_SRC=\S*file is not a directory'),
+])
+def test_wrong_kernel_src(copy, tmp_path, name, pattern):
+    (tmp_path / 'empty').mkdir()
+    (tmp_path / 'file').write_text('')
+    fake_tree(tmp_path / 'older', '6.12.0')
+    fake_tree(tmp_path / 'built', **{'.config': ''})
+    refuses(pattern, copy / 'scripts/lab', 'base', cwd=copy, KERNEL_SRC=str(tmp_path / name))
+    nothing_left(copy)
+
+
+def test_kernel_src(copy, tmp_path):
+    source = fake_tree(tmp_path / 'given', f'{LINUX}.7')
+    done = get_base(copy, KERNEL_SRC=str(source))
+    assert done.returncode == 0 and f'directory {source}, {LINUX}.7, ' in done.stderr
+    (source / 'Makefile').unlink()      # what is there already is not copied again
+    assert get_base(copy, KERNEL_SRC=str(source)).returncode == 0 and version_there(copy) == f'{LINUX}.7'
+
+
+# ... from Debian
+
+PACKAGE = f'linux-source-{LINUX}'
+APT_GET = '''case "$*" in
+*indextargets*) echo "http://security.example/debian-security/ main"; echo "http://deb.example/debian/ main";;
+*" update"*) ;;
+*" download "*) for last; do :; done; cp "{place}/${{last#*=}}.deb" "${{last%%=*}}_${{last#*=}}_all.deb";;
+esac'''
+APT_CACHE = '''suite=$*
+suite=${{suite#*sourcelist=}}
+suite=${{suite%%.list*}}
+suite=${{suite##*/}}
+case "$*" in
+*" madison "*) cat "{place}/$suite" 2>/dev/null;;
+*) echo "Size: 1000000";;
+esac'''
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """A made-up Debian archive: give it suite -> versions, get the PATH that leads to it."""
+    place = tmp_path / 'archive'
+    place.mkdir()
+
+    def fill(**suites):
+        for suite, versions in suites.items():
+            rows = [f' {PACKAGE} | {version} | http://deb.example/debian main' for version in versions]
+            (place / suite.replace('_', '-')).write_text('\n'.join([*rows, '']))
+            for version in versions:
+                make_package(place / f'{version}.deb', version)
+        stub(tmp_path / 'bin', 'apt-get', APT_GET.format(place=place))
+        return stub(tmp_path / 'bin', 'apt-cache', APT_CACHE.format(place=place))
+
+    def make_package(deb, version):
+        root = tmp_path / 'package' / version
+        fake_tree(root / 'linux', version.split('-')[0])
+        (root / 'all/usr/src').mkdir(parents=True)
+        (root / 'all/DEBIAN').mkdir()
+        (root / 'all/DEBIAN/control').write_text(f'Package: {PACKAGE}\nVersion: {version}\nArchitecture: all\n'
+                                                 'Maintainer: nobody <n@example>\nDescription: a test\n')
+        subprocess.run(['tar', '-C', root, '-cJf', root / f'all/usr/src/{PACKAGE}.tar.xz', 'linux'], check=True)
+        subprocess.run(['dpkg-deb', '-b', root / 'all', deb], check=True, stdout=subprocess.DEVNULL)
+    return fill
+
+
+TESTED = base.TESTED[LINUX]
+
+
+def test_tested_version_is_preferred(copy, archive):
+    """Even if another suite, asked first, has a newer one."""
+    done = get_base(copy, PATH=archive(trixie_backports=[f'{LINUX}.9-1'], sid=[f'{LINUX}.8-1', TESTED]))
+    assert done.returncode == 0, done.stderr
+    assert version_there(copy) == TESTED.split('-')[0] and 'no longer' not in done.stderr
+
+
+def test_tested_version_is_gone(copy, archive):
+    done = get_base(copy, PATH=archive(trixie_backports=[], sid=[f'{LINUX}.9-1', f'{LINUX}.8-1']))
+    assert done.returncode == 0 and version_there(copy) == f'{LINUX}.9', done.stderr
+    assert f'{PACKAGE} {TESTED} is no longer in trixie-backports or sid: taking {LINUX}.9-1 of sid' in done.stderr
+    assert f'trixie-backports has no {PACKAGE}' in done.stderr
+
+
+def test_package_is_fetched_once(copy, archive):
+    path = archive(sid=[TESTED])
+    assert get_base(copy, PATH=path).returncode == 0
+    shutil.rmtree(copy / f'build/linux-{LINUX}')
+    done = get_base(copy, PATH=path)
+    assert done.returncode == 0 and 'downloading' not in done.stderr and 'unpacking' in done.stderr
+
+
+def test_no_network(copy, tmp_path):
+    stub(tmp_path / 'bin', 'apt-cache')
+    path = stub(tmp_path / 'bin', 'apt-get', 'case "$*" in *indextargets*) echo http://d.example/debian main;; '
+                                             '*) exit 100;; esac')
+    refuses(rf'could not get {re.escape(PACKAGE)} .*KERNEL_SRC=DIR.*LINUX_TARBALL=', copy / 'scripts/lab', 'base',
+            cwd=copy, PATH=path, lines=10)
+    nothing_left(copy)
+
+
+def test_no_mirror(copy, tmp_path):
+    refuses(r'no Debian mirror in .*KERNEL_SRC=DIR', copy / 'scripts/lab', 'base', cwd=copy,
+            PATH=stub(tmp_path / 'bin', 'apt-get'))
+    nothing_left(copy)
+
+
+def test_no_such_package(copy, archive):
+    done = refuses(r'could not get .*KERNEL_SRC=DIR', copy / 'scripts/lab', 'base', cwd=copy,
+                   PATH=archive(trixie_backports=[], sid=[]), lines=10)
+    assert f'sid has no {PACKAGE}' in done.stderr
+    nothing_left(copy)
+
+
+def test_damaged_package(copy):
+    package = copy / f'build/apt/dl/{PACKAGE}_{LINUX}.1-1_all.deb'
+    package.parent.mkdir(parents=True)
+    package.write_bytes(b'!<arch>\nnonsense')
+    refuses(r'damaged and is deleted: run this again', copy / 'scripts/lab', 'base', cwd=copy, lines=3)
+    assert not package.exists()
+    nothing_left(copy)
+
+
+def test_damaged_userland(copy):
+    package = copy / 'build/apt/dl/busybox-static_1.0-1_arm64.deb'
+    package.parent.mkdir(parents=True)
+    package.write_bytes(b'!<arch>\nnonsense')
+    refuses(r'damaged and is deleted: run this again', copy / 'scripts/lab', 'busybox', cwd=copy, lines=10)
+    assert not list((copy / 'build/apt').glob('*busybox*')) and not package.exists()
+
+
+# ... from a tarball
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    cut = False
+
+    def log_message(self, *_):
+        self.server.asked += 1
+
+    def send_header(self, name, value):
+        """A server that promises more than it sends, as a broken connection does."""
+        super().send_header(name, str(int(value) + 1000) if self.cut and name == 'Content-Length' else value)
+
+
+@pytest.fixture
+def tarball(tmp_path):
+    def make(version=f'{LINUX}.2', suffix='xz'):
+        fake_tree(tmp_path / f'linux-{version}', version)
+        path = tmp_path / f'served/linux-{version}.tar.{suffix}'
+        path.parent.mkdir(exist_ok=True)
+        subprocess.run(['tar', '-C', tmp_path, '-caf', path, f'linux-{version}'], check=True)
+        return path, hashlib.sha256(path.read_bytes()).hexdigest()
+    return make
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    (tmp_path / 'served').mkdir(exist_ok=True)
+    handler = functools.partial(Quiet, directory=tmp_path / 'served')
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as one:
+        one.asked = 0
+        thread = threading.Thread(target=one.serve_forever)
+        thread.start()
+        yield one, f'http://127.0.0.1:{one.server_port}'
+        one.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize('suffix', ['xz', 'gz'])
+def test_tarball_file(copy, tarball, suffix):
+    path, checksum = tarball(suffix=suffix)
+    done = get_base(copy, LINUX_TARBALL=str(path))
+    assert done.returncode == 0 and version_there(copy) == f'{LINUX}.2', done.stderr
+    assert f'tarball sha256:{checksum}' in done.stderr
+    again = get_base(copy, LINUX_TARBALL=str(path), LINUX_TARBALL_SHA256=checksum)
+    assert again.returncode == 0 and 'unpacking' not in again.stderr
+
+
+@pytest.mark.parametrize('change, pattern', [
+    ({'LINUX_TARBALL_SHA256': 'f' * 64}, r'has the checksum [0-9a-f]{64}, not f{64}'),
+    ({'LINUX_TARBALL_SHA256': '12ab'}, r'LINUX_TARBALL_SHA256=12ab is not a SHA-256 checksum'),
+    ({'LINUX_TARBALL': '/no/such.tar.xz'}, r'LINUX_TARBALL=/no/such.tar.xz is not a file'),
+    ({'KERNEL_SRC': '/'}, r'both name a base tree: give one'),
+    ({'LINUX_TARBALL': 'http://127.0.0.1:1/linux.tar.xz'}, r'LINUX_TARBALL_SHA256= is missing'),
+    ({'LINUX_TARBALL': 'http://127.0.0.1:1/x.tar.xz', 'LINUX_TARBALL_SHA256': 'f' * 64}, r'could not get http:'),
+])
+def test_wrong_tarball(copy, tarball, change, pattern):
+    path, _ = tarball()
+    refuses(pattern, copy / 'scripts/lab', 'base', cwd=copy, lines=2, **{'LINUX_TARBALL': str(path), **change})
+    nothing_left(copy)
+
+
+def test_tarball_of_another_release(copy, tarball):
+    path, _ = tarball('6.12.3')
+    refuses(rf'is not a Linux {re.escape(LINUX)} tree: it is 6\.12\.3', copy / 'scripts/lab', 'base', cwd=copy, lines=4,
+            LINUX_TARBALL=str(path))
+    nothing_left(copy)
+
+
+def test_tarball_that_is_none(copy, tmp_path):
+    (tmp_path / 'x.tar.xz').write_text('nonsense')
+    refuses(r'x\.tar\.xz could not be unpacked', copy / 'scripts/lab', 'base', cwd=copy, lines=4,
+            LINUX_TARBALL=str(tmp_path / 'x.tar.xz'))
+    nothing_left(copy)
+
+
+def test_tarball_from_a_server(copy, tarball, server):
+    path, checksum = tarball()
+    one, url = server
+    env = {'LINUX_TARBALL': f'{url}/{path.name}', 'LINUX_TARBALL_SHA256': checksum}
+    assert get_base(copy, **env).returncode == 0 and version_there(copy) == f'{LINUX}.2' and one.asked == 1
+    shutil.rmtree(copy / f'build/linux-{LINUX}')
+    assert get_base(copy, **env).returncode == 0 and one.asked == 1      # kept
+
+
+def test_wrong_answers_of_a_server(copy, tarball, server, monkeypatch):
+    path, checksum = tarball()
+    _, url = server
+    lab = (copy / 'scripts/lab', 'base')
+    refuses(r'could not get .*404', *lab, cwd=copy, lines=3, LINUX_TARBALL=f'{url}/none.tar.xz',
+            LINUX_TARBALL_SHA256=checksum)
+    refuses(r'has the checksum .* deleted', *lab, cwd=copy, lines=3, LINUX_TARBALL=f'{url}/{path.name}',
+            LINUX_TARBALL_SHA256='f' * 64)
+    monkeypatch.setattr(Quiet, 'cut', True)
+    refuses(r'(ended after|could not get)', *lab, cwd=copy, lines=3, LINUX_TARBALL=f'{url}/{path.name}',
+            LINUX_TARBALL_SHA256=checksum)
+    assert not list((copy / 'build/dl').iterdir())
+    nothing_left(copy)
+
+
+# Builds
+
+@pytest.mark.parametrize('engine', kinds.ENGINES)
+def test_kinds(engine):
+    for config in kinds.ENGINES[engine].configs:
+        for variant in kinds.VARIANTS:
+            kind = Kind.of(engine, variant, config)
+            assert all(path.is_file() for path in kind.fragments) and kind.image.is_relative_to(kind.folder)
+            assert kind.folder.name == f'{engine}-{variant}-{config}-{LINUX}'
+
+
+def test_options_that_did_not_take(tmp_path):
+    wanted, got = tmp_path / 'wanted', tmp_path / 'got'
+    wanted.write_text('CONFIG_A=y\nCONFIG_B=m\n# CONFIG_C is not set\n# CONFIG_D is not set\nCONFIG_E="x"\n')
+    got.write_text('CONFIG_A=y\nCONFIG_B=y\nCONFIG_C=y\nCONFIG_E="x"\n# a comment\n')
+    assert build.not_taken(build.options(wanted), build.options(got)) == ['CONFIG_B=m', 'CONFIG_C=n']
+
+
+MAKE_STUB = '''case "$*" in
+*allnoconfig*) for word; do case $word in
+	KCONFIG_CONFIG=*) to=${word#*=};; KCONFIG_ALLCONFIG=*) from=${word#*=};; esac; done; cp "$from" "$to";;
+*) echo "$$" >"$PIDS"; sh -c 'echo $$ >>"$0"; exec sleep 300' "$PIDS" & wait;;
+esac'''
+
+
+def is_running(pid):
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] != 'Z'
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_end_of_a_build(copy, tmp_path, number):
+    """Make and what it started end before the lock is free."""
+    for patch in (copy / f'patches/{LINUX}').iterdir():
+        patch.unlink()
+    tree = fake_tree(tmp_path / 'given', **{'scripts/kconfig/merge_config.sh': 'shift 5; cat "$@" >.config\n'})
+    pids = tmp_path / 'pids'
+    path = stub(tmp_path / 'bin', 'make', MAKE_STUB)
+    child = subprocess.Popen([copy / 'scripts/lab', 'kernel'], cwd=copy, stderr=subprocess.PIPE, text=True,
+                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+                             env={**CLEAN_ENV, 'PATH': path, 'PIDS': str(pids), 'ENGINE': 'uml',
+                                  'KERNEL_SRC': str(tree)})
+    with child:
+        end = time.monotonic() + 60
+        while not pids.exists() or len(pids.read_text().split()) < 2:
+            assert child.poll() is None and time.monotonic() < end, child.stderr.read()
+            time.sleep(0.1)
+        started = [int(pid) for pid in pids.read_text().split()]
+        assert all(map(is_running, started))
+        child.send_signal(number)
+        assert child.wait(timeout=60) in (129, 130, 143)
+    assert not any(map(is_running, started))
+
+
+# The module against other kernels
+
+def fake_kdir(folder, release=None, config='CONFIG_MODULES=y\n', symvers=True):
+    folder.mkdir()
+    if release:
+        (folder / 'include/config').mkdir(parents=True)
+        (folder / 'include/config/kernel.release').write_text(release + '\n')
+        (folder / '.config').write_text(config)
+    if symvers:
+        (folder / 'Module.symvers').write_text('')
+    return str(folder)
+
+
+@pytest.mark.parametrize('args, pattern', [
+    ({}, r'is not configured and built'),
+    ({'release': '6.12.1', 'symvers': False}, r'has no Module\.symvers'),
+    ({'release': '6.4.9-generic'}, r'is Linux 6\.4\.9-generic: .* 6\.5'),
+    ({'release': '5.15.0'}, r'is Linux 5\.15\.0: .* 6\.5'),
+    ({'release': '6.12.1', 'config': ''}, r'has no CONFIG_MODULES'),
+])
+def test_module_against_an_unfit_kernel(tmp_path, args, pattern):
+    refuses(pattern, 'scripts/lab', 'module', KDIR=fake_kdir(tmp_path / 'kdir', **args))
+
+
+def test_module_against_nothing():
+    refuses(r'KDIR=/no/such is not a directory', 'scripts/lab', 'module', KDIR='/no/such')
+
+
+SITE = '''import platform
+platform.machine = lambda: {machine!r}
+'''
+
+
+@pytest.mark.parametrize('machine, config, arch', [
+    ('aarch64', '', 'arm64'), ('x86_64', '', 'x86_64'), ('x86_64', 'CONFIG_UML=y\n', 'um'), ('ppc64le', '', 'powerpc'),
+])
+def test_arch_of_the_module(copy, tmp_path, machine, config, arch):
+    """make gets the name that the kernel's arch/ has, not the machine's."""
+    said = tmp_path / 'said'
+    path = stub(tmp_path / 'bin', 'make', f'echo "$@" >{said}')
+    (tmp_path / 'site').mkdir()
+    (tmp_path / 'site/sitecustomize.py').write_text(SITE.format(machine=machine))
+    kdir = fake_kdir(tmp_path / 'kdir', '6.12.1', f'CONFIG_MODULES=y\n{config}')
+    done = call(copy / 'scripts/lab', 'module', cwd=copy, PATH=path, PYTHONPATH=str(tmp_path / 'site'), KDIR=kdir)
+    assert done.returncode == 0, done.stderr
+    words = said.read_text().split()
+    assert f'ARCH={arch}' in words and words[-1] == 'modules'
+    place = copy / 'build/module-6.12.1'
+    assert (place / 'test_workqueue.c').exists() and (place / 'wqtorture_main.c').exists()
+    assert 'wqtorture' in (place / 'Kbuild').read_text()
+
+
+# make clean
+
+def test_clean(copy):
+    stays = ('bench', 'apt', f'linux-{LINUX}', 'dl', 'venv', 'test')
+    goes = (f'uml-cmwq-release-{LINUX}', f'qemu-base-debug-{LINUX}', f'arm64-cmwq-release-{LINUX}', 'module-6.12.1',
+            f'series-{LINUX}', f'tree-{LINUX}', f'mutant-tree-{LINUX}', '.guest', 'log')
+    for name in (*stays, *goes):
+        (copy / 'build' / name).mkdir(exist_ok=True)
+        (copy / 'build' / name / '.file').touch() if name != 'venv' else None
+    done = call(copy / 'scripts/lab', 'clean', cwd=copy)
+    assert done.returncode == 0
+    assert {path.name for path in (copy / 'build').iterdir()} == set(stays)
+
+
+def test_clean_of_nothing(copy):
+    assert call(copy / 'scripts/lab', 'clean', cwd=copy).stderr == ''

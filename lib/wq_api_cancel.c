@@ -4,6 +4,7 @@
  * disable_*()/enable_*(), contract section 5.
  */
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/irq_work.h>
 #include <linux/slab.h>
 #include <linux/umh.h>
@@ -176,6 +177,49 @@ static void cancel_sync_finds_older_run(struct kunit *test)
 	complete_all(&item->gate);
 	KUNIT_EXPECT_TRUE(test, wq_api_call_result(test, canceller));
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->inside), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
+}
+
+/* How many run the item after the flush; negative if there was nothing to flush. */
+static int flush_and_look_fn(void *item)
+{
+	if (!flush_work(wq_api_work(item)))
+		return -ENOENT;
+	return atomic_read(&((struct wq_api_item *)item)->inside);
+}
+
+/*
+ * "flush_work(): the last queueing has finished", and no older one goes on: as above,
+ * and the later queueing is cancelled while it is flushed. Fails if the flusher takes
+ * the item for finished then.
+ */
+static void flush_finds_older_run(struct kunit *test)
+{
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND | __WQ_ORDERED, 1);
+	struct work_struct *work = wq_api_work(item);
+	struct wq_api_call *flusher;
+
+	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ))
+		kunit_skip(test, "the base kernel overlooks it");
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "one CPU is one pool");
+
+	item->gated = true;
+	queue_work(wq, work);
+	wq_api_wait(test, &item->started, "the item starts");
+
+	set_unbound_cpus(test, cpumask_of(wq_api_cpu(0)));
+	KUNIT_EXPECT_TRUE(test, queue_work(wq, work));
+	set_unbound_cpus(test, cpu_possible_mask);
+
+	flusher = wq_api_call(test, -1, flush_and_look_fn, item);
+	wq_api_call_blocks(test, flusher);
+	KUNIT_EXPECT_TRUE(test, cancel_work(work));
+	/* time for it to return too early */
+	msleep(100);
+	complete_all(&item->gate);
+	KUNIT_EXPECT_EQ(test, wq_api_call_result(test, flusher), 0);
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
 }
 
@@ -601,6 +645,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cancel_held_back),
 	KUNIT_CASE(cancel_wakes_successor),
 	KUNIT_CASE(cancel_sync_finds_older_run),
+	KUNIT_CASE(flush_finds_older_run),
 	KUNIT_CASE(cancel_lets_flusher_go),
 	KUNIT_CASE_PARAM(cancel_sync_waits, wq_api_thread_kinds),
 	KUNIT_CASE_PARAM(cancel_beats_queuers, wq_api_all_kinds),

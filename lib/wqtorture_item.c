@@ -246,9 +246,9 @@ static bool is_unmoved(struct wqt_item *item, const struct snapshot *snap, int o
 }
 
 /*
- * Who flushes an item that runs and is queued again waits behind the newer queueing.
- * When that is cancelled, or moved, there is nothing to wait for any more, though the
- * older run goes on. Neither kernel is blamed for that unless asked to.
+ * A task that flushes an item which runs and is queued again waits behind the newer
+ * queueing. When that is cancelled, or moved, the base kernel lets the task go, though
+ * the older run goes on; it is not blamed for that unless asked to be.
  */
 static bool may_overlook_run(struct wqt_item *item, const struct snapshot *snap,
 			     enum wqt_wrong what, bool unmoved)

@@ -78,9 +78,9 @@ int wqt_freeze_ms;
 module_param_named(freeze_ms, wqt_freeze_ms, int, 0444);
 MODULE_PARM_DESC(freeze_ms, "between times when all that is freezable stops, 0: none (default 0)");
 
-bool wqt_flush_older;
+bool wqt_flush_older = IS_ENABLED(CONFIG_WORKQUEUE_CMWQ);
 module_param_named(flush_older, wqt_flush_older, bool, 0444);
-MODULE_PARM_DESC(flush_older, "flush_work() has to wait for an older run, too, when what it waited for is cancelled (default N)");
+MODULE_PARM_DESC(flush_older, "flush_work() has to wait for an older run, too, when what it waited for is cancelled (default: not on the base kernel)");
 
 int wqt_stall = 30;
 module_param_named(stall, wqt_stall, int, 0444);

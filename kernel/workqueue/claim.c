@@ -11,45 +11,22 @@
 #include "internal.h"
 
 /*
- * An ordered item that was queued while it runs may be on a plugged pwq, and so on
- * another pool than the worker that has it.  Make its word name that one again: those
- * who wait for the item go by it.
+ * Take @work off the pool it is queued on, which is locked, and unlock that.  Its word
+ * names @home from then on.
  */
-static void work_name_runner(struct work_struct *work, struct workqueue_struct *wq)
-{
-	struct pool_workqueue *pwq;
-	struct worker *worker;
-
-	for_each_pwq(pwq, wq) {
-		struct worker_pool *pool = pwq->pool;
-
-		guard(raw_spinlock)(&pool->lock);
-		worker = pool_find_busy(pool, work);
-		if (worker && worker->current_pwq->wq == wq) {
-			work_set_offq_pending(work, pool);
-			return;
-		}
-	}
-}
-
-/*
- * Take @work off the pool it is queued on, which is locked, and unlock that.  RCU
- * keeps the workqueue.
- */
-static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq)
+static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
+			 struct worker_pool *home)
 	__releases(&pwq->pool->lock)
 {
-	struct workqueue_struct *wq = pwq->wq;
 	struct worker_pool *pool = pwq->pool;
 	unsigned long data = work_data(work);
-	bool plugged = pwq->plugged;
 	struct task_struct *wake = NULL;
 
 	debug_work_deactivate(work);
 
 	work_leave_barriers(work, pool);
 	list_del_init(&work->entry);
-	work_set_offq_pending(work, pool);
+	work_set_offq_pending(work, home);
 
 	pwq_item_done(pwq, data);
 	/*
@@ -60,14 +37,33 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq)
 	if (!(pool->flags & POOL_BH) || cpu_online(pool->cpu))
 		wake = pool_kick(pool);
 	pool_unlock_wake(pool, wake);
-
-	if (plugged)
-		work_name_runner(work, wq);
 }
 
-/* true if @work was queued on @pool; it may have moved since that was looked up */
+/*
+ * The pool that the word of @work should name once it is off @pwq.  An ordered item on
+ * a plugged pwq may still run on an older one, and who waits for it goes by the word.
+ * That run can end before the caller locks @pwq's pool again, but no other can begin:
+ * older pwqs take no new items, and this one starts none.
+ */
+static struct worker_pool *work_home(struct work_struct *work, struct pool_workqueue *pwq)
+{
+	struct worker *runner = pwq_lock_older_runner(pwq, work);
+	struct worker_pool *home;
+
+	if (!runner)
+		return pwq->pool;
+	home = runner->pool;
+	raw_spin_unlock(&home->lock);
+	return home;
+}
+
+/*
+ * True if @work was queued on @pool; it may have moved since that was looked up.  RCU
+ * keeps its pwq.
+ */
 static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 {
+	struct worker_pool *home = pool;
 	struct pool_workqueue *pwq;
 
 	raw_spin_lock(&pool->lock);
@@ -76,10 +72,23 @@ static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 	 * it names this pool's pwq, the item is queued, and stays so.
 	 */
 	pwq = work_pwq(work);
-	if (pwq && pwq->pool == pool) {
-		work_dequeue(work, pwq);
-		return true;
+	if (!pwq || pwq->pool != pool)
+		goto moved;
+
+	if (unlikely(pwq->plugged)) {
+		raw_spin_unlock(&pool->lock);
+		home = work_home(work, pwq);
+		raw_spin_lock(&pool->lock);
+		if (work_pwq(work) != pwq)
+			goto moved;
+		/* unplugged meanwhile: if the item runs, it does so here */
+		if (!pwq->plugged)
+			home = pool;
 	}
+	work_dequeue(work, pwq, home);
+	return true;
+
+moved:
 	raw_spin_unlock(&pool->lock);
 	return false;
 }

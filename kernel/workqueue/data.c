@@ -89,8 +89,8 @@ static unsigned long data_off_pool(struct work_struct *work, struct worker_pool 
 
 /**
  * work_set_offq_pending - take an item off its queue and keep PENDING
- * @work: item on @pool
- * @pool: its pool, locked
+ * @work: queued item, the pool that it is on locked
+ * @pool: the pool it runs on, if it does, else the one that it is on
  */
 void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool)
 {

@@ -3,7 +3,8 @@
  * Waiting: for one item, for a workqueue, until a workqueue stays empty.
  *
  * flush_work() puts a barrier, an item of its own, behind the one it waits for;
- * the two are linked and move together.
+ * the two are linked and move together.  An ordered item that is queued on a new pwq
+ * while it runs on an old one gets a barrier in each place.
  *
  * flush_workqueue() uses colours.  New items of a workqueue have its work_color.
  * A flusher takes that colour and moves the workqueue on to the next; it waits until
@@ -133,39 +134,81 @@ static void pwq_insert_barrier(struct pool_workqueue *pwq, struct wq_barrier *ba
 	pwq_insert(pwq, &barrier->work, before, flags | color_data(color));
 }
 
-/* put a barrier behind @work; false if that is neither queued nor running */
-static bool work_insert_barrier(struct work_struct *work, struct wq_barrier *barrier,
-				bool from_cancel)
+/*
+ * Put @barrier behind @work, which is queued on @pool, or else runs there.  Return the
+ * pwq it counts in, NULL if the item is not there.
+ */
+static struct pool_workqueue *pool_insert_barrier(struct worker_pool *pool,
+						  struct work_struct *work,
+						  struct wq_barrier *barrier)
 {
 	struct worker *worker = NULL;
+	struct pool_workqueue *pwq;
+
+	guard(raw_spinlock_irq)(&pool->lock);
+
+	pwq = work_pwq(work);
+	/* an ordered item may run here and be queued elsewhere since */
+	if (!pwq || pwq->pool != pool) {
+		worker = pool_find_busy(pool, work);
+		if (!worker)
+			return NULL;
+		pwq = worker->current_pwq;
+	}
+	pwq_insert_barrier(pwq, barrier, work, worker);
+	return pwq;
+}
+
+/*
+ * @work is ordered and may run on a pwq older than @pwq, which it is queued on.  Put
+ * @barrier there: the one behind the queued item does not wait for that run any more
+ * when the item is cancelled.  Return false if it does not run.
+ */
+static bool older_insert_barrier(struct pool_workqueue *pwq, struct work_struct *work,
+				 struct wq_barrier *barrier)
+{
+	struct worker *runner;
+
+	guard(irq)();
+	runner = pwq_lock_older_runner(pwq, work);
+	if (!runner)
+		return false;
+	pwq_insert_barrier(runner->current_pwq, barrier, work, runner);
+	raw_spin_unlock(&runner->pool->lock);
+	return true;
+}
+
+/*
+ * Put one barrier behind @work wherever it is queued or running; return how many these
+ * are.
+ */
+static int work_insert_barriers(struct work_struct *work, struct wq_barrier barriers[2],
+				bool from_cancel)
+{
+	work_func_t func = work->func;
 	struct workqueue_struct *wq;
 	struct pool_workqueue *pwq;
 	struct worker_pool *pool;
-	work_func_t func;
+	int nr = 1;
 
 	guard(rcu)();
-	pool = work_last_pool(work);
-	if (!pool)
-		return false;
+	do {
+		pool = work_last_pool(work);
+		if (!pool)
+			return 0;
+		pwq = pool_insert_barrier(pool, work, &barriers[0]);
+		/* it may have left for another pool, where it runs or is queued */
+	} while (!pwq && work_last_pool(work) != pool);
+	if (!pwq)
+		return 0;
 
-	scoped_guard(raw_spinlock_irq, &pool->lock) {
-		pwq = work_pwq(work);
-		/* an ordered item may run here and be queued elsewhere since */
-		if (!pwq || pwq->pool != pool) {
-			worker = pool_find_busy(pool, work);
-			if (!worker)
-				return false;
-			pwq = worker->current_pwq;
-		}
-
-		wq = pwq->wq;
-		func = work->func;
-		pwq_insert_barrier(pwq, barrier, work, worker);
-	}
-
-	/* cancelled items are running, or not going to */
-	if (!from_cancel)
+	wq = pwq->wq;
+	if (!from_cancel) {
+		/* cancelled items are running, or not going to */
 		check_flush_dependency(wq, func);
+		if (wq->flags & __WQ_ORDERED)
+			nr += older_insert_barrier(pwq, work, &barriers[1]);
+	}
 
 	lockdep_touch_work(wq, work);
 	/*
@@ -174,7 +217,7 @@ static bool work_insert_barrier(struct work_struct *work, struct wq_barrier *bar
 	 */
 	if (!from_cancel && (READ_ONCE(wq->saved_max_active) == 1 || wq->rescuer))
 		lockdep_touch_wq(wq);
-	return true;
+	return nr;
 }
 
 /* wait for a BH item from where one may not sleep; it runs on another CPU */
@@ -204,27 +247,32 @@ static void barrier_spin(struct work_struct *work, struct wq_barrier *barrier)
  */
 bool work_flush(struct work_struct *work, bool from_cancel)
 {
-	struct wq_barrier barrier;
+	struct wq_barrier barriers[2];
+	int i, nr;
 
 	if (WARN_ON(!wq_online) || WARN_ON(!work->func))
 		return false;
-	if (!work_insert_barrier(work, &barrier, from_cancel))
-		return false;
+	nr = work_insert_barriers(work, barriers, from_cancel);
 
-	/* off queue as it is, the item's word tells where it runs */
-	if (from_cancel && !WARN_ON_ONCE(work_data(work) & WORK_STRUCT_PWQ) &&
-	    (work_data(work) & WORK_OFFQ_BH))
-		barrier_spin(work, &barrier);
-	else
-		wait_for_completion(&barrier.done);
-
-	destroy_work_on_stack(&barrier.work);
-	return true;
+	for (i = 0; i < nr; i++) {
+		/* off queue as it is, the item's word tells where it runs */
+		if (from_cancel && !WARN_ON_ONCE(work_data(work) & WORK_STRUCT_PWQ) &&
+		    (work_data(work) & WORK_OFFQ_BH))
+			barrier_spin(work, &barriers[i]);
+		else
+			wait_for_completion(&barriers[i].done);
+		destroy_work_on_stack(&barriers[i].work);
+	}
+	return nr;
 }
 
 /**
  * flush_work - wait until an item's last queueing has run
  * @work: the item
+ *
+ * An item that runs may be queued again: both runs are waited for, and the first one
+ * also when the second is cancelled meanwhile.  Unless the item is queued again after
+ * the call, it is idle on return.
  *
  * Context: may sleep.
  * Return: true if it waited, false if the item was idle.

@@ -361,6 +361,9 @@ static inline void debug_work_deactivate(struct work_struct *work) { }
 
 /* worklist.c */
 struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work);
+struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *work,
+				struct workqueue_struct *wq);
+struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_struct *work);
 void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
 		struct list_head *before, unsigned long flags);
 void pwq_insert_ready(struct pool_workqueue *pwq, struct work_struct *work,

@@ -100,21 +100,6 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
 	return rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
 }
 
-/* lock @pool and return the pwq on which @work is running there, if it is */
-static struct pool_workqueue *pool_lock_if_running(struct worker_pool *pool,
-						   struct workqueue_struct *wq,
-						   struct work_struct *work)
-{
-	struct worker *worker;
-
-	raw_spin_lock(&pool->lock);
-	worker = pool_find_busy(pool, work);
-	if (worker && worker->current_pwq->wq == wq)
-		return worker->current_pwq;
-	raw_spin_unlock(&pool->lock);
-	return NULL;
-}
-
 /*
  * Find the pwq to queue on and lock its pool.
  *
@@ -128,16 +113,17 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 						int req_cpu, struct work_struct *work)
 {
 	for (;;) {
-		struct pool_workqueue *pwq = wq_pwq_for(wq, req_cpu), *running;
+		struct pool_workqueue *pwq = wq_pwq_for(wq, req_cpu);
 		struct worker_pool *last = work_last_pool(work);
 
 		if (unlikely(!pwq))
 			break;
 
 		if (last && last != pwq->pool && !(wq->flags & __WQ_ORDERED)) {
-			running = pool_lock_if_running(last, wq, work);
-			if (running)
-				return running;
+			struct worker *runner = pool_lock_runner(last, work, wq);
+
+			if (runner)
+				return runner->current_pwq;
 		}
 
 		raw_spin_lock(&pwq->pool->lock);

@@ -45,6 +45,55 @@ struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work
 }
 
 /**
+ * pool_lock_runner - lock a pool if it is running an item
+ * @pool: the pool
+ * @work: the item
+ * @wq: the workqueue that the item has to be running on
+ *
+ * Context: interrupts off.
+ * Return: the worker, its pool locked, or %NULL.
+ */
+struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *work,
+				struct workqueue_struct *wq)
+{
+	struct worker *worker;
+
+	raw_spin_lock(&pool->lock);
+	worker = pool_find_busy(pool, work);
+	if (worker && worker->current_pwq->wq == wq)
+		return worker;
+	raw_spin_unlock(&pool->lock);
+	return NULL;
+}
+
+/**
+ * pwq_lock_older_runner - find who runs an ordered item that is queued again
+ * @pwq: the pwq on which the item is queued
+ * @work: the item
+ *
+ * A change of attributes gives an ordered workqueue a new pwq.  It is plugged as long
+ * as the older ones have items, and @work may be one of those that run there.
+ *
+ * Context: interrupts off, under RCU, no pool locked.
+ * Return: the worker that runs @work on an older pwq, its pool locked, or %NULL.
+ */
+struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_struct *work)
+{
+	struct pool_workqueue *older;
+
+	for_each_pwq(older, pwq->wq) {
+		struct worker *runner;
+
+		if (older == pwq)
+			break;
+		runner = pool_lock_runner(older->pool, work, pwq->wq);
+		if (runner)
+			return runner;
+	}
+	return NULL;
+}
+
+/**
  * pwq_insert - put an item on a list of a pwq or its pool
  * @pwq: the pwq, its pool locked
  * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
@@ -137,9 +186,8 @@ bool worker_take_item(struct worker *worker, struct work_struct *work)
  *
  * @work moves along; the caller takes it off the list.
  *
- * An ordered item may run on an older pwq of another pool, where its barriers cannot
- * go: they count in this one.  Then flush_work() does not wait for that run, nor may it
- * look at the item again, which may be gone.
+ * If an ordered item runs on an older pwq of another pool, these barriers say nothing
+ * about that run.  flush_work() has put one behind it, too.
  */
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
 {

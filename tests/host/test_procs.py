@@ -57,12 +57,17 @@ def gone(group, seconds=10):
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
 def test_children_end_with_their_parent(number):
     runner = start(RUNNER, STUBBORN, stderr=subprocess.DEVNULL)
-    with runner:
-        group = int(runner.stdout.readline())
+    group = int(runner.stdout.readline())
+    try:
         assert len(members(group)) == 3      # with the keeper
         runner.send_signal(number)
         runner.wait(timeout=30)
         assert gone(group)
+    finally:
+        for process in members(group):
+            os.kill(process, signal.SIGKILL)
+        runner.kill()
+        runner.communicate()
     if number in procs.ENDING_SIGNALS:
         assert runner.returncode == 128 + number
 

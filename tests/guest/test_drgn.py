@@ -4,6 +4,7 @@
 What they print of a guest's memory is compared with what the guest's own sysfs
 says, and with what the module says that made the work (see drgn_guests.py).
 """
+import ast
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
 
 import drgn
 import pytest
@@ -22,6 +24,7 @@ from drgn_guests import cpus_of, mask_of
 ALL = (*world.MACHINES, world.BASE, world.OLDER)
 EACH = pytest.mark.parametrize('machine', [pytest.param(machine, id=machine.name) for machine in ALL])
 OURS = pytest.mark.parametrize('machine', [pytest.param(machine, id=machine.name) for machine in world.MACHINES])
+SVG = '{http://www.w3.org/2000/svg}'
 # What each machine looks like, in words of ours: sizes of its LLCs in CPUs, cores and nodes.
 SHAPES = {'numa': ([2, 2], 4, 2), '36-smt': ([72], 36, 1), 'unequal': ([8, 8, 8, 3], 14, 1),
           'base': ([2, 2], 4, 2), world.OLD: ([2, 2], 4, 2)}
@@ -407,11 +410,19 @@ def test_state_of_an_item(machine):
     worker = next(worker for pool in seen.dump['pools'] for worker in pool['workers']
                   if worker['workqueue'] == 't_reclaim')
     assert re.search(rf'\brun.*{worker["pid"]}', state(worker['item'])), state(worker['item'])
-    back = next(pwq['inactive'][0] for pwq in workqueue_of(seen.dump, 't_limit')['pwqs'] if pwq['inactive'])
-    words = state(back['address'])
-    assert re.search(r'held back.*max_active|max_active.*held back', words, re.S), words
-    behind = next(item for pool in seen.dump['pools'] for item in pool['waiting'] if item['workqueue'] == 't_stall')
-    assert 'wait' in state(behind['address']) or 'pending' in state(behind['address']), state(behind['address'])
+    limited = next(pwq for pwq in workqueue_of(seen.dump, 't_limit')['pwqs'] if pwq['inactive'])
+    for number, back in enumerate(limited['inactive'], 1):
+        words = state(back['address'])
+        assert f': a work item that runs {back["function"]}\n' in words, words
+        assert (f'  queued on workqueue t_limit, held back as number {number} of 2 on pool {limited["pool"]} (CPU 0): '
+                '1 of 1 items are active (max_active)\n') in words, words
+    stalled = pool_of(seen.dump, workqueue_of(seen.dump, 't_stall')['cpu_pool']['1'])
+    waiting = [item for item in stalled['waiting'] if not item['barrier']]
+    for number, behind in enumerate(waiting, 1):
+        if behind['workqueue'] == 't_stall':
+            words = state(behind['address'])
+            assert (f'  queued on workqueue t_stall: waits for a worker of pool {stalled["id"]} (CPU 1), '
+                    f'number {number} of {len(waiting)} on its worklist\n  not running\n') in words, words
 
 
 @EACH
@@ -433,14 +444,34 @@ def test_text_and_pictures(machine, tmp_path):
     seen = world.seen(machine)
     text = world.tool('wq_dump.py', seen, '--section', 'all')
     assert text.returncode == 0 and not text.stderr, text.stderr
+    rows = [line.split()[:2] for line in text.stdout.splitlines()]
     for wq in seen.dump['workqueues']:
-        assert wq['name'] in text.stdout
+        assert [wq['name'], wq['type']] in rows
+        held = [item['address'] for pwq in wq['pwqs'] for item in pwq['inactive']]
+        assert set(held) <= set(re.findall(r'^ +held +\S+ (0x[0-9a-f]+) ', text.stdout, re.M)), wq['name']
+    busy = [worker for pool in seen.dump['pools'] for worker in pool['workers'] if worker['item']]
+    assert sorted(re.findall(r'^ +(?:runs|rescues) +(\S+) (0x[0-9a-f]+)\b', text.stdout, re.M)) == \
+        sorted((worker['function'], worker['item']) for worker in busy)
+
+    stalled = workqueue_of(seen.dump, 't_stall')['cpu_pool']['1']
     svg = world.tool('wq_dump.py', seen, '--svg', tmp_path / 'it.svg')
     assert svg.returncode == 0 and not svg.stderr, svg.stderr
-    content = (tmp_path / 'it.svg').read_text()
-    assert content.lstrip().startswith('<') and '</svg>' in content
+    titles = {}
+    for group in ElementTree.parse(tmp_path / 'it.svg').iter(f'{SVG}g'):
+        titles.setdefault(group.get('class'), []).append(group.find(f'{SVG}title').text.splitlines())
+    drawn = {int(re.match(r'CPU (\d+)', lines[0])[1]): lines for lines in titles['cpu']}
+    assert len(titles['cpu']) == len(drawn) and set(drawn) == cpus_of(seen.dump['kernel']['possible_cpus'])
+    assert {cpu for cpu, lines in drawn.items() if ', offline' not in lines[0]} == seen.online
+    load = next(number for number, line in enumerate(drawn[1]) if line.startswith(f'pool {stalled} '))
+    assert re.search(r'\b\d+ waiting\b', drawn[1][load]) and 'wqt_hog_fn' in drawn[1][load + 1]
+    assert any(lines[0].startswith(f'pool {stalled}, CPU 1') for lines in titles['hot'])
+
     picture = world.tool('wq_dump.py', seen, '--picture')
-    assert picture.returncode == 0 and not picture.stderr and len(picture.stdout.splitlines()) > 3
+    assert picture.returncode == 0 and not picture.stderr, picture.stderr
+    words = ' '.join(picture.stdout.split())
+    assert f'{len(seen.online)} of {len(drawn)} CPUs online' in words
+    assert f'{len(seen.dump["pools"])} pools: {len(busy)} workers busy' in words
+    assert re.search(rf'Most loaded pools .*pool {stalled}, CPU 1\b.* runs: [^;]*wqt_hog_fn', words)
 
 
 @OURS
@@ -495,10 +526,20 @@ def test_base_monitor(machine):
     seen = world.seen(machine)
     done = world.by_drgn(world.BASE_TOOLS / 'wq_monitor.py', seen, '-i', '0', '-j')
     assert done.returncode == 0 and 'Traceback' not in done.stderr, done.stderr
-    lines = re.findall(r'\{.*\}', done.stdout)
-    assert len(lines) == len(seen.dump['workqueues'])
+    rows = [ast.literal_eval(line) for line in re.findall(r'\{.*\}', done.stdout)]
+    totals = [{key: sum(pwq['stats'][key] for pwq in wq['pwqs']) for key in wq['pwqs'][0]['stats']}
+              for wq in seen.dump['workqueues']]
+    assert {'started', 'completed', 'mayday', 'rescued'} <= set(totals[0]) <= set(rows[0])
+    for wq, row, total in zip(seen.dump['workqueues'], rows, totals, strict=True):
+        assert (row['name'], row['unbound'], row['mem_reclaim']) == \
+            (wq['name'], wq['type'] in ('unbound', 'ordered'), 'MEM_RECLAIM' in wq['flag_names'])
+        assert {key: row[key] for key in total} == total, wq['name']
     plain = world.by_drgn(world.BASE_TOOLS / 'wq_monitor.py', seen, '-i', '0')
-    assert plain.returncode == 0 and 't_percpu' in plain.stdout
+    assert plain.returncode == 0 and 'Traceback' not in plain.stderr, plain.stderr
+    table = re.findall(r'^(\S.{23}) +(\d+) +(\d+) ', plain.stdout, re.M)
+    assert [(name.strip(), int(started), int(busy)) for name, started, busy in table] == \
+        [(wq['name'][-24:], total['started'], total['started'] - total['completed'])
+         for wq, total in zip(seen.dump['workqueues'], totals, strict=True)]
 
 
 # wq_monitor.py

@@ -44,10 +44,10 @@ mutants: deps ## known bugs, put in one at a time: does a test catch each?: ARGS
 	@PYTHONPATH=scripts:tests build/venv/bin/python3 -m byhand.mutants $(ARGS)
 
 arm64: override export ENGINE := arm64
-arm64: deps ## the tests of ENGINE=arm64, which `test` leaves out: VARIANT= ARGS=
+arm64: deps ## the tests of arm64 guests, which `test` leaves out: VARIANT= ARGS=
 	@tests/run.sh tests/guest/test_arm64.py $(ARGS)
 
-check: deps ## checkpatch, sparse, W=1, ruff, mypy, shellcheck, codespell on our files: ENGINE= CONFIG= ARGS='--no-kernel'
+check: deps ## checkpatch, sparse, more warnings, ruff, mypy, shellcheck, codespell on our files: ENGINE= CONFIG= ARGS='--no-kernel'
 	@scripts/lab check $(ARGS)
 
 module: ## the benchmark and the torture test as modules for another kernel, 6.5 or later: KDIR=

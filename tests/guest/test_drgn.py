@@ -689,8 +689,8 @@ def test_guest_given_by_socket(booted):
 @pytest.mark.parametrize('settings', [{'VARIANT': 'cmwq'}, {'VARIANT': 'base', 'ENGINE': 'uml'},
                                       {'VARIANT': 'base', 'CONFIG': 'debug'}])
 def test_kernel_that_patches_are_not_for(settings):
-    done = world.call('scripts/lab', 'kernel', env={**os.environ, 'ENGINE': 'qemu', 'CONFIG': 'release', 'LINUX': world.OLD,
-                                                **settings})
+    env = {**os.environ, 'ENGINE': 'qemu', 'CONFIG': 'release', 'LINUX': world.OLD, **settings}
+    done = world.call('scripts/lab', 'kernel', env=env)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert f'LINUX={world.OLD}: there is no patches/{world.OLD}' in done.stderr and 'VARIANT=base' in done.stderr
 

@@ -65,4 +65,5 @@ def test_watchdog_names_who_is_stuck(engine):
     cpu = re.search(r'stuck: wqt_stuck_fn \[wqtorture\] keeps CPU (\d+) ', kernel)[1]
     report = kernel.partition(f'{LOCKUP} cpus={cpu} ')[2]
     assert report, f'no report on CPU {cpu} in {log}'
-    assert re.search(rf' wqt_held: .*\n.* cpus={cpu} .*\n.*in-flight: .*\d:wqt_stuck_fn ', report), f'not named in {log}'
+    assert re.search(rf' wqt_held: .*\n.* cpus={cpu} .*\n.*in-flight: .*\d:wqt_stuck_fn ', report), \
+        f'not named in {log}'

@@ -28,7 +28,8 @@ NODES = 'for f in online has_cpu has_memory; do echo $f=$(cat /sys/devices/syste
 ])
 def test_nodes_of_a_guest(topology, cpus, memory):
     """Linux sees the nodes as they were asked for."""
-    result = guest.run(guests.kernel('qemu', 'release'), NODES, engine='qemu', topology=topology, mem='512M', timeout=300)
+    result = guest.run(guests.kernel('qemu', 'release'), NODES, engine='qemu', topology=topology, mem='512M',
+                       timeout=300)
     seen = dict(line.split('=') for line in result.output.split())
     assert result.rc == 0 and (seen['has_cpu'], seen['has_memory']) == (cpus, memory)
     assert not guests.kernlog.problems(result.kernel)
@@ -146,7 +147,8 @@ def test_configurations(engine, config, wanted):
     subprocess.run([guests.ROOT / 'scripts/lab', 'kernel', '--config-only'], env=env, check=True)
     made = (guests.ROOT / f'build/{engine}-{guests.VARIANT}-{config}-{guests.LINUX}/.config').read_text().splitlines()
     absent = [line for line in wanted if line not in made and not line.endswith('is not set')]
-    assert not absent and not [line for line in wanted if line.endswith('is not set') and f'{line.split()[1]}=y' in made]
+    there = [line for line in wanted if line.endswith('is not set') and f'{line.split()[1]}=y' in made]
+    assert not absent and not there
 
 
 @pytest.mark.parametrize('engine, config', [('uml', 'rt'), ('uml', 'preempt'), ('qemu', 'up')])

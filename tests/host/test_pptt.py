@@ -120,7 +120,8 @@ def test_command(tmp_path):
     script = guests.ROOT / 'scripts/lab'
     done = subprocess.run([script, 'pptt', '--cores', '4', '--llcs', '2', tmp_path / 'pptt.aml'], check=False)
     assert done.returncode == 0 and (tmp_path / 'pptt.aml').read_bytes() == pptt.pptt(1, 4, 1, 2)
-    done = subprocess.run([script, 'pptt', '--llcs', '3', tmp_path / 'bad.aml'], capture_output=True, text=True, check=False)
+    done = subprocess.run([script, 'pptt', '--llcs', '3', tmp_path / 'bad.aml'], capture_output=True, text=True,
+                          check=False)
     assert done.returncode == 2 and '3 last-level caches do not fit' in done.stderr
     assert not (tmp_path / 'bad.aml').exists()
 

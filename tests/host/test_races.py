@@ -83,7 +83,8 @@ OURS = {
     'the test module': stamped([
         HEAD, 'BUG: KCSAN: data-race in hrtimer_wakeup / wqt_item_fn [wqtorture]', '',
         *access('read', 'task 62 on cpu 1', f'hrtimer_wakeup+0x10/0x60 {TICK} {IDLE}'),
-        *access('write (marked)', 'task 62 on cpu 0', 'wqt_item_fn+0x10/0x20 [wqtorture]'.replace(' ', '\0') + f' {WORKER}'),
+        *access('write (marked)', 'task 62 on cpu 0',
+                'wqt_item_fn+0x10/0x20 [wqtorture]'.replace(' ', '\0') + f' {WORKER}'),
     ]).replace('\0', ' '),
     'nobody knows with whom': stamped([
         HEAD, 'BUG: KCSAN: assert: race in __mod_timer+0x1a9/0x5f0', '',
@@ -97,12 +98,15 @@ OURS = {
 }
 THEIRS = {
     'the base kernel': between(f'lapic_cal_handler+0xcc/0x140 {TICK} {IDLE}',
-                               'setup_boot_APIC_clock+0x3a1/0x860 native_smp_prepare_cpus+0x5b/0xc0 kernel_init+0x1f/0x1b0'),
-    'a work item of another subsystem': between(f'refresh_cpu_vm_stats+0xd1/0x2f0 vmstat_update+0x18/0x70 {WORKER}', EXPIRE),
+                               'setup_boot_APIC_clock+0x3a1/0x860 native_smp_prepare_cpus+0x5b/0xc0 '
+                               'kernel_init+0x1f/0x1b0'),
+    'a work item of another subsystem': between(
+        f'refresh_cpu_vm_stats+0xd1/0x2f0 vmstat_update+0x18/0x70 {WORKER}', EXPIRE),
     'an interrupt of ours': between(f'tick_do_update_jiffies64+0x6b/0x160 {TICK} wq_queue+0x9c/0x3f0 {WORKER}',
                                     f'tick_nohz_next_event+0x5b/0x220 {IDLE}'),
     'an interrupt of what ours called': between(
-        f'tick_do_update_jiffies64+0x6b/0x160 {TICK} _raw_spin_unlock_irqrestore+0x3c/0x50 wq_queue+0x9c/0x3f0 {WORKER}',
+        f'tick_do_update_jiffies64+0x6b/0x160 {TICK} _raw_spin_unlock_irqrestore+0x3c/0x50 '
+        f'wq_queue+0x9c/0x3f0 {WORKER}',
         f'tick_nohz_next_event+0x5b/0x220 {IDLE}'),
     'a softirq of ours': between(
         f'rcu_core+0x11c/0x4a0 handle_softirqs+0xd6/0x300 do_softirq.part.0+0x35/0x50 __local_bh_enable_ip+0x5b/0x60 '
@@ -127,7 +131,8 @@ def test_each_report_of_a_log_is_judged(monkeypatch):
     """A stack belongs to the report that it is in, whatever is printed in between."""
     monkeypatch.setattr(races, 'symbols', lambda folder: KNOWN)
     theirs, ours = THEIRS['a work item of another subsystem'], OURS['a timer of ours']
-    noise = stamped([' wq_queue+0x9c/0x3f0', 'wqtorture: stats: queue=7', 'BUG: KASAN: slab-use-after-free in wq_queue'])
+    noise = stamped([' wq_queue+0x9c/0x3f0', 'wqtorture: stats: queue=7',
+                     'BUG: KASAN: slab-use-after-free in wq_queue'])
     found = races.elsewhere(noise + theirs + noise + ours + noise, 'a folder')
     assert [line.partition('in ')[2] for line in found] == ['expire_timers / refresh_cpu_vm_stats']
 

@@ -69,7 +69,7 @@ def small():
                            node_active=[model.NodeActive(0, 2, 2)]),
         machines.workqueue('limit', cpu_pool=percpu, max_active=1,
                            pwqs=[machines.pwq(14, [machines.item('second_fn', workqueue='limit')], 1)]),
-        machines.workqueue('line', 'ordered', cpu_pool={cpu: 16 for cpu in range(4)}, dfl_pool=16,
+        machines.workqueue('line', 'ordered', cpu_pool=dict.fromkeys(range(4), 16), dfl_pool=16,
                            pwqs=[machines.pwq(16, plugged=True)]),
         machines.workqueue('rescued', cpu_pool=percpu, flag_names=['MEM_RECLAIM'], rescuer_cpus=[0, 1, 2, 3],
                            pwqs=[machines.pwq(10, mayday=True)],
@@ -459,7 +459,7 @@ def test_bugs_are_not_hidden(error):
 def run_with(body):
     code = 'import sys\nfrom wqtools import program\n' \
            f'def main():\n    {body}\nsys.argv = ["/x/wq_tool.py"]\nprogram.run(main)\n'
-    return subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=60,
+    return subprocess.run([sys.executable, '-c', code], check=False, capture_output=True, text=True, timeout=60,
                           env=WITH_TOOLS)
 
 
@@ -483,14 +483,14 @@ def test_run_with_a_reader_that_leaves():
     code = 'import sys\nfrom wqtools import program\n' \
            'def main():\n    for number in range(100000):\n        print(number)\nprogram.run(main)\n'
     done = subprocess.run(['bash', '-c', 'set -o pipefail; "$0" -c "$1" | head -1', sys.executable, code],
-                          capture_output=True, text=True, timeout=60, env=WITH_TOOLS)
+                          check=False, capture_output=True, text=True, timeout=60, env=WITH_TOOLS)
     assert (done.returncode, done.stdout, done.stderr) == (1, '0\n', '')
 
 
 def dump(*args, python=VENV_PYTHON):
     env = {key: value for key, value in os.environ.items() if key != 'PYTHONPATH'}
-    return subprocess.run([str(python), str(WQ_DUMP), *map(str, args)], capture_output=True, text=True, timeout=120,
-                          env={**env, 'COLUMNS': '100'})
+    return subprocess.run([str(python), str(WQ_DUMP), *map(str, args)], check=False, capture_output=True,
+                          text=True, timeout=120, env={**env, 'COLUMNS': '100'})
 
 
 def assert_one_line(done, *words):

@@ -23,7 +23,7 @@ TOP = (1 << 64) - 1
 
 
 def counts(**given):
-    return {**{name: 0 for name in stats.COUNTERS}, **given}
+    return {**dict.fromkeys(stats.COUNTERS, 0), **given}
 
 
 def reading(name='wq', address=0x1000, kind='unbound', reclaim=False, **pwqs):

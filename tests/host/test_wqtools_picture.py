@@ -142,7 +142,7 @@ def test_svg_is_sound_and_has_every_cpu_once(snapshot):
 def test_svg_texts_do_not_overlap(snapshot):
     root = ElementTree.fromstring(svg.draw(snapshot))
     width, height = map(float, root.get('viewBox').split()[2:])
-    texts = [text for text in elements(root, 'text')]
+    texts = list(elements(root, 'text'))
     boxes = [text_box(text) for text in texts]
     for text, box in zip(texts, boxes):
         assert contains((0, 0, width, height), box), f'{text.text!r} leaves the picture'
@@ -153,15 +153,15 @@ def test_svg_texts_do_not_overlap(snapshot):
 def test_svg_boxes_are_nested_or_apart(snapshot):
     root = ElementTree.fromstring(svg.draw(snapshot))
     boxes = [rect_box(rect) for rect in elements(root, 'rect') if rect.get('x')]
-    for one, other in nearby(boxes):
-        one, other = boxes[one], boxes[other]
+    for first, second in nearby(boxes):
+        one, other = boxes[first], boxes[second]
         assert not overlap(one, other) or contains(one, other) or contains(other, one), (one, other)
 
 
 def test_svg_text_stays_in_its_box(snapshot):
     """A text belongs to the smallest box that it starts in."""
     root = ElementTree.fromstring(svg.draw(snapshot))
-    texts = [text for text in elements(root, 'text')]
+    texts = list(elements(root, 'text'))
     starts = [(box[0], (box[1] + box[3]) / 2) for box in map(text_box, texts)]
     homes = [(0, 0, *map(float, root.get('viewBox').split()[2:]))] * len(texts)
     boxes = [rect_box(rect) for rect in elements(root, 'rect') if rect.get('x')]

@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from wqtools import filters, program, stalls, text      # noqa: E402  (found by the line above)
+from wqtools import filters, program, stalls, text
 
 DESCRIPTION = __doc__ + '''
 Run it by drgn (drgn [-c FILE -s VMLINUX] wq_dump.py ...) or by a python that has drgn.
@@ -44,7 +44,8 @@ def options(argv=None):
     other.add_argument('--stalls', metavar='SECONDS', type=float, nargs='?',
                        const=True,
                        help='pools without progress for so long, and who is to blame; unless told, as long as the '
-                            f'kernel waits before it complains (workqueue.watchdog_thresh, else {stalls.DEFAULT_THRESHOLD})')
+                            'kernel waits before it complains (workqueue.watchdog_thresh, else '
+                            f'{stalls.DEFAULT_THRESHOLD})')
     other.add_argument('--picture', action='store_true', help='draw the machine and its load in characters')
     other.add_argument('--svg', metavar='FILE', help='draw the machine and its load into an SVG file')
     program.add_options(parser)

@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from wqtools import program, stats                      # noqa: E402  (found by the line above)
+from wqtools import program, stats
 
 DESCRIPTION = __doc__ + '''
 Run it by drgn (drgn [-c FILE -s VMLINUX] wq_monitor.py ...) or by a python that has drgn.

@@ -37,7 +37,7 @@ class Entry:
     engine: str
     config: str = 'release'
     topology: str = ''
-    cpus: int = None
+    cpus: int | None = None
     append: str = ''
     params: str = ''
 

@@ -88,7 +88,7 @@ class Outcome:
     log: Path
     seconds: float
     source: str             # of what was tortured: torture_runs.source() before the run
-    core: Path = None       # the guest's memory
+    core: Path | None = None       # the guest's memory
 
     @property
     def ok(self):

@@ -9,6 +9,8 @@ workqueues.  No locks are taken: on a live kernel one part may be a moment young
 the other.  What moves away while we look is tried again or passed over; what cannot be
 read at all leaves a line in Snapshot.warnings.
 """
+import functools
+
 from drgn import FaultError
 from drgn.helpers.linux.percpu import per_cpu
 from drgn.helpers.linux.sched import task_cpu, task_state_to_char
@@ -297,7 +299,8 @@ class _Reader:
         def pool_id(cpu):
             pwq = structs.cpu_pwq(wq, cpu)
             return None if pwq is None else pwq.pool.id.value_()
-        pools = {cpu: self.part(f'pool of {name} on CPU {cpu}', lambda: pool_id(cpu), None) for cpu in self.possible}
+        pools = {cpu: self.part(f'pool of {name} on CPU {cpu}', functools.partial(pool_id, cpu), None)
+                 for cpu in self.possible}
         return {cpu: pool for cpu, pool in pools.items() if pool is not None}
 
     def node_active(self, wq):

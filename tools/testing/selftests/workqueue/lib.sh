@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=sh
 #
 # What the workqueue selftests share. A script defines functions test_NAME and
 # ends with `run_tests NAME... NAME:ARGUMENT...`, one test point each. A test

@@ -33,6 +33,7 @@ test_cpu_intensive_thresh_us()
 
 test_no_other_files()
 {
+	# shellcheck disable=SC2046	# all of them in one line
 	is_equal "the list of parameters" "$(echo $(ls $PARAMS | sort))" \
 		"cache_shard_size cpu_intensive_thresh_us cpu_intensive_warning_thresh\
  debug_force_rr_cpu default_affinity_scope panic_on_stall panic_on_stall_time\

@@ -207,3 +207,12 @@ def test_run_with_an_unknown_variant(suite):
 def test_run_with_an_unknown_option(suite):
     status, line = suite('def test_a(): pass\n', '--no-such-option')
     assert status and 'passed, 0 failed' not in line
+
+
+def test_requirements_are_pinned():
+    """Each by version and hash, so that pip takes nothing else; and all that is asked for is there."""
+    text = (ROOT / 'requirements.txt').read_text().replace('\\\n', '')
+    lines = [line for line in text.splitlines() if line and not line.lstrip().startswith('#')]
+    assert lines and all(re.match(r'\S+==\S+ +--hash=sha256:[0-9a-f]{64}', line) for line in lines)
+    asked = [line for line in (ROOT / 'requirements.in').read_text().splitlines() if line and line[0] != '#']
+    assert asked and set(asked) <= {line.split()[0] for line in lines}

@@ -62,6 +62,7 @@ struct worker {
 	int id;					/* I: number within the pool */
 	struct list_head node;			/* A: pool->workers */
 	struct workqueue_struct *rescue_wq;	/* I: rescuers only */
+	struct pool_workqueue *rescue_pwq;	/* the rescuer's own: the pwq that it serves */
 	char desc[WORKER_DESC_LEN];		/* written by the worker; shown by ps */
 };
 

@@ -26,6 +26,7 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 
 	work_leave_barriers(work, pool);
 	list_del_init(&work->entry);
+	worklist_drop_cursors(&pool->worklist);
 	work_set_offq_pending(work, home);
 
 	pwq_item_done(pwq, data);

@@ -7,7 +7,8 @@
  * worklist.c links it.  kick.c chooses the worker to wake, run.c runs the item, and
  * concurrency.c keeps per-CPU pools at one running worker.  flush.c and cancel.c
  * wait for items, claim.c takes them off their queues.  manager.c makes workers and
- * cull.c ends them; when none can be made, mayday.c calls and rescuer.c steps in.
+ * cull.c ends them; when none can be made, mayday.c calls and rescuer.c steps in, and
+ * cursor.c keeps their places on a worklist.
  * attrs.c and affinity.c decide which pools serve an unbound workqueue, and apply.c
  * puts that into effect; pwq.c ties workqueue and pool together.
  *
@@ -66,6 +67,7 @@
 #include <linux/workqueue.h>
 
 #include "../workqueue_internal.h"
+#include "cursor.h"
 
 /* If @condition, do @warn and defer what it prints: see "Printing" above. */
 #define WQ_WARN(condition, warn)		\
@@ -162,6 +164,7 @@ struct worker_pool {
 	struct ida worker_ida;			/* own lock */
 
 	struct timer_list mayday_timer;		/* armed, moved: L; deleted: manager */
+	struct work_struct mayday_cursor;	/* L: how far the timer is on the worklist */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
 
@@ -214,6 +217,7 @@ struct pool_workqueue {
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
 	struct list_head pending_node;		/* N: slots->pending_pwqs */
 	struct list_head mayday_node;		/* M: wq->maydays */
+	struct work_struct mayday_cursor;	/* L: on the worklist, before the pwq's items */
 
 	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose */
 

@@ -4,7 +4,8 @@
  *
  * While a manager tries to make a worker, pool->mayday_timer ticks.  If the pool
  * still has none to spare then, each workqueue with items on the worklist has its
- * pwq there put on wq->maydays and its rescuer woken.
+ * pwq there put on wq->maydays and its rescuer woken.  A long worklist takes several
+ * ticks, one after the other: see cursor.c.
  */
 #include "internal.h"
 
@@ -36,6 +37,18 @@ void pwq_call_rescuer(struct pool_workqueue *pwq)
 	wake_up_process(wq->rescuer->task);
 }
 
+/* cursor_stop_fn: call the rescuer of @work's workqueue, and go on */
+static bool call_for_item(struct work_struct *work, void *unused)
+{
+	struct pool_workqueue *pwq = work_pwq(work);
+
+	if (READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) {
+		guard(raw_spinlock)(&wq_mayday_lock);
+		pwq_call_rescuer(pwq);
+	}
+	return false;
+}
+
 /**
  * pool_mayday_timeout - pool->mayday_timer: making a worker takes long
  * @timer: the timer
@@ -43,16 +56,17 @@ void pwq_call_rescuer(struct pool_workqueue *pwq)
 void pool_mayday_timeout(struct timer_list *timer)
 {
 	struct worker_pool *pool = timer_container_of(pool, timer, mayday_timer);
-	struct work_struct *work;
+	unsigned int budget = CURSOR_STRIDE;
 
 	guard(raw_spinlock_irq)(&pool->lock);
-	/* before anybody brings it forward */
-	mod_timer(timer, jiffies + MAYDAY_INTERVAL);
 
-	guard(raw_spinlock)(&wq_mayday_lock);
 	if (pool_lacks_worker(pool))
-		list_for_each_entry(work, &pool->worklist, entry)
-			pwq_call_rescuer(work_pwq(work));
+		cursor_advance(&pool->mayday_cursor, &pool->worklist, call_for_item, NULL,
+			       &budget);
+	/* the next tick goes on with a long worklist, or starts from its head again */
+	if (budget)
+		list_del_init(&pool->mayday_cursor.entry);
+	mod_timer(timer, jiffies + (budget ? MAYDAY_INTERVAL : 1));
 }
 
 /**
@@ -62,6 +76,7 @@ void pool_mayday_timeout(struct timer_list *timer)
 void pool_mayday_arm(struct worker_pool *pool)
 {
 	lockdep_assert_held(&pool->lock);
+	list_del_init(&pool->mayday_cursor.entry);
 	mod_timer(&pool->mayday_timer, jiffies + MAYDAY_INITIAL_TIMEOUT);
 }
 
@@ -97,16 +112,15 @@ void rescuer_follows_slot(struct pool_workqueue *pwq)
 
 	if (!(READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) || !pool_lacks_worker(pwq->pool))
 		return;
+	if (worker && worker->rescue_wq == pwq->wq && worker->rescue_pwq != pwq) {
+		guard(raw_spinlock)(&wq_mayday_lock);
+		pwq_call_rescuer(pwq);
+		return;
+	}
 	/*
 	 * It has just done an item there and looks for the next.  If it is in the middle
 	 * of one, which cancels another, this is left to the next tick.
 	 */
-	if (worker && worker->pool == pwq->pool)
-		return;
-	if (worker && worker->rescue_wq == pwq->wq) {
-		guard(raw_spinlock)(&wq_mayday_lock);
-		pwq_call_rescuer(pwq);
-	} else {
+	if (!worker || worker->pool != pwq->pool)
 		pool_mayday_hasten(pwq->pool);
-	}
 }

@@ -48,6 +48,7 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 	INIT_LIST_HEAD(&pwq->pwqs_node);
 	INIT_LIST_HEAD(&pwq->pending_node);
 	INIT_LIST_HEAD(&pwq->mayday_node);
+	cursor_init(&pwq->mayday_cursor);
 	return pwq;
 }
 
@@ -94,6 +95,8 @@ void pwq_put(struct pool_workqueue *pwq)
 
 	if (--pwq->refcnt)
 		return;
+
+	list_del_init(&pwq->mayday_cursor.entry);
 
 	/* before there are kthreads, their start takes care of the list */
 	if (llist_add(&pwq->release_node, &dead_pwqs) && pwq_unlinker)

@@ -2,10 +2,10 @@
 /*
  * Rescuers: progress for WQ_MEM_RECLAIM workqueues when no worker can be made.
  *
- * mayday.c calls it.  The rescuer joins one pool after the other and runs items of
- * its own workqueue only, one at a time, so that a worker that turns up after all finds
- * the others on the worklist.  It calls itself to pools where it leaves something
- * behind or gives away a slot.
+ * A rescuer, called by mayday.c, joins one pool after the other and runs items of its
+ * own workqueue only, one at a time, so that a worker that turns up after all finds the
+ * others on the worklist.  It calls itself to pools where it leaves something behind or
+ * gives away a slot.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>
@@ -28,42 +28,39 @@ static bool pwq_wants_rescue(struct pool_workqueue *pwq)
 	return (pool->flags & POOL_MANAGER_ACTIVE) && list_empty_careful(&pwq->wq->maydays);
 }
 
-/* take the first item of @pwq; false if there is none */
-static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq)
+static bool is_item_of(struct work_struct *work, void *pwq)
 {
-	struct work_struct *work, *next;
-
-	list_for_each_entry_safe(work, next, &pwq->pool->worklist, entry) {
-		/* a barrier goes with the item before it */
-		while (&next->entry != &pwq->pool->worklist &&
-		       (work_data(list_prev_entry(next, entry)) & WORK_STRUCT_LINKED))
-			next = list_next_entry(next, entry);
-
-		if (work_pwq(work) == pwq && worker_take_item(rescuer, work)) {
-			pwq->stats[PWQ_STAT_RESCUED]++;
-			return true;
-		}
-	}
-	return false;
+	return work_pwq(work) == pwq;
 }
 
 /*
- * The rescuer is about to leave the pool, and calls itself for what its workqueue has
- * left there: items after a turn's worth, or those of another of its pwqs.
+ * Take the next item of @pwq, if that still wants rescue: the lock is dropped now and
+ * then among many items of others.
  */
-static void rescuer_comes_back(struct worker *rescuer)
+static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq)
+	__must_hold(&pwq->pool->lock)
 {
-	struct worker_pool *pool = rescuer->pool;
+	struct worker_pool *pool = pwq->pool;
+	unsigned int budget = CURSOR_STRIDE;
 	struct work_struct *work;
 
-	if (!pool_lacks_worker(pool))
-		return;
-	list_for_each_entry(work, &pool->worklist, entry) {
-		if (work_pwq(work)->wq == rescuer->rescue_wq) {
-			guard(raw_spinlock)(&wq_mayday_lock);
-			pwq_call_rescuer(work_pwq(work));
+	while (pwq_wants_rescue(pwq)) {
+		work = cursor_advance(&pwq->mayday_cursor, &pool->worklist, is_item_of, pwq,
+				      &budget);
+		if (work && worker_take_item(rescuer, work)) {
+			pwq->stats[PWQ_STAT_RESCUED]++;
+			return true;
+		}
+		if (!work && budget)
+			break;
+		if (!budget) {
+			raw_spin_unlock_irq(&pool->lock);
+			cond_resched();
+			raw_spin_lock_irq(&pool->lock);
+			budget = CURSOR_STRIDE;
 		}
 	}
+	return false;
 }
 
 /* run items of @pwq, but no more than a turn's worth while other pwqs wait */
@@ -72,18 +69,23 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 	struct worker_pool *pool = pwq->pool;
 	int done = 0;
 
+	rescuer->rescue_pwq = pwq;
 	raw_spin_lock_irq(&pool->lock);
 	WQ_WARN_ON_ONCE(!list_empty(&rescuer->scheduled));
 
-	while (pwq_wants_rescue(pwq) && rescuer_take_item(rescuer, pwq)) {
+	while (rescuer_take_item(rescuer, pwq)) {
 		worker_run_scheduled(rescuer);
 
 		if (++done >= RESCUER_BATCH && pool_lacks_worker(pool) &&
-		    !list_empty_careful(&pwq->wq->maydays))
+		    !list_empty_careful(&pwq->wq->maydays)) {
+			/* come back for the rest, if there is any */
+			guard(raw_spinlock)(&wq_mayday_lock);
+			pwq_call_rescuer(pwq);
 			break;
+		}
 	}
 
-	rescuer_comes_back(rescuer);
+	rescuer->rescue_pwq = NULL;
 	/* items may be left, and nobody awake who knows of them */
 	pool_unlock_wake_irq(pool, pool_kick(pool));
 }

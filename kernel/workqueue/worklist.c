@@ -176,6 +176,7 @@ bool worker_take_item(struct worker *worker, struct work_struct *work)
 	struct worker *other = pool_find_busy(worker->pool, work);
 
 	move_item_and_barriers(work, other ? &other->scheduled : &worker->scheduled);
+	worklist_drop_cursors(&worker->pool->worklist);
 	return !other;
 }
 

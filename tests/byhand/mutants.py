@@ -168,7 +168,7 @@ def first_fault(outcome, pieces):
 
 
 def by_kunit(folder, engine, _):
-    return in_guest(folder, guests.Boot('kunit', engine, suites=('wq_api_kunit',)))
+    return in_guest(folder, guests.Boot('kunit', engine, suites=('wq_cursor_kunit', 'wq_api_kunit')))
 
 
 def by_scripts(folder, engine, _):

@@ -157,6 +157,42 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 	return $rc
 }
 
+# Thousands of items of others are in front, and a rescuer finds its own all the same:
+# first all at once, then one after the other, each of which comes when the last has run.
+# lib/wq_cursor_kunit.c counts what it looks at.
+test_long_worklist()	# percpu or unbound
+{
+	local rc=0 wq
+
+	create wqt_k "$1" max_active=512
+	create wqt_f "$1" max_active=2048
+	create wqt_g "$1" max_active=2048
+	create wqt_r "$1" mem_reclaim max_active=2048
+	create wqt_q "$1" mem_reclaim max_active=1
+	shortage || return 1
+	tell wqt_k queue "block cpu=0 n=400"
+	for wq in wqt_f wqt_r wqt_q wqt_g; do
+		tell $wq queue "nop cpu=0 n=2000"
+	done
+	for wq in wqt_r wqt_q; do
+		tell $wq wait "2000 30000" || rc=1
+	done
+	for wq in wqt_f wqt_g; do
+		tell $wq wait "1 1" 2>/dev/null && { diag "$wq had a worker"; rc=1; }
+	done
+	plenty
+	for wq in wqt_r wqt_q; do
+		is_equal "$wq: items that the rescuer ran" "$(stat_of $wq rescued)" 2000 || rc=1
+	done
+	clear_up wqt_k wqt_f wqt_g wqt_r wqt_q
+	for wq in wqt_f wqt_r wqt_q wqt_g; do
+		is_equal "$wq: items that ran" "$(stat_of $wq ran)" 2000 || rc=1
+		destroy $wq
+	done
+	destroy wqt_k
+	return $rc
+}
+
 # Ordered work keeps its order, whoever runs it.
 test_order()
 {
@@ -239,7 +275,8 @@ mount_all
 load_helper
 CPUS=$(online_cpus)
 
-set -- shortage_is_real rescue:percpu rescue:unbound load:percpu load:unbound order
+set -- shortage_is_real rescue:percpu rescue:unbound load:percpu load:unbound order \
+	long_worklist:percpu long_worklist:unbound
 [ "$(nr_online)" -eq 1 ] || set -- "$@" turns
 # Base kernel 7.3 fails these: WQT_ALL=1 shows it.
 if [ "$VARIANT" != base ] || [ -n "${WQT_ALL:-}" ]; then

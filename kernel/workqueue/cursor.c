@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Cursors: how to walk a long worklist a few entries at a time.
+ *
+ * The rescuer looks for the items of one pwq, and runs them one by one, among items
+ * of others that nobody runs meanwhile.  The mayday timer looks for workqueues to
+ * help.  Neither may keep interrupts off for a whole worklist, nor start from its
+ * head again and again.  So each leaves a cursor in the list when it drops the lock:
+ *
+ *	worklist: other, other, [cursor], item, other, item
+ *
+ * A cursor has the shape of a work item, since those who walk the list take each
+ * entry for one, but belongs to no pwq and is never run.  Two rules keep it from
+ * getting into anybody's way:
+ *
+ * - It is never the first entry.  Whoever takes an entry off the list drops the
+ *   cursors that come first then: all that they had passed is gone, so a cursor that
+ *   is on no list stands before the first entry.  Hence a worklist with no items is
+ *   empty, and its first entry is an item.
+ *
+ * - It is never between an item and the flush barriers linked behind that: they move
+ *   together.
+ *
+ * Items are appended to the worklist.  Only barriers go into the middle, behind
+ * their item.  So what a cursor has passed contains nothing new.
+ */
+#include <linux/bug.h>
+
+#include "cursor.h"
+
+/**
+ * mayday_cursor_func - marks a cursor; tools know it by this name
+ * @unused: the cursor
+ */
+void mayday_cursor_func(struct work_struct *unused)
+{
+	WARN_ON_ONCE(true);
+}
+
+/**
+ * cursor_init - set up a cursor
+ * @cursor: on no list from here on, so it stands before the first entry
+ */
+void cursor_init(struct work_struct *cursor)
+{
+	/* not INIT_WORK(): it is no item for debugobjects and lockdep */
+	atomic_long_set(&cursor->data, WORK_STRUCT_NO_POOL);
+	INIT_LIST_HEAD(&cursor->entry);
+	cursor->func = mayday_cursor_func;
+}
+
+/**
+ * cursor_advance - move a cursor on
+ * @cursor: the cursor
+ * @worklist: the list it is for
+ * @stop_at: tells where to stop
+ * @arg: for @stop_at
+ * @budget: how many entries to pass; what is left of it on return.  Barriers behind
+ *	    the last item are passed, too.
+ *
+ * Context: the lock of the list held.
+ * Return: the entry that the cursor has stopped at, or %NULL.  Then it is at the end,
+ * or, if @budget is used up, may be called again, now or after dropping the lock.
+ */
+struct work_struct *cursor_advance(struct work_struct *cursor, struct list_head *worklist,
+				   cursor_stop_fn stop_at, void *arg, unsigned int *budget)
+{
+	struct list_head *passed = worklist;	/* the last entry before the cursor */
+	struct work_struct *found = NULL;
+
+	if (!list_empty(&cursor->entry)) {
+		passed = cursor->entry.prev;
+		list_del_init(&cursor->entry);
+	}
+
+	while (!list_is_last(passed, worklist)) {
+		struct work_struct *work = list_entry(passed->next, struct work_struct, entry);
+
+		if (!work_is_cursor(work) && stop_at(work, arg)) {
+			found = work;
+			break;
+		}
+		passed = passed->next;
+		if (*budget)
+			--*budget;
+		if (!*budget && !(atomic_long_read(&work->data) & WORK_STRUCT_LINKED))
+			break;
+	}
+
+	if (passed != worklist)
+		list_add(&cursor->entry, passed);
+	return found;
+}

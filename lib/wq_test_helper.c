@@ -10,7 +10,8 @@
  *	create		"NAME [FLAG...] [max_active=N]" makes a workqueue
  *	destroy		"NAME" stops its load, releases its items, destroys it
  *	occupy		"cpu=N ms=N" keeps a CPU from everybody but interrupts;
- *			threads are made elsewhere, but may have to wait for it
+ *			threads are made elsewhere, but may have to wait for it.
+ *			"leave" ends that, and fails if the time was over before
  *	console		"cpu=N" makes a console that queues an item on that CPU's
  *			pool for each line it is given; "off" removes it
  *	console_lines	how many lines it was given
@@ -1369,6 +1370,10 @@ struct wqt_occupation {
 	unsigned int		ms;
 };
 
+/* how the occupation ends: who comes first sets it */
+enum { WQT_STAYS, WQT_IS_OVER, WQT_LEAVES };
+static atomic_t wqt_occupant_end = ATOMIC_INIT(WQT_IS_OVER);
+
 static struct task_struct *wqt_get_kthreadd(void)
 {
 	guard(rcu)();
@@ -1390,9 +1395,13 @@ static int wqt_occupant(void *arg)
 	if (cpumask_andnot(&away, &before, cpumask_of(occupation->cpu)))
 		set_cpus_allowed_ptr(kthreadd, &away);
 
+	atomic_set(&wqt_occupant_end, WQT_STAYS);
 	preempt_disable();
 	complete(&occupation->begun);
-	wqt_spin_us(ms * 1000);
+	while (ms-- && atomic_read(&wqt_occupant_end) == WQT_STAYS)
+		wqt_spin_us(1000);
+	/* before anybody else gets the CPU */
+	atomic_cmpxchg(&wqt_occupant_end, WQT_STAYS, WQT_IS_OVER);
 	preempt_enable();
 
 	set_cpus_allowed_ptr(kthreadd, &before);
@@ -1401,12 +1410,22 @@ static int wqt_occupant(void *arg)
 	module_put_and_kthread_exit(0);
 }
 
+static int wqt_leave(void)
+{
+	int end = atomic_cmpxchg(&wqt_occupant_end, WQT_STAYS, WQT_LEAVES);
+
+	return end == WQT_STAYS ? 0 : -ENOENT;
+}
+
 static int wqt_occupy(char *input)
 {
 	struct wqt_occupation occupation = { .ms = 100 };
 	struct task_struct *task;
 	char *word;
 	int ret = 0;
+
+	if (!strcmp(strim(input), "leave"))
+		return wqt_leave();
 
 	while (!ret && (word = wqt_next_word(&input))) {
 		if (!wqt_word_number(word, "cpu", &occupation.cpu, &ret) &&

@@ -221,8 +221,9 @@ void destroy_workqueue(struct workqueue_struct *wq)
 		WRITE_ONCE(wq->flags, wq->flags | __WQ_DESTROYING);
 	drain_workqueue(wq);
 
+	rescuer_destroy(wq);
+
 	scoped_guard(mutex, &wq_pool_mutex) {
-		rescuer_destroy(wq);
 		/* better leak it than have somebody use it when it is freed */
 		if (wq_is_busy(wq))
 			return;

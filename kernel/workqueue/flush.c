@@ -215,7 +215,8 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 	 * One item that waits for another of the same workqueue needs two of its
 	 * workers.  Neither a limit of one nor a lone rescuer has them.
 	 */
-	if (!from_cancel && (READ_ONCE(wq->saved_max_active) == 1 || wq->rescuer))
+	if (!from_cancel && (READ_ONCE(wq->saved_max_active) == 1 ||
+			     (READ_ONCE(wq->flags) & WQ_MEM_RECLAIM)))
 		lockdep_touch_wq(wq);
 	return nr;
 }

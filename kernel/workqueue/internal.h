@@ -272,7 +272,7 @@ struct workqueue_struct {
 	struct list_head flusher_overflow;	/* W: wait for a free colour */
 	int nr_drainers;			/* W */
 
-	struct worker *rescuer;			/* P for writes; M, too, to take it away */
+	struct worker *rescuer;			/* P and M for writes; either for reads */
 	struct list_head maydays;		/* M: pwqs that need the rescuer */
 
 #ifdef CONFIG_SYSFS

@@ -179,7 +179,8 @@ int rescuer_create(struct workqueue_struct *wq)
 		cpus = cpu_possible_mask;
 	kthread_bind_mask(rescuer->task, cpus);
 
-	wq->rescuer = rescuer;
+	scoped_guard(raw_spinlock_irq, &wq_mayday_lock)
+		wq->rescuer = rescuer;
 	wake_up_process(rescuer->task);
 	return 0;
 }
@@ -188,21 +189,31 @@ int rescuer_create(struct workqueue_struct *wq)
  * rescuer_destroy - take a drained workqueue's rescuer away
  * @wq: the workqueue
  *
- * Context: may sleep.
+ * Context: may sleep; wq_pool_mutex not held.
  */
 void rescuer_destroy(struct workqueue_struct *wq)
 {
-	struct worker *rescuer = wq->rescuer;
 	struct pool_workqueue *pwq;
+	struct worker *rescuer;
 
+	/*
+	 * From here on the rescuer is known to nobody but its pools.  It gets no more
+	 * calls, not even for a barrier that nobody waits for.  A change of the global
+	 * cpumask does not move the thread any more, which has nothing left to do but to
+	 * answer the calls it has and to end.
+	 */
+	scoped_guard(mutex, &wq_pool_mutex) {
+		guard(raw_spinlock_irq)(&wq_mayday_lock);
+		rescuer = wq->rescuer;
+		wq->rescuer = NULL;
+	}
 	if (!rescuer)
 		return;
 
-	/* a barrier that nobody waits for may be left: no calls from here on */
-	scoped_guard(raw_spinlock_irq, &wq_mayday_lock)
-		wq->rescuer = NULL;
-
-	/* answers the calls that came before, if it ever ran: else nobody did */
+	/*
+	 * The thread may wait for a CPU, so no mutex that others need is held.  It
+	 * answers the calls that came before, if it ever ran: else nobody did.
+	 */
 	kthread_stop(rescuer->task);
 	while ((pwq = wq_next_mayday(wq)))
 		pwq_put_unlocked(pwq);

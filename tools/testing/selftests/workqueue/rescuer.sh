@@ -271,13 +271,61 @@ never_runs()
 	return $rc
 }
 
+# It sleeps, and not only for a moment.
+is_stuck()	# PID
+{
+	local i state
+
+	for i in 1 2 3; do
+		read -r _ _ state _ <"/proc/$1/stat"
+		[ "$state" = D ] || return 1
+		sleep 0.1
+	done
+}
+
+# A rescuer is to end and cannot, since its CPU is busy. Whoever destroys its workqueue
+# waits for that, and nobody else: the global cpumask can be written, with the lock that
+# hotplug and the making of workqueues need, too.
+test_slow_to_end()
+{
+	local rc i all
+	all=$(cat "$GLOBAL/cpumask")
+
+	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || return 1
+	# the machine may be too slow for one try
+	for i in 1 2 3 4; do
+		ends_slowly
+		rc=$?
+		[ $rc -eq $TOO_LATE ] || break
+	done
+	[ $rc -ne $TOO_LATE ] || diag "the write came back only when the CPU was free by itself"
+	set_to "$GLOBAL/cpumask" "$all" || rc=1
+	return $rc
+}
+
+ends_slowly()
+{
+	local rc=0 destroyer
+
+	create wqt_r percpu mem_reclaim
+	set_to "$HELPER/occupy" "cpu=1 ms=5000" || return 1
+	destroy wqt_r &
+	destroyer=$!
+	within 30 is_stuck $destroyer || { diag "nobody waits for the rescuer"; rc=1; }
+	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || rc=1
+	write_to "$HELPER/occupy" leave >/dev/null || [ $rc -ne 0 ] || rc=$TOO_LATE
+	wait $destroyer || rc=1
+	within 100 nobody_occupies || rc=1
+	return $rc
+}
+
 mount_all
 load_helper
 CPUS=$(online_cpus)
 
 set -- shortage_is_real rescue:percpu rescue:unbound load:percpu load:unbound order \
 	long_worklist:percpu long_worklist:unbound
-[ "$(nr_online)" -eq 1 ] || set -- "$@" turns
+[ "$(nr_online)" -eq 1 ] || set -- "$@" turns slow_to_end
 # Base kernel 7.3 fails these: WQT_ALL=1 shows it.
 if [ "$VARIANT" != base ] || [ -n "${WQT_ALL:-}" ]; then
 	set -- "$@" turns_at_the_slot:pool

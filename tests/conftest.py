@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rebuilt import KERNELS
+
 TALLY = pytest.StashKey()
 
 
@@ -39,6 +41,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.stash[TALLY] = Tally()
     config.pluginmanager.register(config.stash[TALLY])
+    config.pluginmanager.register(KERNELS)
 
 
 def pytest_unconfigure(config):

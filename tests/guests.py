@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from rebuilt import KERNELS
 from wqlab.guest import run as guest
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
@@ -98,7 +99,7 @@ def kernel(engine, config):
                f'VARIANT={VARIANT}', f'CONFIG={config}', f'LINUX={LINUX}']
     say(f'kernel {engine}-{VARIANT}-{config}-{LINUX}')
     subprocess.run(command, env=env, check=True, stdout=sys.stderr)
-    return ROOT / f'build/{engine}-{VARIANT}-{config}-{LINUX}'
+    return KERNELS.use(ROOT / f'build/{engine}-{VARIANT}-{config}-{LINUX}')
 
 
 class Progress:

@@ -158,12 +158,12 @@ def kernel(variant, linux):
     """Builds it, which takes minutes the first time. Returns its folder."""
     dropped = {'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL'}
     if linux != guests.LINUX:
-        dropped.add('KERNEL_SRC')       # that is a tree of the other release
+        dropped |= {'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256'}    # of the other release
     env = {key: value for key, value in os.environ.items() if key not in dropped}
     guests.say(f'kernel qemu-{variant}-release-{linux}')
     subprocess.run(['make', '--no-print-directory', '-C', str(ROOT), 'kernel', 'ENGINE=qemu', f'VARIANT={variant}',
                     'CONFIG=release', f'LINUX={linux}'], env=env, check=True, stdout=sys.stderr)
-    return ROOT / f'build/qemu-{variant}-release-{linux}'
+    return guests.KERNELS.use(ROOT / f'build/qemu-{variant}-release-{linux}')
 
 
 @functools.cache

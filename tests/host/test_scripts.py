@@ -166,7 +166,7 @@ def suite(tmp_path):
     (tmp_path / 'build').mkdir()
     (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
     shutil.copytree(ROOT / 'scripts/wqlab', tmp_path / 'scripts/wqlab')
-    for name in ('tests/run.sh', 'tests/conftest.py', 'pyproject.toml'):
+    for name in ('tests/run.sh', 'tests/conftest.py', 'tests/rebuilt.py', 'pyproject.toml'):
         shutil.copy(ROOT / name, tmp_path / name)
 
     def run(text, *args, **env):

@@ -5,7 +5,7 @@
 
 help: ## this list
 	@echo 'usage: make TARGET [NAME=VALUE...]'
-	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 19
 	@echo 'values (first: default): ENGINE=qemu|uml|arm64 VARIANT=cmwq|base CONFIG=release|debug|kcsan|preempt|rt|up'
 	@echo '  LINUX=7.3|6.12 (only VARIANT=base)'
 	@echo '  the base tree, if not from Debian: KERNEL_SRC=DIR, or LINUX_TARBALL=FILE|URL LINUX_TARBALL_SHA256=SUM'
@@ -37,15 +37,22 @@ torture: deps ## break the workqueues, or fail to: DURATION= ENGINE= VARIANT= CO
 matrix: deps ## torture in every configuration, and a table: DURATION= ONLY='qemu-rt uml*' VARIANT= ARGS='--again'
 	@scripts/lab matrix $(call options,VARIANT DURATION) $(ARGS) -- $(foreach name,$(ONLY),'$(name)')
 
-test: deps ## every test; closes with "N passed, N failed": VARIANT= ARGS='-k uml'
+test: deps ## the tests, on the host and in guests; closes with "N passed, N failed": VARIANT= ARGS='-k uml'
 	@tests/run.sh $(ARGS)
+
+test-quick: deps ## those that take 3 minutes, for each commit: VARIANT= ARGS=
+	@tests/run.sh --tier quick $(ARGS)
+
+test-all: deps ## all of them, hours: arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= ARGS=
+	@ENGINE=arm64 scripts/deps.sh
+	@tests/run.sh --tier all $(ARGS)
 
 mutants: deps ## known bugs, put in one at a time: does a test catch each?: ARGS='--list'
 	@PYTHONPATH=scripts:tests build/venv/bin/python3 -m byhand.mutants $(ARGS)
 
 arm64: override export ENGINE := arm64
 arm64: deps ## the tests of arm64 guests, which `test` leaves out: VARIANT= ARGS=
-	@tests/run.sh tests/guest/test_arm64.py $(ARGS)
+	@tests/run.sh --tier all tests/guest/test_arm64.py $(ARGS)
 
 check: deps ## checkpatch, sparse, more warnings, ruff, mypy, shellcheck, codespell on our files: ENGINE= CONFIG= ARGS='--no-kernel'
 	@scripts/lab check $(ARGS)
@@ -59,7 +66,7 @@ series: ## patches for `git am` on the base tree: LINUX= KERNEL_SRC= LINUX_TARBA
 clean: ## remove what was built; the base tree, downloads and build/venv stay
 	@scripts/lab clean
 
-.PHONY: help deps tree kernel boot dump bench torture matrix test mutants arm64 check module series clean
+.PHONY: help deps tree kernel boot dump bench torture matrix test test-quick test-all mutants arm64 check module series clean
 
 # A variable that no target of this call names in its help is refused: it would do nothing.
 given := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))

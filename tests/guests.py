@@ -2,19 +2,18 @@
 """The kernels that are booted, and what runs in each of them."""
 import dataclasses
 import functools
-import os
 import re
-import subprocess
-import sys
 import time
 
-from rebuilt import KERNELS
+import pytest
+
+import builds
+from builds import LINUX, VARIANT, Kernel
+from progress import say
 from wqlab.guest import run as guest
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
 
-LINUX = os.environ.get('LINUX', '7.3')
-VARIANT = os.environ.get('VARIANT', 'cmwq')
 RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KTAP_HELPERS = ROOT / f'build/tree-{LINUX}/tools/testing/selftests/kselftest/ktap_helpers.sh'
@@ -29,6 +28,8 @@ class Boot:
     scripts: tuple = ()
     suites: tuple = ()
     config: str = 'release'
+    variant: str = VARIANT
+    tier: str = 'test'
     cpus: int = 2
     topology: str = ''
     online: int = 0             # CPUs that Linux brings up, if not all
@@ -40,9 +41,21 @@ class Boot:
     timeout: int = 300
     dies: bool = False          # the script makes the kernel panic
 
+    @property
+    def kernel(self):
+        return Kernel(self.engine, self.config, self.variant)
+
     def pieces(self):
-        scripts = [s for s in self.scripts if VARIANT == 'cmwq' or s not in BEYOND_BASE]
-        return [*scripts, *self.suites]
+        return [*self.scripts, *self.suites]
+
+    def lacks(self, piece):
+        return self.variant == 'base' and piece in BEYOND_BASE
+
+    @property
+    def may_skip(self):
+        """The reasons for which a point may be skipped, as a pattern."""
+        reasons = ['one CPU'] * (self.cpus == 1) + ['the base kernel'] * (self.variant == 'base')
+        return '|'.join(reasons) or None
 
 
 EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'rescuer', 'isolate', 'observe')
@@ -57,10 +70,10 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
 BOOTS = (
     Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), timeout=400),
     Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
-    Boot('uml-kunit', 'uml', suites=KUNIT, timeout=400),
-    Boot('uml-parameters', 'uml', ('boot',), append=GOOD_PARAMETERS),
-    Boot('uml-bad-parameters', 'uml', ('boot',), append=BAD_PARAMETERS, env='WQT_REJECTED=1'),
-    Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', dies=True, timeout=60),
+    Boot('uml-kunit', 'uml', suites=KUNIT, tier='quick', timeout=400),
+    Boot('uml-parameters', 'uml', ('boot',), tier='quick', append=GOOD_PARAMETERS),
+    Boot('uml-bad-parameters', 'uml', ('boot',), tier='quick', append=BAD_PARAMETERS, env='WQT_REJECTED=1'),
+    Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', tier='quick', dies=True, timeout=60),
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
     Boot('uml-debug', 'uml', (*EVERYWHERE, 'console', 'watchdog'), KUNIT, config='debug', mem='1G', timeout=900),
@@ -85,21 +98,26 @@ BOOTS = (
     Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=10, topology='sockets=2,cores=5', online=6,
          mem='1G', append='maxcpus=6', timeout=600),
 )
+# The tests themselves: what they say of the kernel that this project is compared with.
+if VARIANT == 'cmwq':
+    BOOTS += tuple(dataclasses.replace(boot, name=f'base-{boot.name}', variant='base', tier='all') for boot in BOOTS
+                   if boot.name in ('uml-2', 'uml-1', 'uml-kunit', 'uml-parameters', 'uml-panic', 'qemu-numa'))
 
 
-def say(text):
-    print(f'test: {text}', file=sys.stderr, flush=True)
+def kernel(engine, config='release', variant=VARIANT, linux=LINUX):
+    """Waits until the kernel is built. Returns its folder."""
+    return builds.RUN.get(Kernel(engine, config, variant, linux))
 
 
-@functools.cache
-def kernel(engine, config):
-    """Builds the kernel, which takes minutes the first time. Returns its folder."""
-    env = {k: v for k, v in os.environ.items() if k not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
-    command = ['make', '--no-print-directory', '-C', str(ROOT), 'kernel', f'ENGINE={engine}',
-               f'VARIANT={VARIANT}', f'CONFIG={config}', f'LINUX={LINUX}']
-    say(f'kernel {engine}-{VARIANT}-{config}-{LINUX}')
-    subprocess.run(command, env=env, check=True, stdout=sys.stderr)
-    return KERNELS.use(ROOT / f'build/{engine}-{VARIANT}-{config}-{LINUX}')
+def needs(engine, config='release', variant=VARIANT, linux=LINUX):
+    """Marks cases that call kernel() with the same arguments."""
+    return pytest.mark.kernel(Kernel(engine, config, variant, linux))
+
+
+def case(thing, *more, name=None):
+    """The parameters of a case on a guest, with the marks that go with it."""
+    return pytest.param(thing, *more, id='-'.join([name or thing.name, *more]),
+                        marks=[pytest.mark.tier(thing.tier), pytest.mark.kernel(thing.kernel)])
 
 
 class Progress:
@@ -121,10 +139,12 @@ class Progress:
 
 def guest_command(boot):
     lines = ['echo "@@ cpus $(cat /sys/devices/system/cpu/online)"',
-             f'export VARIANT={VARIANT} KTAP_HELPERS=/wq/ktap_helpers.sh {boot.env}']
-    if boot.shards and VARIANT == 'cmwq':
+             f'export VARIANT={boot.variant} KTAP_HELPERS=/wq/ktap_helpers.sh {boot.env}']
+    if boot.shards and boot.variant == 'cmwq':
         lines.append(f'export WQT_SHARDS="{boot.shards}"')
     for piece in boot.pieces():
+        if boot.lacks(piece):
+            continue
         run = f'sh /wq/{piece}.sh'
         if piece in KUNIT:
             # The results are in the log; these marks say which are whose.
@@ -137,7 +157,7 @@ def guest_command(boot):
 @functools.cache
 def result(boot):
     """Boots once, however many tests look at it."""
-    folder = kernel(boot.engine, boot.config)
+    folder = builds.RUN.get(boot.kernel)
     RESULTS.mkdir(parents=True, exist_ok=True)
     say(f'{boot.name}: booting {folder.name} with {boot.cpus} CPUs {boot.topology} {boot.append}'.rstrip())
     begin = time.monotonic()

@@ -4,7 +4,8 @@
 Strict on purpose: a point that was skipped, a plan that was not kept or is missing, and a
 "Bail out!" are all failures. The base tree's tools/testing/kunit/kunit_parser.py does not
 serve, as it calls all of these passed: a missing plan, more points than planned, a wrong
-total, TODO, XFAIL, "Bail out!".
+total, TODO, XFAIL, "Bail out!". A point may be skipped only for a reason that the caller
+expects.
 """
 import dataclasses
 import re
@@ -12,7 +13,7 @@ import re
 POINT = re.compile(r'^( *)(not )?ok\b *(\d+)?\s*(?:- )?(.*)$')
 PLAN = re.compile(r'^( *)1\.\.(\d+)')
 TOTAL = re.compile(r'^(\S+): pass:\d+ fail:\d+ skip:\d+ total:(\d+)$')
-DIRECTIVE = re.compile(r'\s*# *(SKIP|TODO|XFAIL)\b.*$', re.IGNORECASE)
+DIRECTIVE = re.compile(r'\s*# *(SKIP|TODO|XFAIL)\b *(.*)$', re.IGNORECASE)
 
 
 @dataclasses.dataclass
@@ -20,6 +21,7 @@ class Point:
     name: str
     ok: bool
     why: str = ''
+    skipped: bool = False
 
 
 @dataclasses.dataclass
@@ -40,7 +42,8 @@ def plan_problem(level, plan=None):
 
 
 class Parser:
-    def __init__(self):
+    def __init__(self, may_skip=None):
+        self.may_skip = may_skip and re.compile(may_skip)
         self.levels = {}        # indentation -> Level
         self.notes = []         # diagnostic lines since the last point
         self.bailed = ''
@@ -66,7 +69,11 @@ class Parser:
         why = list(self.notes)
         self.notes.clear()
         directive = DIRECTIVE.search(name)
-        if directive:
+        skipped = bool(ok and directive and directive[1].upper() == 'SKIP' and self.may_skip and
+                       self.may_skip.match(directive[2]))
+        if skipped:
+            name, why = DIRECTIVE.sub('', name), [directive[2]]
+        elif directive:
             name, ok = DIRECTIVE.sub('', name), False
             why.append(f'{directive[1].upper()}: it did not run')
         totals = {m[1]: int(m[2]) for m in map(TOTAL.match, why) if m}
@@ -80,7 +87,8 @@ class Parser:
         level.points += below
         # A parent is no point of its own, unless it alone tells of a failure.
         if not below or problem or (not ok and all(child.ok for child in below)):
-            level.points.append(Point(name, ok and not problem, '\n'.join(filter(None, [*why, problem]))))
+            level.points.append(Point(name, ok and not problem, '\n'.join(filter(None, [*why, problem])),
+                                      skipped and not problem))
 
     def feed(self, line):
         plan, point = PLAN.match(line), POINT.match(line)
@@ -102,9 +110,12 @@ class Parser:
         return below
 
 
-def parse(text):
-    """All points, from the outside in; what is wrong about the whole is one more."""
-    parser = Parser()
+def parse(text, may_skip=None):
+    """All points, from the outside in; what is wrong about the whole is one more.
+
+    may_skip: a pattern that finds, at its beginning, the reasons for which a point may be skipped.
+    """
+    parser = Parser(may_skip)
     for line in text.splitlines():
         parser.feed(line)
     return parser.finish()

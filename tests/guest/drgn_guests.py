@@ -46,6 +46,11 @@ class Machine:
     append: str = ''
     offline: tuple = ()         # CPUs that go down before the work comes
     timeout: int = 300
+    tier: str = 'test'
+
+    @property
+    def kernel(self):
+        return guests.Kernel('qemu', 'release', self.variant, self.linux)
 
     @property
     def scopes(self):
@@ -59,8 +64,8 @@ MACHINES = (
     Machine('36-smt', 72, 'cores=36,threads=2', mem='1G'),
     Machine('unequal', 32, 'sockets=2,cores=8,threads=2,llcs=4', append='nr_cpus=27', offline=(9, 25)),
 )
-BASE = Machine('base', 4, 'sockets=2,cores=2,nodes=2', variant='base')
-OLDER = Machine(OLD, 4, 'sockets=2,cores=2,nodes=2', variant='base', linux=OLD)
+BASE = Machine('base', 4, 'sockets=2,cores=2,nodes=2', variant='base', tier='all')
+OLDER = Machine(OLD, 4, 'sockets=2,cores=2,nodes=2', variant='base', linux=OLD, tier='all')
 
 # The kinds of workqueue that Linux 6.12 cannot have from the helper are left out there.
 WORK = r'''
@@ -151,20 +156,7 @@ def place():
     return folder
 
 
-# Kernels
-
-@functools.cache
-def kernel(variant, linux):
-    """Builds it, which takes minutes the first time. Returns its folder."""
-    dropped = {'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL'}
-    if linux != guests.LINUX:
-        dropped |= {'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256'}    # of the other release
-    env = {key: value for key, value in os.environ.items() if key not in dropped}
-    guests.say(f'kernel qemu-{variant}-release-{linux}')
-    subprocess.run(['make', '--no-print-directory', '-C', str(ROOT), 'kernel', 'ENGINE=qemu', f'VARIANT={variant}',
-                    'CONFIG=release', f'LINUX={linux}'], env=env, check=True, stdout=sys.stderr)
-    return guests.KERNELS.use(ROOT / f'build/qemu-{variant}-release-{linux}')
-
+# The helper of another release
 
 @functools.cache
 def old_helper():
@@ -175,8 +167,8 @@ def old_helper():
     shutil.copy(ROOT / f'tests/guest/wq_test_helper_{OLD}.h', folder / 'compat.h')
     (folder / 'Kbuild').write_text('obj-m := wq_test_helper.o\nccflags-y := -include $(src)/compat.h\n')
     env = {key: value for key, value in os.environ.items() if key not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
-    subprocess.run(['make', '-s', '-C', str(kernel('base', OLD)), f'M={folder}', 'modules'], env=env, check=True,
-                   stdout=sys.stderr)
+    subprocess.run(['make', '-s', '-C', str(guests.builds.RUN.get(OLDER.kernel)), f'M={folder}', 'modules'],
+                   env=env, check=True, stdout=sys.stderr)
     return folder / 'wq_test_helper.ko'
 
 
@@ -318,7 +310,7 @@ def guest_of(machine, folder):
 
 @functools.cache
 def seen(machine):
-    folder, core = kernel(machine.variant, machine.linux), place() / f'{machine.name}.core'
+    folder, core = guests.builds.RUN.get(machine.kernel), place() / f'{machine.name}.core'
     guests.say(f'drgn-{machine.name}: booting {folder.name} with {machine.cpus} CPUs {machine.topology} '
                f'{machine.append}'.rstrip())
     begin = time.monotonic()
@@ -413,7 +405,7 @@ class Booted:
 @contextlib.contextmanager
 def booted():
     """Boots our kernel as `make boot` does, waits for what runs inside, ends it at last."""
-    folder = kernel(guests.VARIANT, guests.LINUX)
+    folder = guests.kernel('qemu')
     (place() / 'watch.py').write_text(WATCH)
     (place() / 'live.sh').write_text(LIVE)
     settings = f'PYTHON={PYTHON} PLACE={place()} TOOLS={TOOLS} VMLINUX={folder / "vmlinux"}'

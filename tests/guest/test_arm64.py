@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """arm64, cross-built and emulated: caches and pods as the PPTT has them, the suites, torture.
 
-Not part of a plain run of the tests: `make arm64` runs it, and installs what it needs.
+`make test-all` and `make arm64` run it, and install what it needs.
 """
 import re
 import subprocess
@@ -17,19 +17,20 @@ from wqlab.guest import pptt
 from wqlab.logs import check as kernlog
 from wqlab.torture import run as torture
 
+pytestmark = [guests.needs('arm64'), pytest.mark.tier('all')]
 DURATION = 40
 BOOTS = (
     # two caches of two cores
     guests.Boot('arm64-llcs', 'arm64', (*guests.EVERYWHERE, 'hotplug', 'freezer', 'sysrq', 'watchdog'), guests.KUNIT,
-                cpus=4, topology='cores=4,llcs=2', mem='1G', timeout=1200),
+                cpus=4, topology='cores=4,llcs=2', mem='1G', tier='all', timeout=1200),
     # 2 sockets and nodes, threads
     guests.Boot('arm64-numa', 'arm64', ('pods', 'masks'), cpus=8, topology='sockets=2,cores=2,threads=2,nodes=2',
-                mem='1G', timeout=600),
+                mem='1G', tier='all', timeout=600),
     # NVIDIA's Grace: 72 cores behind one cache
     guests.Boot('arm64-grace', 'arm64', ('pods',), cpus=72, topology='cores=72', mem='3G',
-                shards='8 8 8 8 8 8 8 8 8', icount=True, timeout=900),
+                shards='8 8 8 8 8 8 8 8 8', icount=True, tier='all', timeout=900),
 )
-PIECES = [pytest.param(boot, piece, id=f'{boot.name}-{piece}') for boot in BOOTS for piece in boot.pieces()]
+PIECES = [guests.case(boot, piece) for boot in BOOTS for piece in boot.pieces()]
 CACHES = r'''
 cd /sys/devices/system/cpu
 for index in cpu[0-9]*/cache/index*; do
@@ -41,7 +42,7 @@ done
 @pytest.mark.parametrize('sockets, cores, threads, llcs', [(1, 4, 1, 2), (2, 2, 2, 2)])
 def test_linux_believes_the_table(sockets, cores, threads, llcs):
     topology = f'sockets={sockets},cores={cores},threads={threads},llcs={llcs}'
-    outcome = guests.guest.run(guests.kernel('arm64', 'release'), CACHES, topology=topology, mem='512M')
+    outcome = guests.guest.run(guests.kernel('arm64'), CACHES, topology=topology, mem='512M')
     assert outcome.rc == 0, outcome.log[-3000:]
     assert 'Table Upgrade: override [PPTT-BOCHS -BXPC' in outcome.kernel
     table, seen = pptt.pptt(sockets, cores, threads, llcs), {}
@@ -87,7 +88,7 @@ def test_memory_of_a_failure(tmp_path):
 
 
 def test_survives_torture():
-    folder = guests.kernel('arm64', 'release')
+    folder = guests.kernel('arm64')
     guests.RESULTS.mkdir(parents=True, exist_ok=True)
     log = guests.RESULTS / 'torture-arm64.log'
     guests.say(f'torture-arm64: {DURATION} s')

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """The benchmark module in a booted kernel: does it notice, clean up, refuse?"""
 
-import os
 import subprocess
 
 import pytest
 
+import guests
 from guests import guest
 from wqlab.bench import parse as bench_parse
 from wqlab.logs import check
 from wqlab.paths import ROOT
 
-LINUX = os.environ.get('LINUX', '7.3')
-# Either implementation must be judged alike; the base one is always complete.
-VARIANT = os.environ.get('VARIANT', 'cmwq')
-KERNEL = ROOT / 'build' / f'uml-{VARIANT}-release-{LINUX}'
+pytestmark = guests.needs('uml')
 MODULE = '/test_bench_faults.ko'
 ITEMS = 2000
 THREADS = 2
@@ -26,9 +23,7 @@ LEFT = ('left() { lsmod | grep test_; ls /sys/bus/workqueue/devices | grep test_
 
 @pytest.fixture(scope='module')
 def kernel():
-    env = {**os.environ, 'ENGINE': 'uml', 'VARIANT': VARIANT, 'CONFIG': 'release'}
-    subprocess.run([ROOT / 'scripts/lab', 'kernel'], env=env, check=True)
-    return KERNEL
+    return guests.kernel('uml')
 
 
 @pytest.fixture(scope='module')

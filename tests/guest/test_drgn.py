@@ -19,11 +19,13 @@ import drgn
 import pytest
 
 import drgn_guests as world
+import guests
 from drgn_guests import cpus_of, mask_of
 
+pytestmark = guests.needs('qemu')
 ALL = (*world.MACHINES, world.BASE, world.OLDER)
-EACH = pytest.mark.parametrize('machine', [pytest.param(machine, id=machine.name) for machine in ALL])
-OURS = pytest.mark.parametrize('machine', [pytest.param(machine, id=machine.name) for machine in world.MACHINES])
+EACH = pytest.mark.parametrize('machine', [guests.case(machine) for machine in ALL])
+OURS = pytest.mark.parametrize('machine', [guests.case(machine) for machine in world.MACHINES])
 SVG = '{http://www.w3.org/2000/svg}'
 # What each machine looks like, in words of ours: sizes of its LLCs in CPUs, cores and nodes.
 SHAPES = {'numa': ([2, 2], 4, 2), '36-smt': ([72], 36, 1), 'unequal': ([8, 8, 8, 3], 14, 1),
@@ -126,7 +128,7 @@ def names_that_differ():
 def symbols_of(variant):
     """Types and addresses of a kernel that does not run."""
     prog = drgn.Program()
-    vmlinux = world.kernel(variant, world.guests.LINUX) / 'vmlinux'
+    vmlinux = guests.kernel('qemu', variant=variant) / 'vmlinux'
     prog.extra_module(str(vmlinux), create=True).try_file(str(vmlinux), force=True)
     return prog
 
@@ -139,6 +141,8 @@ def members(struct):
     return found
 
 
+@pytest.mark.tier('all')
+@guests.needs('qemu', variant='base')
 def test_names_are_the_base_kernels():
     """Each difference is in the document, and the document lists no other."""
     ours, base = symbols_of('cmwq'), symbols_of('base')
@@ -695,8 +699,10 @@ def test_kernel_that_patches_are_not_for(settings):
     assert f'LINUX={world.OLD}: there is no patches/{world.OLD}' in done.stderr and 'VARIANT=base' in done.stderr
 
 
+@pytest.mark.tier('all')
+@guests.needs('qemu', 'release', 'base', world.OLD)
 def test_boot_of_a_kernel_without_9p():
-    folder = world.kernel('base', world.OLD)
+    folder = guests.builds.RUN.get(world.OLDER.kernel)
     done = world.call('scripts/lab', 'boot', '--kernel', folder, '--command', 'true')
     assert done.returncode == 2 and re.fullmatch(r'boot: .* has no 9p .*`scripts/lab guest`\n', done.stderr)
 

@@ -14,6 +14,7 @@ import guests
 from wqlab import procs
 from wqlab.paths import BUILD, ROOT
 
+pytestmark = guests.needs('qemu')
 UP = 'echo is up; sleep 1000'
 # What a shell starts in the background, as a CI may do with all of this, ignores Ctrl-C otherwise.
 HEARS_CTRL_C = ('env', '--default-signal=INT')
@@ -71,8 +72,8 @@ def wait_for(text, child, count=1):
 def command_of(way):
     mark = f'--append=WQLAB_MARK={os.environ["WQLAB_MARK"]}'
     if way == 'boot':
-        return ['boot', '--kernel', guests.kernel('qemu', 'release'), '--mem', '1G', mark, '--command', UP]
-    return ['guest', '--kernel', guests.kernel(way, 'release'), mark, '--', UP]
+        return ['boot', '--kernel', guests.kernel('qemu'), '--mem', '1G', mark, '--command', UP]
+    return ['guest', '--kernel', guests.kernel(way), mark, '--', UP]
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
@@ -97,7 +98,7 @@ def test_a_guest_ends_with_its_runner(marked, way, number):
     ('time.sleep(1000)', signal.SIGKILL),
 ])
 def test_guests_end_with_pytest(marked, tmp_path, further, number):
-    guests.kernel('uml', 'release')
+    guests.kernel('uml')
     (tmp_path / 'test_it.py').write_text(WAITING.replace('FURTHER', further))
     pytest_of = (BUILD / 'venv/bin/pytest', '-s', '-p', 'no:cacheprovider', '-c', ROOT / 'pyproject.toml')
     child = subprocess.Popen([*HEARS_CTRL_C, *pytest_of, tmp_path / 'test_it.py'], cwd=ROOT, text=True,

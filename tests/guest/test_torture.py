@@ -8,6 +8,7 @@ import guests
 from wqlab.logs import check as kernlog
 from wqlab.torture import run as torture
 
+pytestmark = guests.needs('uml')
 DURATION = {'release': 25, 'debug': 45}
 LOCKUP = 'BUG: workqueue lockup - pool'
 STUCK = ('stuck=1 nwriters=1 nsoftirq=0 nhardirq=0 stutter=0 attrs_ms=0 onoff_ms=0 famine_ms=0 slow_ms=0 '
@@ -28,7 +29,8 @@ class Progress:
         pass
 
 
-@pytest.mark.parametrize('config, mem', [('release', '384M'), ('debug', '1G')])
+@pytest.mark.parametrize('config, mem', [
+    ('release', '384M'), pytest.param('debug', '1G', marks=guests.needs('uml', 'debug'))])
 def test_survives(config, mem):
     folder = guests.kernel('uml', config)
     guests.RESULTS.mkdir(parents=True, exist_ok=True)
@@ -49,10 +51,10 @@ def test_survives(config, mem):
         assert f' {name}=' in kernel, f'no {name} in {log}'
 
 
-@pytest.mark.parametrize('engine', ['uml', 'qemu'])
+@pytest.mark.parametrize('engine', ['uml', pytest.param('qemu', marks=guests.needs('qemu'))])
 def test_watchdog_names_who_is_stuck(engine):
     """One item keeps its CPU for longer than the watchdog bears: the log says which, and where."""
-    folder = guests.kernel(engine, 'release')
+    folder = guests.kernel(engine)
     guests.RESULTS.mkdir(parents=True, exist_ok=True)
     log = guests.RESULTS / f'torture-stuck-{engine}.log'
     outcome = torture.torture(folder, engine=engine, duration=12, log=log, more=STUCK,

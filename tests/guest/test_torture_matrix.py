@@ -13,6 +13,7 @@ from wqlab.guest.topology import complete, parse
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
 
+pytestmark = guests.needs('qemu')
 PYTHON = guests.ROOT / 'build/venv/bin/python3'
 WQ_DUMP = guests.ROOT / 'tools/workqueue/wq_dump.py'
 STATE = 'Showing busy workqueues and worker pools:'
@@ -28,8 +29,7 @@ NODES = 'for f in online has_cpu has_memory; do echo $f=$(cat /sys/devices/syste
 ])
 def test_nodes_of_a_guest(topology, cpus, memory):
     """Linux sees the nodes as they were asked for."""
-    result = guest.run(guests.kernel('qemu', 'release'), NODES, engine='qemu', topology=topology, mem='512M',
-                       timeout=300)
+    result = guest.run(guests.kernel('qemu'), NODES, engine='qemu', topology=topology, mem='512M', timeout=300)
     seen = dict(line.split('=') for line in result.output.split())
     assert result.rc == 0 and (seen['has_cpu'], seen['has_memory']) == (cpus, memory)
     assert not guests.kernlog.problems(result.kernel)
@@ -58,21 +58,21 @@ class Calls(list):
 ])
 def test_when_a_guest_is_looked_at(engine, command, limit, rc, seen):
     calls = Calls()
-    result = guest.run(guests.kernel(engine, 'release'), command, engine=engine, timeout=limit, post_mortem=calls,
+    result = guest.run(guests.kernel(engine), command, engine=engine, timeout=limit, post_mortem=calls,
                        qmp=running.socket_path() if engine == 'qemu' else None)
     assert (result.rc, calls) == (rc, seen)
 
 
 def test_a_panic_is_looked_at():
     calls = Calls()
-    result = guest.run(guests.kernel('qemu', 'release'), 'echo c >/proc/sysrq-trigger; sleep 99', engine='qemu',
+    result = guest.run(guests.kernel('qemu'), 'echo c >/proc/sysrq-trigger; sleep 99', engine='qemu',
                        timeout=300, post_mortem=calls, qmp=running.socket_path())
     assert (result.rc, calls) == (guest.DIED, [None]) and result.seconds < 200
 
 
 def fails(engine, tmp_path, **more):
     """A run that comes to a bad end: by stall=0, whoever does anything at all is stuck."""
-    return torture.torture(guests.kernel(engine, 'release'), engine=engine, seed=7, dump=True,
+    return torture.torture(guests.kernel(engine), engine=engine, seed=7, dump=True,
                            log=tmp_path / 'torture.log', **more)
 
 
@@ -97,7 +97,7 @@ def test_memory_of_a_hang(tmp_path):
 
 
 def test_no_memory_of_a_success(tmp_path):
-    outcome = torture.torture(guests.kernel('qemu', 'release'), engine='qemu', duration=5, dump=True,
+    outcome = torture.torture(guests.kernel('qemu'), engine='qemu', duration=5, dump=True,
                               log=tmp_path / 'torture.log')
     assert outcome.ok and not outcome.core, outcome
     assert [path.name for path in tmp_path.iterdir()] == ['torture.log']
@@ -114,7 +114,7 @@ def test_log_of_uml(tmp_path, more):
 @pytest.mark.parametrize('engine, program', [('uml', '/linux '), ('qemu', 'qemu-system-x86_64 ')])
 def test_no_guest_outlives_its_runner(engine, program):
     """Neither make's SIGTERM nor a closed terminal leaves a machine that uses up a CPU."""
-    folder = guests.kernel(engine, 'release')
+    folder = guests.kernel(engine)
     child = subprocess.Popen([guests.ROOT / 'scripts/lab', 'torture', '--kernel', folder, '--duration', '300'],
                              stdout=subprocess.PIPE, text=True)
     with child:

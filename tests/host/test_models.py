@@ -10,6 +10,7 @@ import pytest
 
 from wqlab.paths import BUILD, ROOT
 
+pytestmark = pytest.mark.tier('test')     # a minute or two of searching
 PLACE = BUILD / 'test/models'
 
 # model: variants that must hold, and for each the mutations that must break it

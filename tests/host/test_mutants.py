@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import guests
 import mutants
+import test_long
 from wqlab.kernels import tree
 
 PATCHES = sorted(mutants.PATCHES.glob('*.patch'))
@@ -75,6 +77,7 @@ def test_first_fault(outcome, why):
     assert mutants.first_fault(outcome, ['sysfs', 'pods']) == why
 
 
+@guests.needs('uml')
 def test_scratch_tree_gets_new_files(monkeypatch):
     """A copy made before a file came to the project has it afterwards."""
     tree.compose()
@@ -84,3 +87,9 @@ def test_scratch_tree_gets_new_files(monkeypatch):
         ours = mutants.ROOT / 'lib/wqtorture_main.c'
         assert (Path(temp) / 'lib/cmwq/wqtorture_main.c').resolve() == ours
         mutants.add_new_files()     # nothing is new
+
+
+def test_points_of_a_hunt():
+    lines = ['mutants: control: uml, no bug', 'mutants: 1/2 a: torture, 3 s: lost', 'mutants: 2/2 b: NOT CAUGHT']
+    assert [(point.name, point.ok) for point in test_long.points_of(lines, ['a', 'b', 'c'])] == [
+        ('a', True), ('b', False), ('c', False)]

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The TAP reader believes nothing that is not there."""
+import subprocess
+
 import pytest
 
+import guests
 from wqlab import tap
 
 GOOD = 'TAP version 13\n1..2\nok 1 first\n# a note\nok 2 second\n# Totals: pass:2\n'
@@ -66,3 +69,40 @@ def test_parent_that_fails_alone():
 ])
 def test_not_good(text):
     assert not all(ok for _, ok in outcome(text))
+
+
+def test_skipped_for_an_expected_reason():
+    text = GOOD.replace('second', 'second # SKIP one CPU is one pool')
+    skipped = tap.parse(text, 'one CPU|the base kernel')[1]
+    assert (skipped.name, skipped.ok, skipped.skipped, skipped.why) == ('second', True, True, 'one CPU is one pool')
+    for wrong in (text.replace('one CPU', 'no CPU'), text.replace('ok 2', 'not ok 2'), text.replace('SKIP', 'TODO')):
+        assert not any(point.skipped for point in tap.parse(wrong, 'one CPU|the base kernel'))
+        assert not all(point.ok for point in tap.parse(wrong, 'one CPU|the base kernel'))
+
+
+SCRIPT = '''
+. {lib}
+mount_all() {{ :; }}
+load_helper() {{ :; }}
+queues() {{ :; }}
+rmmod() {{ :; }}
+test_runs() {{ :; }}
+test_cannot() {{ echo "it ran"; return 1; }}
+skip "{reason}" cannot cannot:here
+run_tests runs cannot cannot:here cannot:there
+'''
+
+
+@guests.needs('uml')
+@pytest.mark.parametrize('shell', [['bash'], ['busybox', 'sh']], ids=lambda shell: shell[0])
+@pytest.mark.parametrize('reason, skipped', [('one CPU is one pool', 2), ('laziness', 0)])
+def test_skip_of_the_scripts(tmp_path, shell, reason, skipped):
+    """What a script skips is not run, and is a point with its reason; there are but two kinds of reasons."""
+    script = tmp_path / 'script.sh'
+    script.write_text(SCRIPT.format(lib=guests.SELFTESTS / 'lib.sh', reason=reason))
+    done = subprocess.run([*shell, script], capture_output=True, text=True, check=False, env={
+        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.KTAP_HELPERS})
+    points = tap.parse(done.stdout, 'one CPU')
+    assert [(point.name, point.skipped) for point in points] == [
+        ('runs', False), ('cannot', skipped > 0), ('cannot: here', skipped > 0), ('cannot: there', False)], done
+    assert sum(point.why == reason for point in points) == skipped and done.stdout.count('it ran') == 3 - skipped

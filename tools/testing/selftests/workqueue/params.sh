@@ -132,7 +132,6 @@ set -- no_other_files \
 for scope in $SCOPES; do
 	set -- "$@" default_scope:"$scope"
 done
-set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh
-# Where to is there to move with one CPU?
-[ "$(nr_online)" -eq 1 ] || set -- "$@" forced_round_robin
+set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh forced_round_robin
+[ "$(nr_online)" -gt 1 ] || skip "one CPU leaves no other to move to" forced_round_robin
 run_tests "$@"

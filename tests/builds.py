@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernels of a run of the tests: built in the background, in the order in which they are needed."""
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+import progress
+from rebuilt import KERNELS
+from wqlab.paths import BUILD, ROOT
+
+LINUX = os.environ.get('LINUX', '7.3')
+VARIANT = os.environ.get('VARIANT', 'cmwq')
+PATIENCE = 30           # seconds between words to who waits for a kernel
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    engine: str
+    config: str = 'release'
+    variant: str = VARIANT
+    linux: str = LINUX
+
+    @property
+    def name(self):
+        return f'{self.engine}-{self.variant}-{self.config}-{self.linux}'
+
+    @property
+    def folder(self):
+        return BUILD / self.name
+
+
+class BuildFailed(Exception):
+    pass
+
+
+def step_back(child):
+    """The tests that run at the same time come first, whether CPU time is shared by session or by process."""
+    with contextlib.suppress(OSError):
+        Path(f'/proc/{child.pid}/autogroup').write_text('19')
+
+
+class Builds:
+    def __init__(self, durations):
+        self.durations = durations
+        self.futures: dict[Kernel, Future] = {}
+        self.names: dict[Kernel, str] = {}      # what the durations call it
+        self.begun: dict[Kernel, float] = {}
+        self.waited = 0.0       # seconds that cases have waited for kernels
+        self.child = None
+        self.pool = ThreadPoolExecutor(1)
+
+    def order(self, kernel):
+        if kernel not in self.futures:
+            self.names[kernel] = f'{"rebuild" if (kernel.folder / "vmlinux").exists() else "build"} {kernel.name}'
+            self.futures[kernel] = self.pool.submit(self._build, kernel)
+        return self.futures[kernel]
+
+    def get(self, kernel):
+        """Waits until the kernel is there. Returns its folder."""
+        future, begin = self.order(kernel), time.monotonic()
+        try:
+            while not wait([future], PATIENCE).done:
+                progress.say(f'waiting for {kernel.name}, {time.monotonic() - begin:.0f} s so far')
+            return future.result()
+        finally:
+            self.waited += time.monotonic() - begin
+
+    def remaining(self):
+        """(kernel, seconds that it still takes) in the order of building."""
+        now = time.monotonic()
+        return [(kernel, max(0.0, self.durations.of(self.names[kernel]) - (now - self.begun.get(kernel, now))))
+                for kernel, future in list(self.futures.items()) if not future.done()]
+
+    def stop(self):
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        child = self.child
+        if child and child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGTERM)
+        self.pool.shutdown()
+
+    def _build(self, kernel):
+        dropped = {'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL'}
+        if kernel.linux != LINUX:
+            dropped |= {'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256'}    # of the other release
+        env = {key: value for key, value in os.environ.items() if key not in dropped}
+        self.begun[kernel] = begin = time.monotonic()
+        log = BUILD / f'log/test-{kernel.name}.log'
+        log.parent.mkdir(parents=True, exist_ok=True)
+        progress.say(f'{self.names[kernel]} in the background (log: {log.relative_to(ROOT)})')
+        with open(log, 'w') as file:
+            self.child = subprocess.Popen(
+                ['nice', '-n', '19', 'make', '--no-print-directory', '-C', str(ROOT), 'kernel',
+                 f'ENGINE={kernel.engine}', f'VARIANT={kernel.variant}', f'CONFIG={kernel.config}',
+                 f'LINUX={kernel.linux}'],
+                env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+            step_back(self.child)
+            status = self.child.wait()
+        if status:
+            last = ''.join(log.read_text(errors='replace').splitlines(True)[-20:])
+            raise BuildFailed(f'{kernel.name} could not be built (status {status}):\n{last}')
+        self.durations.note(self.names[kernel], time.monotonic() - begin)
+        progress.say(f'{kernel.name} is built: {time.monotonic() - begin:.0f} s')
+        return KERNELS.use(kernel.folder)
+
+
+RUN = Builds(progress.Durations())

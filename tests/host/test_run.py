@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0
+"""tests/run.sh: which cases run, how they are counted, what is said of those that do not run."""
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from xml.etree import ElementTree
+
+import pytest
+
+import builds
+import progress
+from wqlab.paths import ROOT
+
+CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
+COPIED = ('tests/run.sh', 'tests/run.py', 'tests/conftest.py', 'tests/builds.py', 'tests/junit.py',
+          'tests/progress.py', 'tests/rebuilt.py', 'pyproject.toml')
+
+
+class Suite:
+    """A copy of the front of the tests, with a make of its own that builds nothing."""
+
+    def __init__(self, place):
+        self.place = place
+        shutil.copytree(ROOT / 'scripts/wqlab', place / 'scripts/wqlab')
+        (place / 'build').mkdir()
+        (place / 'build/venv').symlink_to(ROOT / 'build/venv')
+        for name in COPIED:
+            (place / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, place / name)
+        self.write('Makefile', 'kernel:\n\t@mkdir -p build/uml-cmwq-release-7.3\n'
+                               '\t@echo $$$$ >build/uml-cmwq-release-7.3/vmlinux\n')
+
+    def write(self, name, text):
+        (self.place / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.place / name).write_text(text)
+
+    def start(self, *args, **env):
+        return subprocess.Popen([self.place / 'tests/run.sh', *args], cwd=self.place, env={**CLEAN_ENV, **env},
+                                text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run(self, *args, **env):
+        with self.start(*args, **env) as child:
+            child.out, child.err = child.communicate(timeout=60)
+        return child
+
+    def __call__(self, text, *args, **env):
+        """Status and last line with one file of cases, given as text."""
+        self.write('tests/test_it.py', text)
+        done = self.run(*args, **env)
+        return done.returncode, (done.out.splitlines() or [''])[-1]
+
+    def results(self):
+        """The cases of junit.xml: name -> passed, failure or skipped."""
+        root = ElementTree.parse(self.place / 'build/test/junit.xml')
+        return {case.get('name'): next((child.tag for child in case if child.tag in ('failure', 'skipped', 'error')),
+                                       'passed') for case in root.iter('testcase')}, root.find('testsuite').attrib
+
+
+@pytest.fixture
+def suite(tmp_path):
+    return Suite(tmp_path)
+
+
+# Counting
+
+POINTS = '''from wqlab.tap import parse
+def test_a(report_points):
+    report_points(parse("1..3\\nok 1 one\\n{}ok 2 two\\nok 3 three{}\\n", {!r}))
+'''
+PLAIN = POINTS.format('', '', None)
+
+
+@pytest.mark.parametrize('text, status, line', [
+    ('def test_a(): pass\ndef test_b(): pass\n', 0, '2 passed, 0 failed'),
+    ('def test_a(): pass\ndef test_b(): assert 0\n', 1, '1 passed, 1 failed'),
+    ('import pytest\ndef test_a(): pytest.skip("no")\n', 1, '0 passed, 1 failed'),
+    ('import pytest\n@pytest.mark.skip\ndef test_a(): pass\ndef test_b(): pass\n', 1, '1 passed, 1 failed'),
+    ('import pytest\n@pytest.mark.xfail\ndef test_a(): assert 0\n', 1, '0 passed, 1 failed'),
+    ('import pytest\n@pytest.fixture\ndef f(): 1 / 0\ndef test_a(f): pass\n', 1, '0 passed, 1 failed'),
+    ('import nothing_of_that_name\n', 1, '0 passed, 1 failed'),
+    ('', 1, '0 passed, 1 failed'),
+    (PLAIN, 0, '3 passed, 0 failed'),
+    (POINTS.format('not ', '', None), 1, '2 passed, 1 failed'),
+    (PLAIN + '    assert 0\n', 1, '3 passed, 1 failed'),
+    # A skipped point counts as such for the reason that is expected, and fails for any other.
+    (POINTS.format('', ' # SKIP one CPU', 'one CPU'), 0, '2 passed, 0 failed, 1 skipped'),
+    (POINTS.format('', ' # SKIP no module', 'one CPU'), 1, '2 passed, 1 failed'),
+    (POINTS.format('', ' # SKIP one CPU', None), 1, '2 passed, 1 failed'),
+    ('import os\ndef test_a(): os._exit(0)\n', 1, ''),
+])
+def test_count(suite, text, status, line):
+    assert suite(text) == (status, line)
+
+
+def test_a_skipped_point_says_why(suite):
+    suite.write('tests/test_it.py', POINTS.format('', ' # SKIP one CPU', 'one CPU'))
+    assert re.search(r'^test: SKIP test_a: three: one CPU', suite.run().err, re.M)
+
+
+def test_unknown_variant(suite):
+    status, _ = suite('def test_a(): pass\n', VARIANT='mine')
+    assert status
+
+
+def test_unknown_option(suite):
+    status, line = suite('def test_a(): pass\n', '--no-such-option')
+    assert status and 'passed, 0 failed' not in line
+
+
+def test_help(suite):
+    done = suite.run('--help')
+    assert done.returncode == 0 and 'tests/run.sh' in done.out and not done.err
+
+
+# Tiers
+
+TIERED = '''import pytest
+def test_plain(): pass
+@pytest.mark.tier('quick')
+def test_quick(): pass
+@pytest.mark.tier('all')
+@pytest.mark.parametrize('number', range(3))
+def test_long(number): pass
+'''
+
+
+@pytest.mark.parametrize('args, passed, left', [
+    (['--tier', 'quick'], 2, {'make test': 1, 'make test-all': 3}),
+    ([], 3, {'make test-all': 3}),
+    (['-k', 'long or quick'], 1, {'make test-all': 3}),
+    (['--tier', 'all'], 6, {}),
+    (['tests/test_it.py'], 2, {'make test-all': 3}),
+    (['./tests/test_it.py'], 2, {'make test-all': 3}),
+    (['./tests/test_it.py', '--tier', 'all'], 5, {}),
+    (['tests/test_it.py::test_long'], 3, {}),
+    (['tests/host'], 1, {}),
+])
+def test_tiers(suite, args, passed, left):
+    """What a run leaves out is said, with the target that runs it; a case that is named runs."""
+    suite.write('tests/test_it.py', TIERED)
+    suite.write('tests/host/test_host.py', 'def test_host(): pass\n')
+    done = suite.run(*args)
+    assert done.out.splitlines()[-1] == f'{passed} passed, 0 failed' and done.returncode == 0
+    told = re.findall(r'^run: (\d+) cases were left to `(.*)`$', done.err, re.M)
+    assert {target: int(cases) for cases, target in told} == left
+
+
+# Kernels and their builds
+
+WITH_KERNEL = '''import builds, pytest, time
+KERNEL = builds.Kernel('uml')
+@pytest.mark.kernel(KERNEL)
+def test_guest():
+    pass
+def test_host(): pass
+'''
+
+
+def test_host_cases_run_while_the_kernel_is_built(suite):
+    suite.write('Makefile', 'kernel:\n\t@until [ -e build/host-ran ]; do sleep 0.1; done\n')
+    suite.write('tests/test_it.py', 'import builds, pytest\n@pytest.mark.kernel(builds.Kernel("uml"))\n'
+                "def test_guest(): pass\ndef test_host(): open('build/host-ran', 'w')\n")
+    assert suite.run().out.splitlines()[-1] == '2 passed, 0 failed'
+
+
+def test_build_fails(suite):
+    """Once, however many cases want the kernel; they all fail, and say why."""
+    suite.write('Makefile', 'kernel:\n\t@echo tried >>build/tries; echo no compiler >&2; exit 3\n')
+    suite.write('tests/test_it.py', WITH_KERNEL.replace('def test_guest', 'def test_other(): pass\n'
+                '@pytest.mark.kernel(KERNEL)\ndef test_guest'))
+    done = suite.run()
+    assert done.out.splitlines()[-1] == '1 passed, 2 failed' and 'no compiler' in done.out
+    assert (suite.place / 'build/tries').read_text() == 'tried\n'
+
+
+def processes_of(place):
+    return subprocess.run(['pgrep', '-f', str(place)], capture_output=True, text=True, check=False).stdout.split()
+
+
+def test_told_to_end(suite):
+    """SIGTERM ends the case, the build and everything that they started; the closing line comes."""
+    suite.write('Makefile', f'kernel:\n\t@touch build/begun; sh -c "sleep 300; : {suite.place}"\n')
+    suite.write('tests/test_it.py', WITH_KERNEL)
+    with suite.start() as child:
+        deadline = time.monotonic() + 30
+        while not (suite.place / 'build/begun').exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        child.send_signal(signal.SIGTERM)
+        out, _ = child.communicate(timeout=30)
+    assert child.returncode == 1 and re.fullmatch(r'\d passed, 1 failed', out.splitlines()[-1])
+    assert not processes_of(suite.place)
+
+
+# Two runs
+
+def test_a_second_run_waits(suite):
+    suite.write('tests/test_it.py', 'def test_a(): pass\n')
+    (suite.place / 'build/test').mkdir()
+    with open(suite.place / 'build/test/.lock', 'w') as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with suite.start() as child:
+            assert 'waiting for another run of the tests' in child.stderr.readline()
+            assert not (suite.place / 'build/test/tally.json').exists() and child.poll() is None
+            fcntl.flock(held, fcntl.LOCK_UN)
+            out, _ = child.communicate(timeout=60)
+    assert out.splitlines()[-1] == '1 passed, 0 failed'
+
+
+# Time that is left
+
+def test_time_left(tmp_path):
+    """Cases come one after the other, and wait for kernels that are built one after the other."""
+    (tmp_path / 'known').write_text(json.dumps({'a': 10, 'b': 20, 'c': 5}))
+    durations = progress.Durations(tmp_path / 'known', tmp_path / 'latest')
+    assert durations.left([('a', None), ('b', None)], []) == 30
+    assert durations.left([('a', None), ('b', 'x')], [('x', 100)]) == 120
+    assert durations.left([('a', None), ('b', 'x'), ('c', 'y')], [('x', 5), ('y', 40)]) == 50
+    durations.note('a', 40)
+    durations.note('quick', 0.01)
+    durations.save()
+    again = progress.Durations(tmp_path / 'known', tmp_path / 'latest')
+    assert (again.of('a'), again.of('b')) == (40, 20) and again.of('quick') < 0.1 and again.of('unknown') < 0.1
+
+
+@pytest.mark.parametrize('seconds, words', [(0, 'less than a minute'), (50, 'about 1 min'), (620, 'about 10 min')])
+def test_words(seconds, words):
+    assert progress.words(seconds) == words
+
+
+def test_durations_are_kept_and_told(suite):
+    suite.write('tests/durations.json', json.dumps({'tests/test_it.py::test_a': 600}))
+    suite.write('tests/test_it.py', 'import time\ndef test_a(): time.sleep(0.5)\n')
+    assert 'test: 1 cases (about 10 min left)' in suite.run().err
+    kept = json.loads((suite.place / 'build/test/durations.json').read_text())
+    assert 0.5 <= kept['tests/test_it.py::test_a'] < 30
+    assert 'test: 1 cases (less than a minute left)' in suite.run().err
+
+
+def test_background_builds_are_counted(tmp_path):
+    known = tmp_path / 'known'
+    kernel = builds.Kernel('uml', variant='cmwq', linux='9.9')
+    known.write_text(json.dumps({'build uml-cmwq-release-9.9': 300, 'rebuild uml-cmwq-release-9.9': 20}))
+    run = builds.Builds(progress.Durations(known, tmp_path / 'latest'))
+    run.pool.shutdown()
+    run.futures[kernel], run.names[kernel] = builds.Future(), 'build uml-cmwq-release-9.9'
+    assert run.remaining() == [(kernel, 300)]
+    run.futures[kernel].set_result(None)
+    assert run.remaining() == []
+
+
+# For a CI
+
+def test_junit_shows_points(suite):
+    suite(POINTS.format('not ', ' # SKIP one CPU', 'one CPU') + 'def test_b(): pass\n')
+    cases, sums = suite.results()
+    assert cases == {'test_a': 'failure', 'one': 'passed', 'two': 'failure', 'three': 'skipped', 'test_b': 'passed'}
+    assert (sums['tests'], sums['failures'], sums['skipped'], sums['errors']) == ('5', '2', '1', '0')

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Run the tests: on the host, and in the kernels that they build and boot.
+
+  tests/run.sh                 what `make test` runs
+  tests/run.sh --tier quick    what `make test-quick` runs
+  tests/run.sh --tier all      what `make test-all` runs (ENGINE=arm64 scripts/deps.sh first)
+  tests/run.sh -k uml          of `make test`, what has "uml" in its name
+  tests/run.sh tests/host      of `make test`, what is in a folder or a file
+
+All other arguments go to pytest. VARIANT=base runs them on the base kernel's workqueue.
+
+The last line is "N passed, N failed", with ", N skipped" if a test cannot run on the
+kernel or the machine that it was given; each such test says why. The exit status is 1
+if a test failed. build/test/ gets the kernel logs, and junit.xml for a CI system.
+"""
+import argparse
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import junit
+
+ROOT = Path(__file__).resolve().parent.parent
+PLACE = ROOT / 'build/test'
+PYTEST = ROOT / 'build/venv/bin/pytest'
+TIERS = {'quick': 'make test-quick', 'test': 'make test', 'all': 'make test-all'}
+VARIANTS = ('cmwq', 'base')
+
+
+def say(text):
+    print(f'run: {text}', file=sys.stderr, flush=True)
+
+
+def parse_args(argv):
+    parser = argparse.ArgumentParser(prog='tests/run.sh', description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage='[VARIANT=cmwq|base] %(prog)s [--tier TIER] [PYTEST ARGUMENT...]')
+    parser.add_argument('--tier', choices=TIERS, help='default: test, or all if a case is named by FILE::CASE')
+    args, others = parser.parse_known_args(argv)
+    if os.environ.get('VARIANT', 'cmwq') not in VARIANTS:
+        parser.exit(1, f'run: VARIANT={os.environ["VARIANT"]}: must be one of: {" ".join(VARIANTS)}\n')
+    if not PYTEST.exists():
+        parser.exit(1, 'run: build/venv has no pytest: run scripts/deps.sh first\n')
+    return args.tier, others
+
+
+def lock():
+    """Runs share files, sockets and kernels: one at a time. Held while the file is open."""
+    file = open(PLACE / '.lock', 'a')
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(f'waiting for another run of the tests in {ROOT} to end')
+        fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def run_pytest(command):
+    """Runs it to its end, also when this process is told to end: it has guests to take down."""
+    env = {key: value for key, value in os.environ.items() if key not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
+    child = subprocess.Popen(command, env=env, cwd=ROOT)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: child.send_signal(signal.SIGTERM))
+    # A terminal's Ctrl-C goes to both of us.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    return child.wait()
+
+
+def closing_line(tally, status):
+    """The line that sums up the run, and whether all is well."""
+    passed, failed, skipped = (tally[key] for key in ('passed', 'failed', 'skipped'))
+    # Nothing ran; or pytest was interrupted, or had an error of its own.
+    if not passed + failed or (status not in (0, 1) and not failed):
+        failed += 1
+    return f'{passed} passed, {failed} failed' + (f', {skipped} skipped' if skipped else ''), not failed
+
+
+def main(argv):
+    tier, others = parse_args(argv)
+    PLACE.mkdir(parents=True, exist_ok=True)
+    with lock():
+        tally, results = PLACE / 'tally.json', PLACE / 'junit.xml'
+        for path in (tally, results):
+            path.unlink(missing_ok=True)
+        status = run_pytest([str(PYTEST), '-q', '-s', '-p', 'no:cacheprovider', '--tb=short', f'--tally={tally}',
+                             f'--junitxml={results}', *([f'--tier={tier}'] if tier else []), *others])
+        if not tally.exists():
+            say(f'pytest did not come to its end (status {status})')
+            return 1
+        if results.exists():
+            junit.show_points(results)
+        sums = json.loads(tally.read_text())
+    for name, cases in sums['left'].items():
+        say(f'{cases} cases were left to `{TIERS[name]}`')
+    line, good = closing_line(sums, status)
+    print(line, flush=True)
+    return 0 if good else 1
+
+
+if __name__ == '__main__':
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -97,7 +97,7 @@ def test_each_patch_leaves_a_tree_that_builds(patches):
         kind = Kind.of('uml')
         make = ['make', '-s', '-C', place, f'O={out}', 'ARCH=um', *kind.make()[-3:-1], '-j2']
         wanted = out / 'wanted'
-        wanted.write_text('CONFIG_MODULES=y\nCONFIG_DEBUG_FS=y\nCONFIG_SMP=y\nCONFIG_WORKQUEUE_CMWQ=y\n'
+        wanted.write_text('CONFIG_64BIT=y\nCONFIG_MODULES=y\nCONFIG_DEBUG_FS=y\nCONFIG_SMP=y\nCONFIG_WORKQUEUE_CMWQ=y\n'
                           'CONFIG_TEST_WORKQUEUE=m\nCONFIG_WQ_TORTURE_TEST=m\n')
         seen = set()
         for patch in patches:

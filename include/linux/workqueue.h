@@ -228,17 +228,7 @@ static inline struct rcu_work *to_rcu_work(struct work_struct *work)
 /* What debugobjects wants to know of an item that comes and goes */
 #ifdef CONFIG_DEBUG_OBJECTS_WORK
 void __init_work(struct work_struct *work, int onstack);
-
-/**
- * destroy_work_on_stack - tell debugobjects that an item leaves the stack
- * @work: an item that INIT_WORK_ONSTACK() set up; idle by now
- */
 void destroy_work_on_stack(struct work_struct *work);
-
-/**
- * destroy_delayed_work_on_stack - the same for a delayed item and its timer
- * @work: an item that INIT_DELAYED_WORK_ONSTACK() set up; idle by now
- */
 void destroy_delayed_work_on_stack(struct delayed_work *work);
 #else
 static inline void __init_work(struct work_struct *work, int onstack)
@@ -592,59 +582,12 @@ struct workqueue_attrs {
 	bool ordered;
 };
 
-/**
- * alloc_workqueue_attrs - get attributes with default values
- *
- * Nice 0, all possible CPUs, default scope, not strict. Release them with
- * free_workqueue_attrs().
- *
- * Context: Process context. May sleep.
- * Return: The attributes, or %NULL when memory is short.
- */
 struct workqueue_attrs *alloc_workqueue_attrs_noprof(void);
 #define alloc_workqueue_attrs(...) \
 	alloc_hooks(alloc_workqueue_attrs_noprof(__VA_ARGS__))
 
-/**
- * free_workqueue_attrs - release attributes
- * @attrs: from alloc_workqueue_attrs(), or %NULL
- */
 void free_workqueue_attrs(struct workqueue_attrs *attrs);
-
-/**
- * apply_workqueue_attrs - change an unbound workqueue while it is in use
- * @wq: an unbound workqueue
- * @attrs: what it shall have; copied
- *
- * Items queued from now on go to pools that match @attrs. What was queued before
- * finishes where it is, so both may run at once, except on an ordered workqueue,
- * which finishes the old first. All of @attrs takes effect, or nothing does.
- *
- * Context: Process context. May sleep.
- * Return: 0, -EINVAL if @attrs cannot be had, or -ENOMEM.
- */
 int apply_workqueue_attrs(struct workqueue_struct *wq, const struct workqueue_attrs *attrs);
-
-/**
- * alloc_workqueue - make a workqueue
- * @fmt: printf format of its name; also the name of the rescuer thread
- * @flags: &enum wq_flags, with either %WQ_PERCPU or %WQ_UNBOUND
- * @max_active: how many items may run at once, up to %WQ_MAX_ACTIVE; 0 for
- *	%WQ_DFL_ACTIVE, which is right unless something needs throttling
- * @...: arguments of @fmt
- *
- * On a per-CPU workqueue, @max_active counts for each CPU by itself.
- *
- * On an unbound one, it counts for the whole system, and is split between the
- * NUMA nodes in proportion to their online CPUs. Rounding and hotplug can leave
- * a node with little, and items that wait for each other need more than one
- * place to run; therefore no node gets less than %WQ_DFL_MIN_ACTIVE (or
- * @max_active, if smaller), and the shares may add up to more than @max_active.
- * workqueue_set_min_active() moves that floor.
- *
- * Context: Process context. May sleep.
- * Return: The workqueue, to be given to destroy_workqueue(); %NULL on failure.
- */
 __printf(1, 4)
 struct workqueue_struct *alloc_workqueue_noprof(const char *fmt, unsigned int flags,
 						int max_active, ...);
@@ -667,20 +610,6 @@ struct workqueue_struct *alloc_workqueue_noprof(const char *fmt, unsigned int fl
 #define alloc_ordered_workqueue(fmt, flags, args...) \
 	alloc_workqueue(fmt, (flags) | WQ_UNBOUND | __WQ_ORDERED, 1, ##args)
 
-/**
- * devm_alloc_workqueue - make a workqueue that goes away with a device
- * @dev: destroys the workqueue when its driver is unbound
- * @fmt: printf format of its name
- * @flags: see alloc_workqueue()
- * @max_active: see alloc_workqueue()
- * @...: arguments of @fmt
- *
- * Delayed items must be cancelled before, for instance by devres actions that
- * were added later than this.
- *
- * Context: Process context. May sleep.
- * Return: The workqueue, %NULL on failure.
- */
 __printf(2, 5)
 struct workqueue_struct *devm_alloc_workqueue_noprof(struct device *dev, const char *fmt,
 						     unsigned int flags, int max_active, ...);
@@ -701,20 +630,6 @@ struct workqueue_struct *devm_alloc_workqueue_noprof(struct device *dev, const c
 	devm_alloc_workqueue(dev, fmt, (flags) | WQ_UNBOUND | __WQ_ORDERED, 1, ##args)
 
 #ifdef CONFIG_LOCKDEP
-/**
- * alloc_workqueue_lockdep_map - alloc_workqueue() with a lock class of the caller's
- * @fmt: printf format of the name
- * @flags: see alloc_workqueue()
- * @max_active: see alloc_workqueue()
- * @lockdep_map: stands for the workqueue in lockdep, and outlives it
- * @...: arguments of @fmt
- *
- * For those who make and destroy many workqueues for one purpose: lockdep sees
- * them as one, and does not run out of classes.
- *
- * Context: Process context. May sleep.
- * Return: The workqueue, %NULL on failure.
- */
 __printf(1, 5)
 struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned int flags,
 						     int max_active,
@@ -746,54 +661,11 @@ struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned i
 #define create_freezable_workqueue(name) \
 	alloc_workqueue("%s", WQ_UNBOUND | WQ_FREEZABLE | WQ_MEM_RECLAIM | __WQ_LEGACY, 1, (name))
 
-/**
- * destroy_workqueue - finish all work of a workqueue and free it
- * @wq: the workqueue
- *
- * Drains @wq first, see drain_workqueue(). A delayed item whose timer still runs
- * cannot be found from here: cancel those before, or the timer will queue on
- * freed memory.
- *
- * Context: Process context. May sleep. Not from an item of @wq.
- */
 void destroy_workqueue(struct workqueue_struct *wq);
-
-/**
- * workqueue_set_max_active - change how many items may run at once
- * @wq: a workqueue that is neither ordered nor %WQ_BH
- * @max_active: 1 to %WQ_MAX_ACTIVE
- *
- * When the limit rises, items that were held back start at once, in order. When
- * it falls, those that run are left to finish. A min_active above the new limit
- * is lowered to it.
- *
- * Context: Process context. May sleep.
- */
 void workqueue_set_max_active(struct workqueue_struct *wq, int max_active);
-
-/**
- * workqueue_set_min_active - change what each NUMA node may run at least
- * @wq: an unbound workqueue that is not ordered
- * @min_active: 0 to max_active
- *
- * To be raised by those whose items wait for more than %WQ_DFL_MIN_ACTIVE others
- * of the same workqueue.
- *
- * Context: Process context. May sleep.
- */
 void workqueue_set_min_active(struct workqueue_struct *wq, int min_active);
 
 #ifdef CONFIG_SYSFS
-/**
- * workqueue_sysfs_register - show a workqueue in sysfs
- * @wq: a workqueue without %WQ_SYSFS
- *
- * For whoever wants to apply attributes before user space can see or change
- * them. Everyone else uses %WQ_SYSFS.
- *
- * Context: Process context. May sleep.
- * Return: 0 or a negative error code.
- */
 int workqueue_sysfs_register(struct workqueue_struct *wq);
 #else
 static inline int workqueue_sysfs_register(struct workqueue_struct *wq)
@@ -855,33 +727,7 @@ extern struct workqueue_struct *system_unbound_wq;
 
 /* ==== Queueing =========================================================== */
 
-/**
- * queue_work_on - queue an item on a CPU
- * @cpu: the CPU, or %WORK_CPU_UNBOUND
- * @wq: the workqueue
- * @work: the item
- *
- * On a per-CPU workqueue, @work runs on @cpu as long as that is online; keeping
- * it so, by cpus_read_lock() for instance, is the caller's part. On an unbound
- * one, @cpu selects the pod.
- *
- * Context: Any but NMI.
- * Return: %true if @work is now queued, %false if it was already or is disabled.
- */
 bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work);
-
-/**
- * queue_work_node - queue an item near a NUMA node
- * @node: the node, or %NUMA_NO_NODE
- * @wq: an unbound workqueue
- * @work: the item
- *
- * Picks a CPU of @node, the current one if it is there. Falls back on
- * queue_work() where the node is offline.
- *
- * Context: Any.
- * Return: %true if @work is now queued, %false if it was already or is disabled.
- */
 bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *work);
 
 /**
@@ -911,20 +757,6 @@ static inline bool queue_work(struct workqueue_struct *wq, struct work_struct *w
 	return queue_work_on(WORK_CPU_UNBOUND, wq, work);
 }
 
-/**
- * queue_delayed_work_on - queue an item on a CPU after a delay
- * @cpu: the CPU, or %WORK_CPU_UNBOUND
- * @wq: the workqueue
- * @work: the delayed item
- * @delay: in jiffies; 0 queues at once
- *
- * With a delay, @cpu also runs the timer and has to stay online until it has
- * expired: the timer of a CPU that went offline moves elsewhere, but one that is
- * set on a CPU already offline waits for its return.
- *
- * Context: Any.
- * Return: %true if @work is now pending, %false if it was already or is disabled.
- */
 bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
 			   struct delayed_work *work, unsigned long delay);
 
@@ -945,19 +777,6 @@ static inline bool queue_delayed_work(struct workqueue_struct *wq,
 	return queue_delayed_work_on(WORK_CPU_UNBOUND, wq, dwork, delay);
 }
 
-/**
- * mod_delayed_work_on - queue an item on a CPU after this delay, not another
- * @cpu: the CPU, or %WORK_CPU_UNBOUND
- * @wq: the workqueue
- * @dwork: the delayed item
- * @delay: in jiffies; 0 queues at once
- *
- * A timer that runs is set anew; an item that sits in a queue is taken out; an
- * idle one is queued as usual. Of several callers at once, one wins.
- *
- * Context: Any.
- * Return: %true if @dwork was pending and has been changed, %false if it was idle.
- */
 bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq,
 			 struct delayed_work *dwork, unsigned long delay);
 
@@ -978,18 +797,6 @@ static inline bool mod_delayed_work(struct workqueue_struct *wq,
 	return mod_delayed_work_on(WORK_CPU_UNBOUND, wq, dwork, delay);
 }
 
-/**
- * queue_rcu_work - queue an item after an RCU grace period
- * @wq: the workqueue
- * @rwork: the RCU item
- *
- * On %false, the item runs too, but the grace period that it waits for may have
- * begun before this call.
- *
- * Context: Any.
- * Return: %true if a grace period from now on precedes @rwork, %false if it was
- * already pending or is disabled.
- */
 bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork);
 
 /**
@@ -1047,27 +854,7 @@ static inline bool schedule_delayed_work_on(int cpu, struct delayed_work *dwork,
 	return queue_delayed_work_on(cpu, system_percpu_wq, dwork, delay);
 }
 
-/**
- * schedule_on_each_cpu - run a function on every online CPU and wait
- * @func: called once on each, with an item that means nothing to it
- *
- * Slow: one item for each CPU is allocated, queued and waited for.
- *
- * Context: Process context. May sleep. Takes cpus_read_lock().
- * Return: 0 or -ENOMEM.
- */
 int schedule_on_each_cpu(work_func_t func);
-
-/**
- * execute_in_process_context - call a function where it may sleep
- * @fn: the function
- * @ew: used if the call has to be queued; must last until @fn was called
- *
- * Calls @fn directly unless in interrupt context.
- *
- * Context: Any.
- * Return: 0 if @fn has been called, 1 if it was queued.
- */
 int execute_in_process_context(work_func_t fn, struct execute_work *ew);
 
 #ifdef CONFIG_SMP
@@ -1106,40 +893,9 @@ static inline long work_on_cpu_safe(int cpu, long (*fn)(void *arg), void *arg)
 
 /* ==== Waiting ============================================================ */
 
-/**
- * flush_work - wait until an item has run
- * @work: the item
- *
- * Waits for the last queueing before the call. @work is idle after that, unless
- * it was queued anew meanwhile. Not for an item that waits for a timer: see
- * flush_delayed_work().
- *
- * Context: Process context. May sleep. Not from @work itself, nor with a lock held
- * that it takes.
- * Return: %true if it had to wait, %false if @work was idle.
- */
 bool flush_work(struct work_struct *work);
-
-/**
- * flush_delayed_work - run a delayed item now and wait until it has
- * @dwork: the delayed item
- *
- * If its timer is running, the rest of the delay is dropped.
- *
- * Context: Process context. May sleep.
- * Return: %true if it had to wait, %false if @dwork was idle.
- */
 bool flush_delayed_work(struct delayed_work *dwork);
-
-/**
- * flush_rcu_work - wait for the grace period of an RCU item, and until it has run
- * @rwork: the RCU item
- *
- * Context: Process context. May sleep.
- * Return: %true if it had to wait, %false if @rwork was idle.
- */
 bool flush_rcu_work(struct rcu_work *rwork);
-
 void __flush_workqueue(struct workqueue_struct *wq);
 
 /*
@@ -1197,121 +953,19 @@ static __always_inline void flush_scheduled_work(void)
 	__flush_workqueue(system_percpu_wq);
 }
 
-/**
- * drain_workqueue - wait until a workqueue is empty and stays so
- * @wq: the workqueue
- *
- * Meanwhile, only items of @wq itself may queue on it; anyone else's attempt
- * warns and leaves the item idle. If chains do not come to an end within ten
- * rounds, the log says so.
- *
- * Context: Process context. May sleep. Not from an item of @wq.
- */
 void drain_workqueue(struct workqueue_struct *wq);
 
 /* ==== Taking back ======================================================== */
 
-/**
- * cancel_work - take an item out of its queue
- * @work: the item
- *
- * Does not wait: the function may be running.
- *
- * Context: Any.
- * Return: %true if @work was pending.
- */
 bool cancel_work(struct work_struct *work);
-
-/**
- * cancel_work_sync - take an item out of its queue and wait for its function
- * @work: the item; not that of a delayed one, whose timer this does not stop
- *
- * It does not matter which workqueue @work is on, or whether it queues itself:
- * queueing is refused while this runs. On return, @work is neither pending nor
- * running, and stays so until someone queues it anew.
- *
- * Context: Process context, may sleep. For an item last on a BH workqueue,
- * softirq context will do, too. Not from @work itself, nor with a lock held that
- * it takes.
- * Return: %true if @work was pending.
- */
 bool cancel_work_sync(struct work_struct *work);
-
-/**
- * cancel_delayed_work - stop the timer of a delayed item, or unqueue it
- * @dwork: the delayed item
- *
- * Does not wait: the function may be running, and may queue @dwork again.
- *
- * Context: Any.
- * Return: %true if @dwork was pending.
- */
 bool cancel_delayed_work(struct delayed_work *dwork);
-
-/**
- * cancel_delayed_work_sync - cancel_work_sync() for a delayed item
- * @dwork: the delayed item
- *
- * Context: As cancel_work_sync().
- * Return: %true if @dwork was pending.
- */
 bool cancel_delayed_work_sync(struct delayed_work *dwork);
-
-/**
- * disable_work - take an item out of its queue, and let nobody queue it
- * @work: the item
- *
- * Counts: each call needs an enable_work() before queueing works again. The
- * count has %WORK_OFFQ_DISABLE_BITS bits.
- *
- * Context: Any.
- * Return: %true if @work was pending.
- */
 bool disable_work(struct work_struct *work);
-
-/**
- * disable_work_sync - disable_work(), then wait for the function
- * @work: the item
- *
- * Context: As cancel_work_sync().
- * Return: %true if @work was pending.
- */
 bool disable_work_sync(struct work_struct *work);
-
-/**
- * enable_work - take one disable_work() back
- * @work: the item
- *
- * Context: Any.
- * Return: %true if @work can be queued again.
- */
 bool enable_work(struct work_struct *work);
-
-/**
- * disable_delayed_work - disable_work() for a delayed item
- * @dwork: the delayed item
- *
- * Context: Any.
- * Return: %true if @dwork was pending.
- */
 bool disable_delayed_work(struct delayed_work *dwork);
-
-/**
- * disable_delayed_work_sync - disable_work_sync() for a delayed item
- * @dwork: the delayed item
- *
- * Context: As cancel_work_sync().
- * Return: %true if @dwork was pending.
- */
 bool disable_delayed_work_sync(struct delayed_work *dwork);
-
-/**
- * enable_delayed_work - enable_work() for a delayed item
- * @dwork: the delayed item
- *
- * Context: Any.
- * Return: %true if @dwork can be queued again.
- */
 bool enable_delayed_work(struct delayed_work *dwork);
 
 /**
@@ -1338,124 +992,19 @@ static inline bool enable_and_queue_work(struct workqueue_struct *wq,
 
 /* ==== Looking at it ====================================================== */
 
-/**
- * work_busy - is an item pending or running?
- * @work: the item
- *
- * A hint: nothing keeps the answer true.
- *
- * Context: Any.
- * Return: %WORK_BUSY_PENDING and %WORK_BUSY_RUNNING, or'ed.
- */
 unsigned int work_busy(struct work_struct *work);
-
-/**
- * workqueue_congested - are items held back by max_active?
- * @cpu: where, or %WORK_CPU_UNBOUND for this CPU
- * @wq: the workqueue
- *
- * A hint: nothing keeps the answer true. It says nothing about other CPUs.
- *
- * Context: Any.
- * Return: %true if an item that was queued on @cpu waits for another to finish.
- */
 bool workqueue_congested(int cpu, struct workqueue_struct *wq);
-
-/**
- * current_work - which item does this task run?
- *
- * Context: Any.
- * Return: The item, %NULL outside of a worker.
- */
 struct work_struct *current_work(void);
-
-/**
- * current_is_workqueue_rescuer - is this task a rescuer?
- *
- * Context: Any.
- * Return: %true in a function that a rescuer runs.
- */
 bool current_is_workqueue_rescuer(void);
-
-/**
- * current_is_workqueue_mem_reclaim - does this task run an item of a
- * %WQ_MEM_RECLAIM workqueue?
- *
- * Who does may not wait for work on a workqueue without that flag, or the
- * promise is worth nothing. Code that is called from many places asks here
- * whether it has to hand such waiting to someone else.
- *
- * Context: Any.
- * Return: %true if so.
- */
 bool current_is_workqueue_mem_reclaim(void);
-
-/**
- * set_worker_desc - say in a few words what the running function is about
- * @fmt: printf format; %WORKER_DESC_LEN bytes of the result are kept
- * @...: its arguments
- *
- * Task dumps show it with the worker while the function runs, and /proc does
- * until the worker takes up its next item. The name of the workqueue stands there
- * otherwise.
- *
- * Context: A work function.
- */
 __printf(1, 2) void set_worker_desc(const char *fmt, ...);
-
-/**
- * print_worker_info - log what a task does if it is a worker
- * @log_lvl: a KERN_* level
- * @task: any task
- *
- * Reads without a lock what may change or vanish; the text can be wrong.
- *
- * Context: Any.
- */
 void print_worker_info(const char *log_lvl, struct task_struct *task);
-
-/**
- * show_all_workqueues - log every workqueue and pool that has something to do
- *
- * Context: Any.
- */
 void show_all_workqueues(void);
-
-/**
- * show_freezable_workqueues - log the %WQ_FREEZABLE workqueues that are not idle
- *
- * Context: Any.
- */
 void show_freezable_workqueues(void);
-
-/**
- * show_one_workqueue - log a workqueue if it has something to do
- * @wq: the workqueue
- *
- * Context: Any; @wq must not go away meanwhile.
- */
 void show_one_workqueue(struct workqueue_struct *wq);
-
-/**
- * wq_worker_comm - name of a task for /proc, completed if it is a worker
- * @buf: where to write it
- * @size: bytes at @buf
- * @task: the task
- *
- * Appends what set_worker_desc() stored: after ``+`` while that item runs, after
- * ``-`` when it was the last one.
- *
- * Context: Process context. May sleep.
- */
 void wq_worker_comm(char *buf, size_t size, struct task_struct *task);
 
 #ifdef CONFIG_WQ_WATCHDOG
-/**
- * wq_watchdog_touch - give pools a new period of grace before they count as stalled
- * @cpu: the CPU that could not get on; unbound pools are meant as well
- *
- * Context: Any.
- */
 void wq_watchdog_touch(int cpu);
 #else
 static inline void wq_watchdog_touch(int cpu)

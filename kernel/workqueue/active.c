@@ -400,9 +400,10 @@ int wq_clamp_max_active(int max_active, const char *name)
 /**
  * workqueue_set_max_active - change how many items may be active
  * @wq: workqueue that is neither ordered nor a BH one
- * @max_active: the new limit, 1 to WQ_MAX_ACTIVE; others are clamped
+ * @max_active: the new limit, 1 to %WQ_MAX_ACTIVE; others are clamped
  *
- * If it rises, items that were held back start in their order.
+ * When the limit rises, items that were held back start in order.  When it falls, those
+ * that run are left to finish, and min_active falls with it.
  *
  * Context: may sleep.
  */
@@ -427,8 +428,8 @@ EXPORT_SYMBOL_GPL(workqueue_set_max_active);
  * @wq: unbound workqueue that is not ordered
  * @min_active: the new minimum per NUMA node, 0 to max_active; others are clamped
  *
- * A node's share of max_active is never less.  Workqueues whose items wait for
- * each other need it.
+ * A node's share of max_active is never less.  Raise it for items that wait for more
+ * than %WQ_DFL_MIN_ACTIVE others of the same workqueue.
  *
  * Context: may sleep.
  */

@@ -187,11 +187,13 @@ int wq_apply_attrs_locked(struct workqueue_struct *wq,
 }
 
 /**
- * apply_workqueue_attrs - change the attributes of a workqueue
+ * apply_workqueue_attrs - change the attributes of a workqueue while it is in use
  * @wq: unbound workqueue
- * @attrs: from alloc_workqueue_attrs(); may be freed afterwards
+ * @attrs: from alloc_workqueue_attrs(); copied, so that they may be freed afterwards
  *
- * Items queued before may finish under the old attributes.
+ * Items queued from now on go to pools that match @attrs.  Items queued before finish
+ * where they are, so both may run at once, except on an ordered workqueue, which
+ * finishes the old ones first.
  *
  * Context: may sleep.
  * Return: 0, or -EINVAL or -ENOMEM and nothing has changed.

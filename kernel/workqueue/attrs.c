@@ -21,12 +21,12 @@ void free_workqueue_attrs(struct workqueue_attrs *attrs)
 }
 
 /**
- * alloc_workqueue_attrs - allocate attributes
+ * alloc_workqueue_attrs - allocate attributes with default values
  *
- * They start as nice 0, every possible CPU, the default scope, not strict.
+ * They are nice 0, every possible CPU, the default scope, not strict.
  *
  * Context: may sleep.
- * Return: the attributes or %NULL.
+ * Return: the attributes, to be freed by free_workqueue_attrs(), or %NULL.
  */
 struct workqueue_attrs *alloc_workqueue_attrs_noprof(void)
 {

@@ -47,9 +47,9 @@ static bool work_cancel_sync(struct work_struct *work, unsigned int how)
  * cancel_work - take an item off its queue
  * @work: the item
  *
- * It may still be running.  A delayed_work's timer is not looked at.
+ * It may still be running.  If it is part of a delayed_work, the timer goes on.
  *
- * Context: any.
+ * Context: any but NMI.
  * Return: true if it was pending.
  */
 bool cancel_work(struct work_struct *work)
@@ -60,13 +60,13 @@ EXPORT_SYMBOL(cancel_work);
 
 /**
  * cancel_work_sync - take an item off its queue and wait if it is running
- * @work: the item
+ * @work: the item; if it is part of a delayed_work, the timer goes on
  *
- * On return it is neither pending nor running, even if others try to queue it or
- * it queues itself; calls that come after may queue it again.
+ * Queueing is refused meanwhile, to the item itself and to others, on whatever workqueue.
+ * So the item is idle on return, until somebody queues it anew.
  *
- * Context: may sleep; for an item last queued on a BH workqueue, any but hard
- * interrupts and the item itself.
+ * Context: may sleep; for an item last queued on a BH workqueue, softirqs as well.  Not
+ * from the item itself, nor with a lock held that it takes.
  * Return: true if it was pending.
  */
 bool cancel_work_sync(struct work_struct *work)
@@ -79,9 +79,9 @@ EXPORT_SYMBOL_GPL(cancel_work_sync);
  * cancel_delayed_work - stop an item's timer or take it off its queue
  * @dwork: the item
  *
- * It may still be running.
+ * It may still be running, and may queue itself again.
  *
- * Context: any.
+ * Context: any but NMI.
  * Return: true if it was pending.
  */
 bool cancel_delayed_work(struct delayed_work *dwork)
@@ -91,7 +91,7 @@ bool cancel_delayed_work(struct delayed_work *dwork)
 EXPORT_SYMBOL(cancel_delayed_work);
 
 /**
- * cancel_delayed_work_sync - as cancel_work_sync(), with the timer
+ * cancel_delayed_work_sync - cancel_work_sync() for a delayed item
  * @dwork: the item
  *
  * Context: as cancel_work_sync().
@@ -107,9 +107,10 @@ EXPORT_SYMBOL(cancel_delayed_work_sync);
  * disable_work - cancel an item and refuse to queue it
  * @work: the item
  *
- * Each call needs one enable_work().  The item may still be running.
+ * Each call needs one enable_work().  The count has %WORK_OFFQ_DISABLE_BITS bits.  The
+ * item may still be running.
  *
- * Context: any.
+ * Context: any but NMI.
  * Return: true if it was pending.
  */
 bool disable_work(struct work_struct *work)
@@ -119,7 +120,7 @@ bool disable_work(struct work_struct *work)
 EXPORT_SYMBOL_GPL(disable_work);
 
 /**
- * disable_work_sync - as disable_work(), and wait if the item is running
+ * disable_work_sync - disable_work(), and wait if the item is running
  * @work: the item
  *
  * Context: as cancel_work_sync().
@@ -135,7 +136,7 @@ EXPORT_SYMBOL_GPL(disable_work_sync);
  * enable_work - undo one disable_work()
  * @work: the item
  *
- * Context: any.
+ * Context: any but NMI.
  * Return: true if the item can be queued again.
  */
 bool enable_work(struct work_struct *work)
@@ -153,10 +154,10 @@ bool enable_work(struct work_struct *work)
 EXPORT_SYMBOL_GPL(enable_work);
 
 /**
- * disable_delayed_work - cancel a delayed item and refuse to queue it
+ * disable_delayed_work - disable_work() for a delayed item
  * @dwork: the item
  *
- * Context: any.
+ * Context: any but NMI.
  * Return: true if it was pending.
  */
 bool disable_delayed_work(struct delayed_work *dwork)
@@ -166,7 +167,7 @@ bool disable_delayed_work(struct delayed_work *dwork)
 EXPORT_SYMBOL_GPL(disable_delayed_work);
 
 /**
- * disable_delayed_work_sync - as disable_delayed_work(), and wait if it is running
+ * disable_delayed_work_sync - disable_work_sync() for a delayed item
  * @dwork: the item
  *
  * Context: as cancel_work_sync().
@@ -179,10 +180,10 @@ bool disable_delayed_work_sync(struct delayed_work *dwork)
 EXPORT_SYMBOL_GPL(disable_delayed_work_sync);
 
 /**
- * enable_delayed_work - undo one disable_delayed_work()
+ * enable_delayed_work - enable_work() for a delayed item
  * @dwork: the item
  *
- * Context: any.
+ * Context: any but NMI.
  * Return: true if the item can be queued again.
  */
 bool enable_delayed_work(struct delayed_work *dwork)

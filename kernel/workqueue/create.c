@@ -131,6 +131,26 @@ struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
 	return wq_create(fmt, flags, max_active, NULL, args);
 }
 
+/**
+ * alloc_workqueue - make a workqueue
+ * @fmt: printf format of its name; also the name of the rescuer thread
+ * @flags: &enum wq_flags, with either %WQ_PERCPU or %WQ_UNBOUND
+ * @max_active: how many items may run at once, up to %WQ_MAX_ACTIVE; 0 for
+ *	%WQ_DFL_ACTIVE, which is right unless something needs throttling
+ * @...: arguments of @fmt
+ *
+ * On a per-CPU workqueue, @max_active counts for each CPU by itself.
+ *
+ * On an unbound one, it counts for the whole system, and is split between the
+ * NUMA nodes in proportion to their online CPUs. Rounding and hotplug can leave
+ * a node with little, and items that wait for each other need more than one
+ * place to run; therefore no node gets less than %WQ_DFL_MIN_ACTIVE (or
+ * @max_active, if smaller), and the shares may add up to more than @max_active.
+ * workqueue_set_min_active() moves that floor.
+ *
+ * Context: Process context. May sleep.
+ * Return: The workqueue, to be given to destroy_workqueue(); %NULL on failure.
+ */
 struct workqueue_struct *alloc_workqueue_noprof(const char *fmt, unsigned int flags,
 						int max_active, ...)
 {
@@ -145,6 +165,20 @@ struct workqueue_struct *alloc_workqueue_noprof(const char *fmt, unsigned int fl
 EXPORT_SYMBOL_GPL(alloc_workqueue_noprof);
 
 #ifdef CONFIG_LOCKDEP
+/**
+ * alloc_workqueue_lockdep_map - alloc_workqueue() with a lock class of the caller's
+ * @fmt: printf format of the name
+ * @flags: see alloc_workqueue()
+ * @max_active: see alloc_workqueue()
+ * @lockdep_map: stands for the workqueue in lockdep, and outlives it
+ * @...: arguments of @fmt
+ *
+ * For those who make and destroy many workqueues for one purpose: lockdep sees
+ * them as one, and does not run out of classes.
+ *
+ * Context: Process context. May sleep.
+ * Return: The workqueue, %NULL on failure.
+ */
 struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned int flags,
 						     int max_active,
 						     struct lockdep_map *lockdep_map, ...)
@@ -208,7 +242,10 @@ static bool wq_is_busy(struct workqueue_struct *wq)
  * destroy_workqueue - drain a workqueue and free it
  * @wq: the workqueue; nobody but its own items may queue on it any more
  *
- * Context: may sleep.
+ * See drain_workqueue().  Delayed items whose timer still runs cannot be found from
+ * here.  Cancel them first, or their timers queue on freed memory.
+ *
+ * Context: may sleep; not from an item of @wq.
  */
 void destroy_workqueue(struct workqueue_struct *wq)
 {

@@ -102,8 +102,8 @@ void __init_work(struct work_struct *work, int onstack)
 EXPORT_SYMBOL_GPL(__init_work);
 
 /**
- * destroy_work_on_stack - an item on the stack goes out of scope
- * @work: idle item
+ * destroy_work_on_stack - tell debugobjects that an item leaves the stack
+ * @work: idle item that INIT_WORK_ONSTACK() set up
  */
 void destroy_work_on_stack(struct work_struct *work)
 {
@@ -112,8 +112,8 @@ void destroy_work_on_stack(struct work_struct *work)
 EXPORT_SYMBOL_GPL(destroy_work_on_stack);
 
 /**
- * destroy_delayed_work_on_stack - a delayed item on the stack goes out of scope
- * @work: idle item
+ * destroy_delayed_work_on_stack - tell debugobjects that a delayed item leaves the stack
+ * @work: idle item that INIT_DELAYED_WORK_ONSTACK() set up
  */
 void destroy_delayed_work_on_stack(struct delayed_work *work)
 {

@@ -14,16 +14,17 @@ static void devres_destroy_wq(void *wq)
 
 /**
  * devm_alloc_workqueue - allocate a workqueue that a device owns
- * @dev: the device; when its driver detaches, the workqueue is drained and
- *	destroyed
+ * @dev: the device; the workqueue is destroyed when its driver detaches
  * @fmt: printf format of the name
- * @flags: WQ_* flags
+ * @flags: as for alloc_workqueue()
  * @max_active: as for alloc_workqueue()
  * @...: arguments of @fmt
  *
+ * The driver cancels its delayed items before that, for instance in devres actions
+ * that it adds later than this.
+ *
  * Context: may sleep.
- * Return: the workqueue, or %NULL if it, or the memory to keep track of it, was
- * not to be had.
+ * Return: the workqueue, or %NULL without memory for it or for the devres entry.
  */
 struct workqueue_struct *devm_alloc_workqueue_noprof(struct device *dev, const char *fmt,
 						     unsigned int flags, int max_active, ...)

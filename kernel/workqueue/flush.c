@@ -273,9 +273,10 @@ bool work_flush(struct work_struct *work, bool from_cancel)
  *
  * An item that runs may be queued again: both runs are waited for, and the first one
  * also when the second is cancelled meanwhile.  Unless the item is queued again after
- * the call, it is idle on return.
+ * the call, it is idle on return.  An item that waits for a timer is not waited for:
+ * see flush_delayed_work().
  *
- * Context: may sleep.
+ * Context: may sleep; not from the item itself, nor with a lock held that it takes.
  * Return: true if it waited, false if the item was idle.
  */
 bool flush_work(struct work_struct *work)
@@ -286,10 +287,10 @@ bool flush_work(struct work_struct *work)
 EXPORT_SYMBOL_GPL(flush_work);
 
 /**
- * flush_delayed_work - run a delayed item without its delay and wait
+ * flush_delayed_work - run a delayed item without the rest of its delay and wait
  * @dwork: the item
  *
- * Context: may sleep.
+ * Context: as flush_work().
  * Return: true if it waited, false if the item was idle.
  */
 bool flush_delayed_work(struct delayed_work *dwork)
@@ -303,10 +304,10 @@ bool flush_delayed_work(struct delayed_work *dwork)
 EXPORT_SYMBOL(flush_delayed_work);
 
 /**
- * flush_rcu_work - wait for an rcu_work's grace period and its run
+ * flush_rcu_work - wait for the grace period and the run of an rcu_work
  * @rwork: the item
  *
- * Context: may sleep.
+ * Context: as flush_work().
  * Return: true if it waited, false if the item was idle.
  */
 bool flush_rcu_work(struct rcu_work *rwork)
@@ -443,10 +444,10 @@ static bool wq_is_empty(struct workqueue_struct *wq)
  * drain_workqueue - wait until a workqueue is empty
  * @wq: the workqueue
  *
- * Only its own items may queue on it meanwhile; when they keep doing so it says so
- * in the log.
+ * Only its own items may queue on it meanwhile; anybody else's attempt warns and leaves
+ * the item idle.  If the items keep queueing for ten rounds, the log says so.
  *
- * Context: may sleep.
+ * Context: may sleep; not from an item of @wq.
  */
 void drain_workqueue(struct workqueue_struct *wq)
 {

@@ -557,8 +557,8 @@ void pwq_reaper_start(void);
 void pwq_reaper_flush(void);
 
 /* where a workqueue names the pwq of a possible CPU, or with -1 its default one */
-static inline struct pool_workqueue __rcu **wq_pwq_ptr(struct workqueue_struct *wq,
-						      int cpu)
+static inline struct pool_workqueue __rcu **
+wq_pwq_ptr(struct workqueue_struct *wq, int cpu)
 {
 	return cpu < 0 ? &wq->dfl_pwq : per_cpu_ptr(wq->cpu_pwq, cpu);
 }

@@ -184,15 +184,15 @@ static bool work_claim_idle(struct work_struct *work)
 
 /**
  * queue_work_on - queue an item, naming the CPU
- * @cpu: CPU to run on, or, on an unbound workqueue, whose pod to run in;
- *	 WORK_CPU_UNBOUND for the calling one
+ * @cpu: possible CPU, or %WORK_CPU_UNBOUND for the calling one
  * @wq: the workqueue
  * @work: the item
  *
- * On a per-CPU workqueue the caller sees to it that @cpu stays online, or the item
- * runs elsewhere.  A @cpu that is not possible is the caller's bug.
+ * On a per-CPU workqueue the item runs on @cpu, which the caller keeps online, for
+ * instance by cpus_read_lock(); the item runs elsewhere if @cpu goes offline.  On an
+ * unbound workqueue it starts in the pod of @cpu.
  *
- * Context: any.
+ * Context: any but NMI.
  * Return: true if the item was queued, false if it was pending or is disabled.
  */
 bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work)
@@ -221,14 +221,15 @@ static int node_to_cpu(int node)
 }
 
 /**
- * queue_work_node - queue an item near some memory
- * @node: NUMA node
+ * queue_work_node - queue an item near a NUMA node
+ * @node: the node, or %NUMA_NO_NODE
  * @wq: unbound workqueue
  * @work: the item
  *
- * The item starts in a pod with a CPU of @node, if that has one online.
+ * The item starts in the pod of a CPU of @node: the calling one if it is there.  If no
+ * CPU of @node is online, this is queue_work().
  *
- * Context: any.
+ * Context: any but NMI.
  * Return: true if the item was queued, false if it was pending or is disabled.
  */
 bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *work)
@@ -300,13 +301,17 @@ static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
 
 /**
  * queue_delayed_work_on - queue an item after a delay, naming the CPU
- * @cpu: as for queue_work_on(); with a delay, it must stay online until then
+ * @cpu: as for queue_work_on()
  * @wq: the workqueue
  * @dwork: the item
  * @delay: in jiffies; 0 queues at once
  *
- * Context: any.
- * Return: true if it was idle, false if it was pending or is disabled.
+ * The timer runs on @cpu, too, which must be online when it is armed: on a CPU that is
+ * offline it would wait until that comes back.  If @cpu goes offline later, the timer
+ * moves elsewhere.
+ *
+ * Context: any but NMI.
+ * Return: true if the item was idle, false if it was pending or is disabled.
  */
 bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
 			   struct delayed_work *dwork, unsigned long delay)
@@ -321,16 +326,17 @@ bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
 EXPORT_SYMBOL(queue_delayed_work_on);
 
 /**
- * mod_delayed_work_on - queue an item after a delay, wherever it is now
+ * mod_delayed_work_on - queue an item after a delay, whatever it waits for now
  * @cpu: as for queue_delayed_work_on()
  * @wq: the workqueue
  * @dwork: the item
  * @delay: in jiffies from now; 0 queues at once
  *
- * An idle item is queued; one that waits, for its timer or a worker, waits anew.
+ * A timer that runs is set anew, an item in a queue is taken out and waits anew, and an
+ * idle item is queued.  If several callers do this at once, one of them wins.
  *
- * Context: any.
- * Return: true if it was pending, false if it was idle.
+ * Context: any but NMI.
+ * Return: true if the item was pending, false if it was idle.
  */
 bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq,
 			 struct delayed_work *dwork, unsigned long delay)
@@ -362,9 +368,10 @@ static void rcu_work_queue(struct rcu_head *rcu)
  * @wq: the workqueue
  * @rwork: the item
  *
- * Context: any.
- * Return: true if it was idle, and a full grace period passes before it runs;
- * false if it was pending: it runs, but may do so earlier.
+ * Context: any but NMI.
+ * Return: true if the item was idle: it runs after a full grace period from now.  False
+ * if it was pending: it runs, but its grace period may have begun before this call; or
+ * if it is disabled.
  */
 bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
 {

@@ -231,9 +231,9 @@ static bool wq_is_idle(struct workqueue_struct *wq)
 
 /**
  * show_one_workqueue - log a workqueue's items, unless it has none
- * @wq: the workqueue
+ * @wq: the workqueue, which must not go away meanwhile
  *
- * Context: any.
+ * Context: any but NMI.
  */
 void show_one_workqueue(struct workqueue_struct *wq)
 {
@@ -339,9 +339,10 @@ void show_freezable_workqueues(void)
  * @log_lvl: KERN_* level
  * @task: the task; only its task_struct need be sound
  *
- * Stack dumps call this in any context, on tasks in any state.  Nothing is locked
- * and no pointer trusted: what cannot be read stays empty, what changes while it
- * is read may come out garbled, and the strings end within bounds either way.
+ * No lock is taken and no pointer trusted: what cannot be read stays empty, and what
+ * changes while it is read may come out garbled.  The strings end within bounds.
+ *
+ * Context: any; for stack dumps of tasks in any state.
  */
 void print_worker_info(const char *log_lvl, struct task_struct *task)
 {
@@ -382,8 +383,11 @@ void print_worker_info(const char *log_lvl, struct task_struct *task)
  * @fmt: printf format
  * @...: its arguments
  *
- * Stack dumps of the worker and ps show the first %WORKER_DESC_LEN - 1 bytes of
- * it.  Without effect unless the caller is a worker.
+ * Stack dumps of the worker show the first %WORKER_DESC_LEN - 1 bytes while the item
+ * runs, and ps does until the worker takes its next item.  By default that is the name
+ * of the workqueue.
+ *
+ * Context: a work function; without effect in any other.
  */
 void set_worker_desc(const char *fmt, ...)
 {
@@ -502,7 +506,8 @@ EXPORT_SYMBOL(current_work);
 /**
  * current_is_workqueue_rescuer - is the calling task a rescuer?
  *
- * Return: true if so: memory is tight, and others wait for their turn.
+ * Context: any.
+ * Return: true in an item that a rescuer runs: memory is tight, and others wait.
  */
 bool current_is_workqueue_rescuer(void)
 {
@@ -512,15 +517,15 @@ bool current_is_workqueue_rescuer(void)
 }
 
 /**
- * current_is_workqueue_mem_reclaim - does the calling task run an item that memory
- * reclaim may wait for?
+ * current_is_workqueue_mem_reclaim - may memory reclaim wait for the calling task?
  *
- * Such an item may not wait for a workqueue that has no rescuer.  What may be
- * called from either kind can ask here and hand that part on to another
- * workqueue.
+ * An item that it may wait for may not itself wait for a workqueue without rescuer.
+ * Code that is called from both kinds of item asks here whether to hand such waiting
+ * to another workqueue.
  *
- * Return: true in an item of a %WQ_MEM_RECLAIM workqueue, but for those that
- * create_workqueue() and its kin made, which have the flag by tradition.
+ * Context: any.
+ * Return: true in an item of a %WQ_MEM_RECLAIM workqueue.  Those that create_workqueue()
+ * and its kin made do not count: they have the flag by tradition.
  */
 bool current_is_workqueue_mem_reclaim(void)
 {

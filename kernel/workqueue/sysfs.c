@@ -330,10 +330,10 @@ static void wq_device_release(struct device *dev)
 
 /**
  * workqueue_sysfs_register - show a workqueue in sysfs
- * @wq: a workqueue that is not there yet
+ * @wq: workqueue that is not there yet
  *
- * %WQ_SYSFS does this at allocation.  Who wants to set attributes before users
- * can leaves the flag out and calls this afterwards.
+ * %WQ_SYSFS does this at allocation.  Callers that want to set attributes before users
+ * can see them leave the flag out and call this afterwards.
  *
  * Context: may sleep.
  * Return: 0 or a negative error.

@@ -172,11 +172,11 @@ void __init workqueue_init(void)
 
 /**
  * schedule_on_each_cpu - call a work function on every online CPU and wait
- * @func: the function
+ * @func: the function; the item that it is given means nothing to it
  *
- * Slow: it waits for the slowest CPU.
+ * This is slow: it allocates and queues an item for each CPU and waits for the slowest.
  *
- * Context: may sleep; takes cpus_read_lock.
+ * Context: may sleep; takes cpus_read_lock().
  * Return: 0 or -ENOMEM.
  */
 int schedule_on_each_cpu(work_func_t func)
@@ -202,11 +202,13 @@ int schedule_on_each_cpu(work_func_t func)
 }
 
 /**
- * execute_in_process_context - call a work function, by an item only if need be
+ * execute_in_process_context - call a work function where it may sleep
  * @fn: the function
- * @ew: storage that lives until @fn has run
+ * @ew: storage that lives until @fn has run; used in interrupts only
  *
- * Context: any.
+ * Calls @fn directly, except in an interrupt, where it queues an item that does.
+ *
+ * Context: any but NMI.
  * Return: 0 if @fn was called, 1 if it is queued.
  */
 int execute_in_process_context(work_func_t fn, struct execute_work *ew)

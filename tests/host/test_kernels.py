@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from calls import CLEAN_ENV, call, refuses, stub
-from wqlab.kernels import base, build, kinds
+from wqlab.kernels import base, build, check, kinds
 from wqlab.kernels.kinds import Kind
 from wqlab.paths import ROOT
 
@@ -418,3 +418,42 @@ def test_clean(copy):
 
 def test_clean_of_nothing(copy):
     assert call(copy / 'scripts/lab', 'clean', cwd=copy).stderr == ''
+
+
+PROTOTYPE = '''
+/**
+ * one - says it here
+ * @n: a number
+ */
+int one(int n);
+
+/**
+ * two - is defined here
+ */
+static inline int two(void)
+{
+	return 2;
+}
+
+/**
+ * struct three - is defined here, too
+ */
+struct three;
+'''
+
+
+def test_kernel_doc_at_a_prototype_is_found():
+    assert check.documented_prototypes(PROTOTYPE) == [2]
+
+
+def test_kernel_doc_that_drifted_is_found(monkeypatch, tmp_path, capsys):
+    """A parameter that has another name by now, one that nobody describes, no return value."""
+    (tmp_path / 'a.c').write_text('/**\n * one - a function\n * @m: a number\n */\nint one(int n)\n{\n\treturn n;\n}\n')
+    monkeypatch.setattr(check, 'ROOT', tmp_path)
+    monkeypatch.setattr(check, 'tracked', lambda *patterns: ['a.c'])
+    assert not check.check_kernel_doc()
+    said = capsys.readouterr().err
+    assert "'m'" in said and "'n'" in said and 'return value' in said
+    (tmp_path / 'a.c').write_text('/**\n * one - a function\n * @n: a number\n *\n * Return: @n.\n */\n'
+                                  'int one(int n)\n{\n\treturn n;\n}\n')
+    assert check.check_kernel_doc()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Check our sources: checkpatch, compiler warnings, sparse, and for the rest ruff, mypy, shellcheck, codespell.
+"""Check our sources: checkpatch, kernel-doc, compiler warnings, sparse; and ruff, mypy, shellcheck, codespell.
 
 usage: [ENGINE=qemu|uml|arm64] [CONFIG=release] scripts/lab check [--no-kernel]
 
@@ -86,6 +86,27 @@ def check_style() -> bool:
                   + checkpatch('--ignore', 'MACRO_ARG_REUSE', '-f', HEADER))
 
 
+def documented_prototypes(text: str) -> list[int]:
+    """Lines of a header where kernel-doc stands at a function that is defined elsewhere."""
+    comment = r'/\*\*\n(?: \*[^\n]*\n)*? \*/\n'
+    found = re.finditer(comment + r'(?!#|static|struct|enum|typedef|extern)[^;{#]*;', text)
+    return [text.count('\n', 0, one.start()) + 1 for one in found]
+
+
+def check_kernel_doc() -> bool:
+    """Each function is described once, where it is defined, and as it is."""
+    names = sorted(name for name in tracked('kernel', 'include', 'lib') if name.endswith(('.c', '.h')))
+    done = subprocess.run([sys.executable, base.Base(Kind.asked().linux).tree / 'scripts/kernel-doc', '-none', '-Wall',
+                           *names], cwd=ROOT, capture_output=True, text=True, check=False, env=plain_environment())
+    lines = done.stderr.splitlines()
+    if done.returncode and not lines:
+        lines = [f'it failed with status {done.returncode}']
+    lines += [f'{name}:{line}: describe the function where it is defined, not at its prototype'
+              for name in names if name.endswith('.h')
+              for line in documented_prototypes((ROOT / name).read_text())]
+    return report(f'kernel-doc, {len(names)} files', lines)
+
+
 def check_folder(kind: Kind, name: str) -> bool:
     """Our objects alone, again: W=1 and sparse look at what is compiled."""
     for path in (kind.folder / name).rglob('*.o'):
@@ -120,6 +141,7 @@ def main(argv: list[str]) -> int:
     good = check_scripts()
     if not args.no_kernel:
         build.build(kind)
-        good = all([check_style(), *(check_folder(kind, name) for name in ('kernel/workqueue', 'lib/cmwq')),
+        good = all([check_style(), check_kernel_doc(),
+                    *(check_folder(kind, name) for name in ('kernel/workqueue', 'lib/cmwq')),
                     check_originality(kind), good])
     return 0 if good else 1

@@ -98,13 +98,13 @@ enum worker_pool_flags {
 };
 
 enum worker_flags {
-	/* values that scripts for crash and gdb may have as numbers */
-	WORKER_DIE		= 1 << 1,
-	WORKER_IDLE		= 1 << 2,
-	WORKER_PREP		= 1 << 3,	/* between items */
-	WORKER_CPU_INTENSIVE	= 1 << 6,	/* by flag or by having run for long */
-	WORKER_UNBOUND		= 1 << 7,	/* its pool is POOL_DISASSOCIATED */
-	WORKER_REBOUND		= 1 << 8,	/* bound again since its last start */
+	/* scripts for crash and gdb know the numbers */
+	WORKER_REBOUND		= 0x100,	/* bound again since its last start */
+	WORKER_UNBOUND		= 0x080,	/* its pool is POOL_DISASSOCIATED */
+	WORKER_CPU_INTENSIVE	= 0x040,	/* by flag or by having run for long */
+	WORKER_PREP		= 0x008,	/* between items */
+	WORKER_IDLE		= 0x004,
+	WORKER_DIE		= 0x002,
 
 	/* any of these takes the worker out of pool->nr_running */
 	WORKER_NOT_RUNNING	= WORKER_REBOUND | WORKER_UNBOUND |

@@ -98,7 +98,7 @@ def test_each_patch_leaves_a_tree_that_builds(patches):
         make = ['make', '-s', '-C', place, f'O={out}', 'ARCH=um', *kind.make()[-3:-1], '-j2']
         wanted = out / 'wanted'
         wanted.write_text('CONFIG_64BIT=y\nCONFIG_MODULES=y\nCONFIG_DEBUG_FS=y\nCONFIG_SMP=y\nCONFIG_WORKQUEUE_CMWQ=y\n'
-                          'CONFIG_TEST_WORKQUEUE=m\nCONFIG_WQ_TORTURE_TEST=m\n')
+                          'CONFIG_RUNTIME_TESTING_MENU=y\nCONFIG_TEST_WORKQUEUE=m\nCONFIG_WQ_TORTURE_TEST=m\n')
         seen = set()
         for patch in patches:
             assert not tree.apply(patch, place), patch.name
@@ -107,7 +107,8 @@ def test_each_patch_leaves_a_tree_that_builds(patches):
                                       env=kind.environment())
                 assert done.returncode == 0, f'{patch.name}: {done.stderr[-2000:]}'
             seen |= {name for name, value in options(out / '.config').items() if value != 'n'}
-        assert 'CONFIG_WORKQUEUE_CMWQ' in seen and (out / 'kernel/workqueue/affinity.o').exists()
+        assert {'CONFIG_WORKQUEUE_CMWQ', 'CONFIG_TEST_WORKQUEUE', 'CONFIG_WQ_TORTURE_TEST'} <= seen
+        assert (out / 'kernel/workqueue/affinity.o').exists()
     finally:
         for folder in (place, out):
             shutil.rmtree(folder, ignore_errors=True)

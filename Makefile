@@ -37,6 +37,9 @@ torture: deps ## break the workqueues, or fail to: DURATION= ENGINE= VARIANT= CO
 matrix: deps ## torture in every configuration, and a table: DURATION= ONLY='qemu-rt uml*' VARIANT= ARGS='--again'
 	@scripts/lab matrix $(call options,VARIANT DURATION) $(ARGS) -- $(foreach name,$(ONLY),'$(name)')
 
+basebugs: deps ## bugs of the base kernel that ours does not have, shown on both: ONLY='flush leak'
+	@scripts/lab basebugs $(ONLY)
+
 test: deps ## the tests, on the host and in guests; closes with "N passed, N failed": VARIANT= ARGS='-k uml'
 	@tests/run.sh $(ARGS)
 
@@ -66,7 +69,7 @@ series: ## patches for `git am` on the base tree: LINUX= KERNEL_SRC= LINUX_TARBA
 clean: ## remove what was built; the base tree, downloads and build/venv stay
 	@scripts/lab clean
 
-.PHONY: help deps tree kernel boot dump bench torture matrix test test-quick test-all mutants arm64 check module series clean
+.PHONY: help deps tree kernel boot dump bench torture matrix basebugs test test-quick test-all mutants arm64 check module series clean
 
 # A variable that no target of this call names in its help is refused: it would do nothing.
 given := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))

@@ -88,6 +88,7 @@ struct wq_api_kind {
 int wq_api_init(struct kunit *test);
 void wq_api_exit(struct kunit *test);
 void wq_api_stuck(struct kunit *test, const char *what);
+void wq_api_skip_on_base(struct kunit *test, const char *why);
 
 void *wq_api_zalloc(struct kunit *test, size_t size);
 void wq_api_items_are_for(struct kunit *test, unsigned int flags);

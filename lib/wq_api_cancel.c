@@ -108,8 +108,7 @@ static void cancel_wakes_successor(struct kunit *test)
 	struct workqueue_struct *other = wq_api_wq(test, WQ_PERCPU | WQ_HIGHPRI, 0);
 	int cpu = wq_api_cpu(0);
 
-	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ))
-		kunit_skip(test, "the base kernel stalls here");
+	wq_api_skip_on_base(test, "the base kernel stalls here");
 
 	items[0].gated = true;
 	queue_work_on(cpu, wq, wq_api_work(&items[0]));
@@ -159,8 +158,7 @@ static void cancel_sync_finds_older_run(struct kunit *test)
 	struct work_struct *work = wq_api_work(item);
 	struct wq_api_call *canceller;
 
-	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ))
-		kunit_skip(test, "the base kernel overlooks it");
+	wq_api_skip_on_base(test, "the base kernel overlooks it");
 	if (num_online_cpus() < 2)
 		kunit_skip(test, "one CPU is one pool");
 

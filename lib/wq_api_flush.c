@@ -291,8 +291,7 @@ static void flush_work_waits_for_run_after_cancel(struct kunit *test)
 	struct flusher *flushers[2];
 	int i;
 
-	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ))
-		kunit_skip(test, "the base kernel returns early");
+	wq_api_skip_on_base(test, "the base kernel returns early");
 
 	queue_gated(test, wq, item);
 	wq_api_wait(test, &item->started, "the item starts");

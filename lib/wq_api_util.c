@@ -12,11 +12,16 @@
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
+#include <linux/moduleparam.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 
 #include "wq_api.h"
+
+static bool base_bugs;
+module_param(base_bugs, bool, 0444);
+MODULE_PARM_DESC(base_bugs, "Run the cases that the base kernel is known to fail there, too (default N)");
 
 struct wq_api_block {
 	struct list_head node;
@@ -45,6 +50,13 @@ static const struct wq_api_kind kinds[] = {
 	{ "bh", WQ_PERCPU | WQ_BH },
 	{ "bh_highpri", WQ_PERCPU | WQ_BH | WQ_HIGHPRI },
 };
+
+/* the base kernel fails this case: skip it there, unless somebody wants to see that */
+void wq_api_skip_on_base(struct kunit *test, const char *why)
+{
+	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ) && !base_bugs)
+		kunit_skip(test, "%s", why);
+}
 
 static const void *give_kind(const struct wq_api_kind *kind, char *desc)
 {

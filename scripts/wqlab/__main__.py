@@ -22,6 +22,7 @@ PROGRAMS = {
     'bench': ('bench.run', 'compare both variants (run-bench.sh)'),
     'plot': ('bench.plot', 'draw the pictures of a bench that was run'),
     'torture': ('torture.run', 'break the workqueues, or fail to (make torture)'),
+    'basebugs': ('basebugs', 'show bugs of the base kernel that ours has not (make basebugs)'),
     'matrix': ('torture.matrix', 'torture in every configuration (make matrix)'),
 }
 USAGE = 'usage: scripts/lab PROGRAM [ARGUMENT...]\n\n' + '\n'.join(

@@ -6,8 +6,9 @@
 # returns 0 when it passed and says what was wrong with `diag` otherwise.
 #
 # In the environment: VARIANT, which workqueue is running (cmwq or base; the
-# latter lacks what goes beyond the base kernel), and KTAP_HELPERS, where the
-# kselftest helpers are if not in their place in the kernel tree.
+# latter lacks what goes beyond the base kernel), KTAP_HELPERS, where the
+# kselftest helpers are if not in their place in the kernel tree, and WQT_ONLY,
+# tests to run instead of the script's own list, skipping none.
 
 WQT_DIR=$(cd "$(dirname "$0")" && pwd)
 VARIANT=${VARIANT:-cmwq}
@@ -92,6 +93,8 @@ run_tests()
 {
 	local t name arg kept reason
 
+	# shellcheck disable=SC2086 # words
+	[ -z "${WQT_ONLY:-}" ] || set -- $WQT_ONLY
 	ktap_print_header
 	mount_all
 	load_helper
@@ -101,7 +104,8 @@ run_tests()
 		name=${t%%:*}
 		arg=
 		[ "$name" = "$t" ] || arg=${t#*:}
-		reason=$(skip_reason "$t")
+		reason=
+		[ -n "${WQT_ONLY:-}" ] || reason=$(skip_reason "$t")
 		if [ -n "$reason" ]; then
 			__ktap_test ok "$(echo "$name" | tr _ ' ')${arg:+: $arg}" "SKIP $reason"
 			KTAP_CNT_SKIP=$((KTAP_CNT_SKIP + 1))

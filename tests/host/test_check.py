@@ -47,7 +47,7 @@ def test_check_of_the_base():
     assert done.returncode == 1 and 'VARIANT=base: must be one of: cmwq' in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.tier('all')
 def test_check():
     """All of it, on the smallest kernel that there is."""
     done = call('scripts/lab', 'check', timeout=3000, ENGINE='uml')
@@ -85,7 +85,7 @@ def test_series_that_does_not_fit(monkeypatch, patches):
 ALL = tree.our_files()
 
 
-@pytest.mark.slow
+@pytest.mark.tier('all')
 def test_each_patch_leaves_a_tree_that_builds(patches):
     """As small a UML kernel as there is, with all of ours that the tree has by then."""
     place, out = BUILD / f'series-tree-{LINUX}', BUILD / f'series-out-{LINUX}'

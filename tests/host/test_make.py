@@ -13,7 +13,8 @@ NAMED = {target: set(re.findall(r'\b([A-Z0-9_]+)=', words)) for target, words in
          re.findall(r'^([a-z0-9-]+):.*?## (.*)$', MAKEFILE, re.M)}
 TARGETS = {target: names for target, names in NAMED.items() if target != 'help'}
 # What the programs themselves take from the environment.
-BY_ENVIRONMENT = {'deps': {'ENGINE'}, 'module': {'KDIR'}, 'test': {'VARIANT'}, 'arm64': {'VARIANT'},
+BY_ENVIRONMENT = {'deps': {'ENGINE'}, 'module': {'KDIR'}, 'arm64': {'VARIANT'},
+                  'test': {'VARIANT'}, 'test-quick': {'VARIANT'}, 'test-all': {'VARIANT'},
                   'boot': {'VARIANT', 'CONFIG'}, 'check': {'ENGINE', 'CONFIG'}}
 FOR_KERNELS = {'ENGINE', 'VARIANT', 'CONFIG', 'LINUX', 'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256'}
 SAY = 'printf "%s\\n" "$(basename "$0") $*" >>said; env >>env'

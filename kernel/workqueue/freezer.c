@@ -42,8 +42,9 @@ static bool pwq_has_active(struct pool_workqueue *pwq)
 }
 
 /*
- * Who took a slot by the limit from before did so under pool->lock and is counted in
- * nr_active by now, or under slots->lock and has the slot still, if not the item.
+ * A slot may have been taken under the old limit, while this runs or just before.  If
+ * that was under pool->lock, nr_active counts it by now.  If it was under slots->lock,
+ * the slot is still taken, though the item may not be active yet.
  */
 static bool wq_has_active(struct workqueue_struct *wq)
 {

@@ -460,7 +460,7 @@ static inline void pool_unlock_wake_irq(struct worker_pool *pool,
 					struct task_struct *task)
 	__releases(&pool->lock)
 {
-	/* if the task shall run here, let it: enabling interrupts does not look */
+	/* enabling interrupts does not reschedule, but enabling preemption does */
 	preempt_disable();
 	pool_unlock_wake(pool, task);
 	local_irq_enable();

@@ -48,8 +48,8 @@ static void bh_pool_kick(struct worker_pool *pool)
 #ifdef CONFIG_SMP
 /*
  * A worker of a non-strict pool may have been moved out of its pod while it ran.
- * It is about to be woken, which is the cheapest moment to bring it back.  If it
- * has gone idle just now and is still on its CPU, this has no effect; so be it.
+ * It is about to be woken, which is the cheapest moment to bring it back.  This has
+ * no effect if it went idle just now and is still on its CPU, which does no harm.
  */
 static void worker_repatriate(struct worker_pool *pool, struct task_struct *task)
 {

@@ -16,15 +16,15 @@
 
 struct rcuwait manager_wait = __RCUWAIT_INITIALIZER(manager_wait);
 
-/* pool_lacks_worker() without the lock, which the caller checks with it again */
+/* pool_lacks_worker() without the lock; the caller checks again with it */
 static bool pool_seems_short(struct worker_pool *pool)
 {
-	/* as good as outdated anyway */
+	/* the answer may be outdated at once anyway */
 	return data_race(pool_lacks_worker(pool));
 }
 
 /*
- * Make workers until the pool has an idle one, or work to do no more.  Drops and
+ * Make workers until the pool has an idle one, or no more work to do.  Drops and
  * retakes pool->lock.
  */
 static void pool_make_worker(struct worker_pool *pool)

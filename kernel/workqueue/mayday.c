@@ -17,7 +17,7 @@
  * @pwq: the pwq, its pool locked; nothing happens if its workqueue has no rescuer
  *
  * Those who call from a task are rescuers that call themselves, so nobody else is
- * woken under the pool's lock but by the timer.
+ * woken under the pool's lock except by the timer.
  *
  * Context: wq_mayday_lock held, too.
  */

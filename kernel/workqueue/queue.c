@@ -88,7 +88,7 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
 {
 	int cpu = req_cpu;
 
-	/* of one mind for all CPUs at any time, for the order's sake */
+	/* all CPUs must queue on the same pwq at any time, or items could overtake */
 	if (wq->flags & __WQ_ORDERED)
 		return rcu_dereference(wq->dfl_pwq);
 
@@ -105,7 +105,7 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
  *
  * An item that still runs on another pool goes back there, where the worker that
  * has it will run it again: so it never runs twice at a time.  Ordered workqueues
- * need no such care, and must queue on the newest pwq for the order's sake.
+ * need no such care, and must queue on the newest pwq to keep the order.
  *
  * A pwq may die while its lock is taken; its successor is in the entry by then.
  */

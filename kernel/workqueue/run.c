@@ -9,7 +9,7 @@
 
 #include "internal.h"
 
-/* @work is @worker's from here on; PENDING still keeps others away from it */
+/* from here on @work belongs to @worker; PENDING still keeps others away from it */
 static void worker_begin_item(struct worker *worker, struct work_struct *work,
 			      struct pool_workqueue *pwq, unsigned long data)
 {

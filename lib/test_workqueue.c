@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How fast, and how correctly, does an unbound workqueue serve its submitters?
+ * Measures how fast, and how correctly, an unbound workqueue serves its submitters.
  *
  * Kernel threads, each bound to one CPU, queue items on an unbound WQ_SYSFS
  * workqueue and wait until they ran. Between runs the affinity scope of the
  * workqueue is changed the way an administrator would do it: through its own
- * file under /sys/bus/workqueue/devices/. Two kinds of figures come out, a
- * table to read and "result key=value ..." lines for scripts:
+ * file under /sys/bus/workqueue/devices/. The output is a table for people and
+ * "result key=value ..." lines for scripts. They show two things:
  *
  * - items per second, and percentiles of the time that queue_work() itself
  *   took. Every call is counted in a log-linear histogram: exact below 512 ns,
  *   within 1/256 above. The maximum is exact.
  * - how often the workqueue broke its promises. Each submission carries a state
- *   that only its first execution may advance, so an item that never ran and
- *   one that ran again are both seen, whatever else happens in between.
+ *   that only its first execution may advance. This shows an item that never ran
+ *   as well as one that ran twice.
  *
  * As a module it does its work at load time and then refuses to stay, with
  * -ECANCELED after a clean pass and -EPROTO when a promise was broken. Load it
- * with kmod's insmod: the one of busybox takes any refusal for an invitation to
- * try again, and the pass is made twice. With keep=1, or built in, it stays and
- * starts a pass whenever something is written to its "run" parameter. A built-in
- * one cannot start earlier: /sys is not mounted during initcalls.
+ * with kmod's insmod: busybox's insmod tries again when loading fails, and so
+ * makes the pass twice. With keep=1, or built in, it stays and starts a pass
+ * whenever something is written to its "run" parameter. A built-in benchmark
+ * cannot start by itself: /sys is not mounted during initcalls.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -184,7 +184,7 @@ struct bench_thread {
 	unsigned int		refused;
 	struct bench_hist	*hist;
 
-	/* The pass looks at @rounds now and then, to see a thread that is stuck. */
+	/* The pass reads @rounds now and then to detect a stuck thread. */
 	unsigned int		rounds;		/* written by the thread */
 	unsigned int		seen_rounds;
 	unsigned int		seen_in_flight;
@@ -296,7 +296,7 @@ static int bench_plan_scopes(struct bench_plan *plan, char *list)
 	return 0;
 }
 
-/* What echo writes into a charp parameter ends in a newline: drop it. */
+/* echo ends a charp parameter with a newline: drop it. */
 static char *bench_copy_param(const char *value)
 {
 	char *copy = kstrdup(value ?: "", GFP_KERNEL);
@@ -327,7 +327,7 @@ out:
 	return ret;
 }
 
-/* The caller holds the parameter lock, so that no string changes meanwhile. */
+/* The caller holds the parameter lock, so no string changes here. */
 static int bench_make_plan(struct bench_plan *plan)
 {
 	int ret;
@@ -413,9 +413,9 @@ static u64 bench_hist_percentile(const struct bench_hist *hist, unsigned int per
 /*
  * Clock
  *
- * The clock of user-mode Linux moves in steps of 256 ns, about as long as the
- * calls to be timed take. The host's time stamp counter is at hand there as in
- * any other user process; all other machines are timed in nanoseconds directly.
+ * The clock of user-mode Linux moves in steps of 256 ns, which is about as long as
+ * the calls to be timed. UML can read the host's time stamp counter, like any
+ * other user process, and uses that. Elsewhere the clock in nanoseconds is used.
  */
 
 #if defined(CONFIG_UML) && defined(__x86_64__)
@@ -514,7 +514,7 @@ static int bench_write_file(const char *path, const char *text)
  * Switching the scope
  */
 
-/* Returns the scope in force, with "default (NAME)" seen through, or an error. */
+/* Returns the scope in force, NAME for "default (NAME)", or an error. */
 static int bench_read_scope(bool *is_default)
 {
 	char buf[64], *name = buf;
@@ -537,9 +537,9 @@ static int bench_read_scope(bool *is_default)
 
 /*
  * Returns 1 when the scope is in force, 0 when this kernel lacks it, an error
- * otherwise. Some kernels compare beginnings only and take "cache_shard" for
- * "cache": what counts is what the file reads afterwards. Kernels before 6.6 have
- * no scopes at all; there the workqueue can be measured as it is, as "default".
+ * otherwise. Some kernels compare only the beginning and take "cache_shard" for
+ * "cache", so the file is read back. Kernels before 6.6 have no scopes: the
+ * workqueue is measured as it is, as "default".
  */
 static int bench_enter_scope(enum bench_scope scope, enum bench_scope *actual)
 {
@@ -589,13 +589,13 @@ static int bench_set_strict(bool on)
 /*
  * Where may an item run?
  *
- * The answer must not come from the code under test alone. Per submitting CPU,
- * a probe item tells which CPUs its worker is confined to. That mask must hold
- * the submitting CPU and lie within what the topology gives for the scope: the
- * CPU, its SMT siblings, the CPUs that its last cache level is shared with
- * according to sysfs, or its NUMA node. A shard must besides consist of whole
- * cores, and of no more than workqueue.cache_shard_size. What is left of both
- * masks is the pod, and each item compares it with the CPU it finds itself on.
+ * The answer must not come from the code under test alone. For each submitting
+ * CPU, a probe item reads which CPUs its worker is bound to. That mask must
+ * contain the submitting CPU and must be part of what the topology gives for the
+ * scope: the CPU, its SMT siblings, the CPUs that share its last cache level
+ * according to sysfs, or its NUMA node. A shard must also consist of whole cores,
+ * and of no more than workqueue.cache_shard_size. The intersection of both masks
+ * is the pod. Each item checks that it runs in there.
  *
  * UML and some machines describe no caches: the node bounds the pod there.
  */
@@ -655,7 +655,7 @@ static void bench_scope_bound(enum bench_scope scope, unsigned int cpu,
 	}
 }
 
-/* True for whole cores, and not more of them than a shard may have. */
+/* True if @pod is made of whole cores, no more than a shard may have. */
 static bool bench_shard_fits(const struct cpumask *pod, const struct cpumask *usable)
 {
 	unsigned int size, cores = 0;
@@ -716,7 +716,7 @@ static int bench_find_pod(struct bench_thread *thread, enum bench_scope scope)
 	return 0;
 }
 
-/* Without strictness, or with items sent round by a debug option, all is allowed. */
+/* All CPUs are allowed if scopes are not strict, or if debug_force_rr_cpu is on. */
 static bool bench_can_judge(const struct bench_plan *plan)
 {
 	char buf[8];
@@ -757,8 +757,8 @@ static void bench_note_worker(struct worker_set *set, pid_t pid)
 }
 
 /*
- * The xchg() lets exactly one execution of each submission through, and it is
- * that one which counts down: a second run cannot hide a lost item.
+ * The xchg() lets exactly one execution of each submission through, and only that
+ * one counts down. A second run therefore cannot hide a lost item.
  */
 static void bench_item_fn(struct work_struct *work)
 {
@@ -806,9 +806,9 @@ static void bench_submit(struct bench_thread *thread, struct bench_item *item, b
  */
 
 /*
- * Rounds take turns with two sets of items. The function of an item that was just
- * seen to run may still be about to return, and an item must not run twice at
- * once: queued right again, it would have to wait for that very worker.
+ * Rounds alternate between two sets of items. An item that has just run may not
+ * have returned from its function yet, and an item never runs twice at a time. If
+ * it were queued again at once, it would have to wait for that worker.
  */
 static bool bench_round(struct bench_thread *thread, unsigned int nr, bool timed)
 {
@@ -821,7 +821,7 @@ static bool bench_round(struct bench_thread *thread, unsigned int nr, bool timed
 		cond_resched();
 	}
 
-	/* Without a timer of its own: that would cost as much as some of what is timed. */
+	/* No timer here: it would cost as much as some of what is timed. */
 	rcuwait_wait_event(&thread->idle,
 			   !atomic_read(&thread->in_flight) || READ_ONCE(bench->stop),
 			   TASK_IDLE);
@@ -841,7 +841,7 @@ static bool bench_rounds(struct bench_thread *thread, unsigned int nr, bool time
 	return true;
 }
 
-/* Nobody starts the clock before everybody is warm, or gave up on that. */
+/* No thread starts the clock before all have warmed up or given up. */
 static void bench_pass_gate(struct bench *bench)
 {
 	if (atomic_dec_and_test(&bench->warming))
@@ -869,7 +869,7 @@ static int bench_thread_fn(void *data)
 	return 0;
 }
 
-/* The reference lets kthread_stop() meet a thread that is gone already. */
+/* The reference allows kthread_stop() on a thread that has already ended. */
 static int bench_create_threads(struct bench *bench)
 {
 	for (unsigned int i = 0; i < bench->nr_threads; i++) {
@@ -980,7 +980,7 @@ static int bench_run_threads(struct bench *bench)
  * One run: one scope, once
  */
 
-/* Isolated CPUs are not the workqueue's: do not disturb them as long as others are. */
+/* Submitters use only CPUs that unbound items may use, which spares isolated ones. */
 static int bench_place_threads(struct bench *bench)
 {
 	unsigned int cpu;
@@ -1027,7 +1027,7 @@ static void bench_reset(struct bench *bench)
 	}
 }
 
-/* After a flush every item has run; one that was given up on counts already. */
+/* After a flush every item has run. Those given up on are counted already. */
 static unsigned int bench_count_lost(const struct bench_thread *thread)
 {
 	unsigned int lost = thread->lost;
@@ -1062,10 +1062,10 @@ static void bench_collect(struct bench *bench, struct bench_result *result)
 }
 
 /*
- * A CPU that comes or goes changes pods in mid-run and moves submitters. That is
- * no fault of the workqueue, so then the pods of this run are not judged. The
- * callback runs before the scheduler moves anything off a CPU; a CPU on its way
- * up shows in the online mask before that.
+ * A CPU that comes or goes changes the pods during a run and moves submitters.
+ * That is not the workqueue's fault, so the pods of such a run are not checked.
+ * The callback runs before the scheduler moves anything off a CPU. A CPU on its
+ * way up is in the online mask before the callback runs.
  */
 static void bench_check_hotplug(struct bench *bench, struct bench_result *result,
 				int events_before)
@@ -1079,7 +1079,7 @@ static void bench_check_hotplug(struct bench *bench, struct bench_result *result
 	}
 }
 
-/* Whoever interrupts a pass does not want to wait for whole batches. */
+/* A pass that is interrupted does not wait for whole batches. */
 static void bench_take_back(struct bench *bench)
 {
 	for (unsigned int i = 0; i < bench->nr_threads; i++) {
@@ -1222,11 +1222,11 @@ static int bench_one_run(struct bench *bench, enum bench_scope scope, unsigned i
 	bench->nr_runs++;
 	bench->violations += bench_violations(&result);
 	bench_report(bench, scope, actual, repeat, &result);
-	/* Where items get lost, further runs would only wait for more of them. */
+	/* Once items are lost, further runs would only wait for more lost ones. */
 	return result.lost ? -EPROTO : 0;
 }
 
-/* Scopes take turns inside a repeat, so that a drift of the machine hits all. */
+/* Scopes alternate inside a repeat, so a drift of the machine affects all of them. */
 static int bench_all_runs(struct bench *bench)
 {
 	const struct bench_plan *plan = &bench->plan;
@@ -1254,8 +1254,8 @@ static int bench_all_runs(struct bench *bench)
 }
 
 /*
- * Histograms and batches outgrow what the page allocator has in one piece. Asked for more
- * than the machine has, the benchmark gives up rather than have somebody killed for it.
+ * Histograms and batches can be larger than the largest block of the page allocator. If
+ * there is not enough memory, the benchmark gives up and does not wake the OOM killer.
  */
 static void *bench_zalloc(size_t size)
 {
@@ -1427,9 +1427,9 @@ out:
  */
 
 /*
- * The parameter lock of built-in code is one for the whole kernel and a pass
- * takes long, so it is dropped once the parameters are copied. The reference
- * keeps rmmod away until the pass is over.
+ * All built-in code shares one parameter lock, and a pass takes long. The lock is
+ * therefore dropped once the parameters are copied. The reference keeps the module
+ * loaded until the pass is over.
  */
 static int bench_set_run(const char *val, const struct kernel_param *kp)
 {
@@ -1485,7 +1485,7 @@ static int __init bench_init(void)
 
 		if (!keep)
 			return ret ?: -ECANCELED;
-		/* Broken promises are a finding, not a reason to go. */
+		/* Broken promises are a result, and the module stays. */
 		if (ret && ret != -EPROTO)
 			return ret;
 	}

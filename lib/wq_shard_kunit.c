@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * KUnit suite for kernel/workqueue/shard.c: shard arithmetic and pod building on
- * made-up topologies, whatever machine it runs on and whichever workqueue the
- * kernel was built with.
+ * made-up topologies. It runs on any machine and with either workqueue.
  *
- * It is compiled with a copy of shard.c of its own, for two reasons: it reaches
- * the functions below the interface that take the number of CPUs as an argument,
- * so that 4096 CPUs can be tried on a machine with one, and it does not depend on
- * shard.c being in the kernel.
+ * The suite compiles its own copy of shard.c, for two reasons. It calls the static
+ * functions that take the number of CPUs as an argument, so it can try 4096 CPUs on
+ * a machine with one. And it does not need shard.c in the kernel.
  *
- * Topologies are kept as labels: two CPUs are in one LLC (core) if their LLC
- * (core) labels are equal. The checkers judge results by the labels only and use
- * nothing of shard.c.
+ * A topology is a set of labels: two CPUs are in one LLC (core) if their LLC (core)
+ * labels are equal. The checkers judge results by the labels and use nothing of
+ * shard.c.
  */
 #include <kunit/test.h>
 #include <linux/bitmap.h>
@@ -117,8 +115,8 @@ static void expect_right(struct kunit *test, const char *wrong)
 }
 
 /*
- * Each possible CPU and no other has a pod, pods are numbered without a gap in the
- * order of their first CPUs, and nothing was written behind the last CPU.
+ * Each possible CPU has a pod, and no other CPU has one. Pods are numbered without a
+ * gap in the order of their first CPUs. Nothing is written behind the last CPU.
  */
 static const char *check_numbers(const struct topo *t, const int *pod, int nr_pods)
 {
@@ -212,8 +210,8 @@ static bool heads_llc(const struct topo *t, int cpu)
 }
 
 /*
- * In the order of their first CPUs, the cores of one LLC fill shard after shard,
- * which have as few and as equal shares of them as @limit allows, larger first.
+ * The cores of one LLC fill shard after shard, in the order of their first CPUs. There
+ * are as few shards as @limit allows. Their sizes differ by one at most, larger first.
  */
 static const char *check_llc(const struct topo *t, int llc, unsigned int limit)
 {
@@ -277,7 +275,7 @@ static const char *check_shards(struct topo *t, unsigned int size)
 	return NULL;
 }
 
-/* Everything that is to be known about one topology. */
+/* Runs all checks on one topology. */
 static const char *run_and_check(struct topo *t, unsigned int size)
 {
 	const char *wrong;
@@ -598,7 +596,7 @@ static void wq_shard_group_test(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, text, c->pods);
 }
 
-/* Answers that are no equivalence relation: the lowest first CPU takes it all. */
+/* The answers are no equivalence relation: the lowest first CPU wins. */
 
 static bool share_neighbours(int cpu0, int cpu1, void *arg)
 {
@@ -630,7 +628,7 @@ static void wq_shard_bad_share_test(struct kunit *test)
 	try_share(test, share_strangers, "0100.000");
 }
 
-/* Cores that no LLC is known for are shards by themselves. */
+/* A core without a known LLC is a shard by itself. */
 static void wq_shard_no_llc_test(struct kunit *test)
 {
 	struct topo *t = test->priv;
@@ -648,8 +646,8 @@ static void wq_shard_no_llc_test(struct kunit *test)
 }
 
 /*
- * Whole machines. How the cores of an LLC are dealt out must depend neither on SMT
- * nor on how CPUs are numbered, so each machine is tried in all such forms.
+ * Whole machines. The division of an LLC must depend neither on SMT nor on how CPUs
+ * are numbered, so each machine is tried in all such forms.
  */
 
 struct shape {
@@ -662,7 +660,7 @@ struct shape {
 
 enum { BY_LLC, BY_CORE, BY_THREAD, NR_DIMS };
 
-/* What CPU numbers go through: the last one fastest. */
+/* The order in which CPUs are numbered; the last one changes fastest. */
 static const u8 orders[][NR_DIMS] = {
 	{ BY_LLC, BY_CORE, BY_THREAD },
 	{ BY_LLC, BY_THREAD, BY_CORE },
@@ -793,10 +791,10 @@ static void wq_shard_machine_test(struct kunit *test)
 }
 
 /*
- * Random topologies, among them machines as they are sold and firmware that lies
+ * Random topologies, including real machines and wrong firmware
  */
 
-/* How many of the random topologies had what; none may stay 0. */
+/* How many of the random topologies had each property; none may stay 0. */
 struct seen {
 	unsigned int smt, mixed_smt, absent, offline, split_core, empty;
 	unsigned int shuffled, several_llcs, several_shards, uneven, one_shard;
@@ -930,7 +928,7 @@ static void wq_shard_random_test(struct kunit *test)
 		cond_resched();
 	}
 
-	/* A handful of topologies may well miss a kind, the default number never does. */
+	/* A few topologies may miss a kind; the default number never does. */
 	if (rounds >= 1000)
 		expect_all_seen(test, &seen);
 }
@@ -940,8 +938,8 @@ static void wq_shard_random_test(struct kunit *test)
  */
 
 /*
- * At 4096 CPUs a quadratic walk takes some 10 ms, many times that under
- * emulation or sanitizers, whereas a cubic one takes a minute at full speed.
+ * At 4096 CPUs a quadratic walk takes some 10 ms, and many times that under emulation
+ * or with sanitizers. A cubic one takes a minute at full speed.
  */
 static void wq_shard_scale_test(struct kunit *test)
 {

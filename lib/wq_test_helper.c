@@ -2,36 +2,36 @@
 /*
  * Known work for the workqueue selftests
  *
- * The scripts under tools/testing/selftests/workqueue need workqueues of a
- * kind they choose, work that they can start, hold and stop, and counters
- * that tell whether the workqueue kept its promises.  All of it is driven
- * through /sys/kernel/debug/wq_test:
+ * The scripts under tools/testing/selftests/workqueue need workqueues of all
+ * kinds, work that they can start, hold and stop, and counters that show whether
+ * the workqueue kept its promises.  They drive all of it through
+ * /sys/kernel/debug/wq_test:
  *
  *	create		"NAME [FLAG...] [max_active=N]" makes a workqueue
  *	destroy		"NAME" stops its load, releases its items, destroys it
- *	occupy		"cpu=N ms=N" keeps a CPU from everybody but interrupts;
- *			threads are made elsewhere, but may have to wait for it.
- *			"leave" ends that, and fails if the time was over before
+ *	occupy		"cpu=N ms=N" keeps a CPU busy; only interrupts get through.
+ *			Threads are created elsewhere, but may have to wait for it.
+ *			"leave" ends that, and fails if the time was over already
  *	console		"cpu=N" makes a console that queues an item on that CPU's
  *			pool for each line it is given; "off" removes it
- *	console_lines	how many lines it was given
+ *	console_lines	number of lines that this console was given
  *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1"
- *			starts submitters, "stop" ends them and settles the
- *			account
+ *			starts submitters, "stop" ends them and completes the
+ *			counters
  *	NAME/queue	"nop|block|hog|ride [cpu=N] [n=N] [ms=N]" queues single items
  *	NAME/misuse	"listed|reclaim|busy [cpu=N]" does what the workqueue warns of:
  *			queues an item that is on a list, flushes one on behalf of
  *			memory reclaim, or takes a reference and keeps it
- *	NAME/relay	"rounds=N from=CPU to=CPU" hands the only slot from an item
- *			on one CPU to the next on the other, and tempts others to
+ *	NAME/relay	"rounds=N from=CPU to=CPU" passes the only slot from an item
+ *			on one CPU to the next on the other, while others try to
  *			take it
  *	NAME/release	lets all blocked and hogging items return
  *	NAME/wait	"N MS" waits until N items ran, at most MS milliseconds
  *	NAME/flush	flushes the workqueue
  *	NAME/pods	CPU lists, one for each pod that a strict load must keep
  *	NAME/stats	the counters; any write resets them
- *	NAME/held	the blocked and hogging items: who runs them, where
- *	NAME/map	queues from each online CPU and tells who ran the item
+ *	NAME/held	the blocked and hogging items: which worker runs them, where
+ *	NAME/map	queues from each online CPU and shows which worker ran the item
  *	NAME/map_on	the same with queue_work_on()
  *
  * Every workqueue made here has WQ_SYSFS, where its kind allows that.
@@ -115,7 +115,7 @@ struct wqt_queue {
 	bool			ordered;	/* constant */
 	char			name[WQT_NAME_LEN];
 
-	/* Serialises load, pods and a reset of the counters. */
+	/* Serialises load, pods and resets of the counters. */
 	struct mutex		load_mutex;
 	struct wqt_thread	*threads;	/* load_mutex */
 	unsigned int		nr_threads;	/* load_mutex */
@@ -142,7 +142,7 @@ struct wqt_item {
 	atomic_t		idle;		/* 1: the submitter may queue it */
 	atomic_t		running;
 	atomic_t		balance;	/* queueings that have not run yet */
-	bool			placed;		/* nothing but @target decides where it runs */
+	bool			placed;		/* only @target decides where it runs */
 	int			target;		/* the CPU it was queued on */
 	unsigned int		epoch;		/* wqt_epoch of @target then */
 	u64			seq;
@@ -179,9 +179,9 @@ static struct dentry *wqt_root;
 static int wqt_hp_state, wqt_hp_dead;
 
 /*
- * Odd while the CPU is up for certain: it turns odd after the workqueue has
- * bound the CPU's workers and even before it unbinds them.  An item that finds
- * the same odd value when queued and when run had its CPU all along.
+ * Odd while the CPU is certainly up: it becomes odd after the workqueue has bound
+ * the CPU's workers, and even before it unbinds them.  If an item sees the same odd
+ * value when it is queued and when it runs, its CPU was up all the time.
  */
 static DEFINE_PER_CPU(unsigned int, wqt_epoch);
 
@@ -209,7 +209,7 @@ static void wqt_record_max(struct wqt_queue *q, enum wqt_counter which, s64 val)
 
 static bool wqt_is_bound(const struct wqt_queue *q)
 {
-	/* A power-efficient one is what workqueue.power_efficient says. */
+	/* workqueue.power_efficient decides what a power-efficient one is. */
 	return !(q->flags & (WQ_UNBOUND | WQ_POWER_EFFICIENT));
 }
 
@@ -223,7 +223,7 @@ static bool wqt_in_rescuer(void)
 	return in_task() && str_has_prefix(current->comm, "kworker/R-");
 }
 
-/* What every execution counts, of a load or single. */
+/* Counts an execution, of a load or of a single item. */
 static void wqt_account_start(struct wqt_queue *q)
 {
 	s64 now = ktime_get_ns();
@@ -259,7 +259,7 @@ static void wqt_check_place(struct wqt_queue *q, const struct wqt_item *it)
 		return;
 	wqt_count(q, WQT_PLACED);
 
-	/* The CPU is read before the epoch, or a move in between looks wrong. */
+	/* Read the CPU before the epoch: else a move in between looks like an error. */
 	barrier();
 	epoch = READ_ONCE(*per_cpu_ptr(&wqt_epoch, it->target));
 
@@ -289,9 +289,10 @@ static void wqt_load_fn(struct work_struct *work)
 	wqt_account_start(q);
 
 	/*
-	 * Offered again while it still runs, so that non-reentrance is always
-	 * at stake.  Pairs with the acquire in wqt_submit_idle(): what was read
-	 * of the item above was read before the submitter writes it anew.
+	 * Make the item available again while it still runs, to test
+	 * non-reentrance each time.  Pairs with the acquire in
+	 * wqt_submit_idle(): the reads above come before the submitter's
+	 * next writes to the item.
 	 */
 	atomic_set_release(&it->idle, 1);
 	if (wq_has_sleeper(&th->idle_wait))
@@ -312,7 +313,7 @@ static int wqt_pick_cpu(const struct wqt_queue *q)
 	if (q->local)
 		return raw_smp_processor_id();
 
-	/* An online CPU may leave at any time, which queueing has to bear. */
+	/* An online CPU may go at any time. Queueing has to cope with that. */
 	cpu = cpumask_nth(get_random_u32_below(num_online_cpus()), cpu_online_mask);
 	return cpu < nr_cpu_ids ? cpu : raw_smp_processor_id();
 }
@@ -322,11 +323,11 @@ static void wqt_submit_item(struct wqt_thread *th, struct wqt_item *it)
 	struct wqt_queue *q = th->queue;
 	bool queued;
 
-	/* The local CPU must stay the local one until the item is queued. */
+	/* Stay on this CPU until the item is queued. */
 	preempt_disable();
 	it->target = wqt_pick_cpu(q);
 	it->epoch = READ_ONCE(*per_cpu_ptr(&wqt_epoch, it->target));
-	/* While it still runs, it has to be queued where it does. */
+	/* While the item runs, it has to be queued where it runs. */
 	it->placed = !work_busy(&it->work);
 	it->seq = th->next_seq++;
 	atomic_inc(&it->balance);
@@ -384,7 +385,7 @@ static int wqt_submitter(void *arg)
 	return 0;
 }
 
-/* In two places, for lockdep to tell the items of softirqs from the others. */
+/* Two places, so that lockdep tells items of softirqs from others. */
 static void wqt_init_work(const struct wqt_queue *q, struct work_struct *work,
 			  work_func_t func)
 {
@@ -432,8 +433,8 @@ static unsigned int wqt_outstanding(struct wqt_thread *th)
 }
 
 /*
- * Waits for the thread's items.  Returns whether they all came; the account of
- * those that did not is closed as lost.
+ * Waits for the thread's items.  Returns true if all of them ran; those that did not
+ * are counted as lost.
  */
 static bool wqt_thread_settle(struct wqt_queue *q, struct wqt_thread *th)
 {
@@ -462,13 +463,13 @@ static void wqt_load_stop(struct wqt_queue *q)
 			settled &= wqt_thread_settle(q, &q->threads[i]);
 
 	if (settled) {
-		/* The last functions may still be on their way out. */
+		/* The last functions may not have returned yet. */
 		flush_workqueue(q->wq);
 		for (i = 0; i < q->nr_threads; i++)
 			kvfree(q->threads[i].items);
 		kvfree(q->threads);
 	}
-	/* What was lost may yet be found: then its memory must still be there. */
+	/* A lost item may still run later: keep its memory. */
 	q->threads = NULL;
 	q->nr_threads = 0;
 }
@@ -611,7 +612,7 @@ static void wqt_hog(struct wqt_single *single)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(single->ms);
 
-	/* On the CPU without ever sleeping, but no soft lockup. */
+	/* Occupy the CPU without sleeping, but cause no soft lockup. */
 	while (!wqt_released(single) && time_before(jiffies, end)) {
 		cpu_relax();
 		if (!(single->queue->flags & WQ_BH))
@@ -667,10 +668,10 @@ static void wqt_hog_fn(struct work_struct *work)
 }
 
 /*
- * Riders: BH items that queue themselves again and again, so that a CPU that goes down
- * has them in its pool.  When it is dead, but that pool not yet cleared, the first of
- * them is cancelled; the others end when they run.  On its way down, the CPU may complain
- * of softirqs pending: it has no ksoftirqd any more.
+ * Riders are BH items that queue themselves again and again.  A CPU that goes down
+ * therefore has them in its pool.  Once the CPU is dead, but before that pool is cleared,
+ * the first rider is cancelled.  The others end when they run.  On its way down the CPU
+ * may complain about pending softirqs, since it no longer has a ksoftirqd.
  */
 static LIST_HEAD(wqt_riders);			/* wqt_riders_lock */
 static DEFINE_SPINLOCK(wqt_riders_lock);	/* also taken by BH items */
@@ -756,7 +757,7 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 	return -EIO;
 }
 
-/* Who boards a train that has left would wait there for the next one. */
+/* Do not add riders for a CPU that is down: they would wait until it goes down again. */
 static int wqt_queue_rider(struct wqt_queue *q, int cpu)
 {
 	guard(cpus_read_lock)();
@@ -843,7 +844,7 @@ static int wqt_misuse_listed(struct wqt_queue *q, struct work_struct *work, int 
 	return 0;
 }
 
-/* A workqueue without a rescuer may need the memory that the caller is to free. */
+/* A workqueue without a rescuer may need the memory that the caller has to free. */
 static int wqt_misuse_reclaim(struct wqt_queue *q, struct work_struct *work, int cpu)
 {
 	unsigned int flags = memalloc_noreclaim_save();
@@ -854,7 +855,7 @@ static int wqt_misuse_reclaim(struct wqt_queue *q, struct work_struct *work, int
 	return 0;
 }
 
-/* Who has a reference may still use the workqueue; it is never freed. */
+/* The holder of a reference may still use the workqueue, so it is never freed. */
 static int wqt_misuse_busy(struct wqt_queue *q, struct work_struct *work, int cpu)
 {
 #ifdef CONFIG_WORKQUEUE_CMWQ
@@ -907,9 +908,10 @@ static int wqt_write_misuse(struct wqt_queue *q, char *input)
 }
 
 /*
- * Relays: a slot that comes free belongs to who waits for it.  With max_active 1, the
- * first item of a round holds the slot on one CPU, the second is held back on another,
- * and while the first ends, others are queued behind the second.  None may overtake it.
+ * Relays: a slot that becomes free belongs to the item that waits for it.  With a
+ * max_active of 1, the first item of a round holds the slot on one CPU, and the second is
+ * held back on another.  While the first ends, others are queued behind the second.  None
+ * of them may overtake it.
  */
 #define WQT_RUNNERS		16
 
@@ -968,7 +970,7 @@ static bool wqt_relay_round(struct wqt_relay *relay)
 	return wqt_wait_ran(q, ran + WQT_RUNNERS);
 }
 
-/* Not on the CPU of the first item, which would not end while it queues. */
+/* Not on the CPU of the first item, which could not end while this queues. */
 static long wqt_relay_run(void *arg)
 {
 	struct wqt_relay *relay = arg;
@@ -1011,7 +1013,7 @@ static int wqt_write_relay(struct wqt_queue *q, char *input)
 	if (!(q->flags & WQ_UNBOUND))
 		return -EINVAL;
 
-	/* the counter of those that ran is the relay's own meanwhile */
+	/* during a relay, only the relay uses the counter of items that ran */
 	guard(mutex)(&q->load_mutex);
 	if (q->threads)
 		return -EBUSY;
@@ -1022,7 +1024,7 @@ static int wqt_write_relay(struct wqt_queue *q, char *input)
 }
 
 /*
- * What is going on
+ * Showing what is going on
  */
 
 static int wqt_write_stats(struct wqt_queue *q, char *input)
@@ -1050,7 +1052,7 @@ static int wqt_show_held(struct seq_file *s, struct wqt_queue *q)
 {
 	struct wqt_single *single;
 
-	/* An item on the list is not yet done, so its task is still there. */
+	/* An item on the list has not finished, so its task exists. */
 	spin_lock_bh(&q->held_lock);
 	list_for_each_entry(single, &q->held, node)
 		seq_printf(s, "%s pid=%d cpu=%d\n",
@@ -1060,7 +1062,7 @@ static int wqt_show_held(struct seq_file *s, struct wqt_queue *q)
 	return 0;
 }
 
-/* An item that notes who ran it. */
+/* An item that records which worker ran it. */
 struct wqt_probe {
 	struct work_struct	work;
 	struct workqueue_struct	*wq;
@@ -1339,7 +1341,7 @@ static void wqt_destroy(struct wqt_queue *q)
 	lockdep_assert_held(&wqt_lock);
 
 	list_del(&q->node);
-	/* Nobody is in the files afterwards. */
+	/* Afterwards nobody uses the files. */
 	debugfs_remove_recursive(q->dir);
 	wqt_write_release(q, NULL);
 	mutex_lock(&q->load_mutex);
@@ -1370,7 +1372,7 @@ struct wqt_occupation {
 	unsigned int		ms;
 };
 
-/* how the occupation ends: who comes first sets it */
+/* how the occupation ends; the first one to end it sets this */
 enum { WQT_STAYS, WQT_IS_OVER, WQT_LEAVES };
 static atomic_t wqt_occupant_end = ATOMIC_INIT(WQT_IS_OVER);
 
@@ -1381,8 +1383,8 @@ static struct task_struct *wqt_get_kthreadd(void)
 }
 
 /*
- * New threads start where kthreadd may run, and whoever makes one waits until it has:
- * so kthreadd keeps away from the occupied CPU.
+ * A new thread starts on a CPU on which kthreadd may run, and its creator waits until
+ * it has started.  So keep kthreadd off the occupied CPU.
  */
 static int wqt_occupant(void *arg)
 {
@@ -1435,7 +1437,7 @@ static int wqt_occupy(char *input)
 	if (ret)
 		return ret;
 	guard(cpus_read_lock)();
-	/* no watchdog shall mind */
+	/* keep the watchdogs quiet */
 	if (occupation.cpu >= nr_cpu_ids || !cpu_online(occupation.cpu) || occupation.ms > 5000)
 		return -ERANGE;
 	if (atomic_xchg(&wqt_occupied, 1))
@@ -1455,9 +1457,8 @@ static int wqt_occupy(char *input)
 }
 
 /*
- * A console that queues work while it is called, as drivers do that leave the drawing
- * to an item.  It moves the item if that is pending: so it takes the pool's lock each
- * time.
+ * A console that queues work when it is called, like drivers that draw in a work item.
+ * If the item is pending, the console moves it.  So it takes the pool's lock each time.
  */
 static struct workqueue_struct *wqt_console_wq;	/* wqt_lock; set: registered */
 static unsigned int wqt_console_cpu;		/* constant while registered */
@@ -1487,12 +1488,12 @@ static int wqt_console_on(unsigned int cpu)
 	if (wqt_console_wq)
 		return -EBUSY;
 
-	/* a workqueue of its own, on the normal pool of the CPU */
+	/* a separate workqueue, on the normal pool of the CPU */
 	wqt_console_wq = alloc_workqueue("wqt_console", WQ_PERCPU, 0);
 	if (!wqt_console_wq)
 		return -ENOMEM;
 	wqt_console_cpu = cpu;
-	/* unregistering changes them */
+	/* unregistering changes these */
 	wqt_console.flags = CON_ENABLED | CON_ANYTIME;
 	wqt_console.index = -1;
 	register_console(&wqt_console);
@@ -1553,7 +1554,7 @@ static int __init wqt_init(void)
 	if (wqt_hp_state < 0)
 		return wqt_hp_state;
 
-	/* the dead CPU's pools are cleared at an earlier state: later, on the way down */
+	/* a dead CPU's pools are cleared at a lower state: later, on the way down */
 	wqt_hp_dead = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "lib/wq_test:dead",
 					NULL, wqt_cpu_dead);
 	if (wqt_hp_dead < 0) {
@@ -1580,7 +1581,7 @@ static void __exit wqt_exit(void)
 {
 	struct wqt_queue *q, *tmp;
 
-	/* First the files, so that no queue comes or goes any more. */
+	/* Remove the files first, so that no queue is made or destroyed any more. */
 	debugfs_lookup_and_remove("create", wqt_root);
 	debugfs_lookup_and_remove("destroy", wqt_root);
 	debugfs_lookup_and_remove("occupy", wqt_root);

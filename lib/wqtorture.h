@@ -3,21 +3,21 @@
  * Torture test for workqueues: what its files share.
  *
  *   wqtorture_main.c	parameters, threads, begin and end
- *   wqtorture_slot.c	the workqueues, one of each kind, and their recreation
+ *   wqtorture_slot.c	the workqueues, one of each kind; destroys and recreates them
  *   wqtorture_item.c	items that all actors share, and their accounts
  *   wqtorture_token.c	items that are queued once and free themselves
  *   wqtorture_ops.c	the writers: what the API allows, at random
  *   wqtorture_irq.c	the same from softirq and hardirq
- *   wqtorture_limit.c	max_active, to the number
+ *   wqtorture_limit.c	the exact value of max_active
  *   wqtorture_order.c	the order in which items of a CPU start
  *   wqtorture_chaos.c	attributes, masks, CPUs, memory
- *   wqtorture_threads.c	threads that cannot be made, or only slowly
- *   wqtorture_hold.c	softirq storms, lost CPUs, an item that is stuck
+ *   wqtorture_threads.c	failing and slow creation of threads
+ *   wqtorture_hold.c	softirq storms, lost CPUs, a stuck item
  *   wqtorture_freeze.c	freezing
- *   wqtorture_file.c	small files of sysfs and procfs
- *   wqtorture_report.c	violations, statistics, who is stuck
+ *   wqtorture_file.c	small files in sysfs and procfs
+ *   wqtorture_report.c	violations, statistics, stuck actors
  *
- * What is checked is counted and stamped beside the workqueue, never asked of it.
+ * The test keeps its own counts and time stamps. It never asks the workqueue for them.
  */
 #ifndef _LIB_WQTORTURE_H
 #define _LIB_WQTORTURE_H
@@ -62,7 +62,7 @@ enum wqt_stat {
 	WQT_HARDIRQ,
 	WQT_RUN,		/* functions that ran */
 	WQT_RUN_BH,
-	WQT_CPU_CHECKED,	/* runs whose place was foretold */
+	WQT_CPU_CHECKED,	/* runs whose CPU was predicted */
 	WQT_POD_CHECKED,
 	WQT_ORDER_CHECKED,
 	WQT_RCU_CHECKED,
@@ -73,12 +73,12 @@ enum wqt_stat {
 	WQT_MAX_ACTIVE,
 	WQT_CPU_DOWN,
 	WQT_CPU_UP,
-	WQT_FAMINE,		/* times no thread could be made */
+	WQT_FAMINE,		/* periods in which no thread could be created */
 	WQT_RESCUED,		/* items that ran in those */
-	WQT_SLOW,		/* times when making a thread took long */
-	WQT_SLOW_MS,		/* ... and how long, in all */
-	WQT_SLOW_RESCUED,	/* items that ran before the thread was there */
-	WQT_SLOW_VAIN,		/* times when it was there too early to tell */
+	WQT_SLOW,		/* periods in which creating a thread took long */
+	WQT_SLOW_MS,		/* ... how long, in total */
+	WQT_SLOW_RESCUED,	/* items that ran before the thread existed */
+	WQT_SLOW_VAIN,		/* periods in which it existed too early to tell */
 	WQT_SQUEEZE,
 	WQT_FREEZE,
 	WQT_FROZEN_CHECKED,	/* runs of items that were queued while frozen */
@@ -88,16 +88,16 @@ enum wqt_stat {
 	WQT_LOST_MS,
 	WQT_HELD,		/* items that waited for a CPU in one of these */
 	WQT_STUCK,
-	WQT_ON_DYING,		/* queued for a CPU that is on its way down */
+	WQT_ON_DYING,		/* queued for a CPU that is going down */
 	WQT_ON_OFFLINE,
 	WQT_START_CHECKED,
-	WQT_START_SWAPPED,	/* where two may be on their way at once */
+	WQT_START_SWAPPED,	/* where two may start at once */
 	WQT_NR_STATS,
 };
 
 /* What must not happen. */
 enum wqt_wrong {
-	WQT_LOST,		/* queued, and neither run nor cancelled */
+	WQT_LOST,		/* queued, but neither run nor cancelled */
 	WQT_EXTRA,		/* run without having been queued */
 	WQT_OVERLAP,		/* two runs of one item at once */
 	WQT_WRONG_CONTEXT,
@@ -105,18 +105,18 @@ enum wqt_wrong {
 	WQT_OUT_OF_POD,
 	WQT_ORDER,
 	WQT_OVER_LIMIT,		/* more than max_active ran */
-	WQT_UNDER_LIMIT,	/* less, with work waiting */
+	WQT_UNDER_LIMIT,	/* fewer, with work waiting */
 	WQT_FLUSH_EARLY,	/* flush_work() */
 	WQT_FLUSH_WQ_EARLY,	/* flush_workqueue(), drain and destroy */
 	WQT_CANCEL_EARLY,
 	WQT_DISABLED_RAN,
-	WQT_BAD_RETURN,		/* true for false, or false for true */
-	WQT_EARLY,		/* before the delay was over */
+	WQT_BAD_RETURN,		/* a call returned the wrong value */
+	WQT_EARLY,		/* ran before the delay was over */
 	WQT_RCU_EARLY,
 	WQT_TOUCHED,		/* a freed item was used */
 	WQT_HALF_APPLIED,	/* attributes changed by a call that failed */
 	WQT_NO_RESCUE,
-	WQT_HELD_UP,		/* not run though nothing holds it up any more */
+	WQT_HELD_UP,		/* not run though nothing delays it any more */
 	WQT_FROZEN_RAN,
 	WQT_START_ORDER,
 	WQT_STALL,		/* no progress */
@@ -141,40 +141,40 @@ enum wqt_scope {
 	WQT_NR_SCOPES,
 };
 
-/* How many run on one CPU; for unbound workqueues, and ordered ones, in all. */
+/* How many run on one CPU; in total for unbound and ordered workqueues. */
 struct wqt_inside {
 	atomic_t nr;
 };
 
 /*
  * One shared item. Each successful queueing is consumed by one run or by one
- * successful cancellation. Calls count themselves as begun before they are made
- * and take that back when they return false: whoever reads "begun" last has an
- * upper bound, whoever reads "known" first a lower one, whatever goes on.
+ * successful cancellation. A call is counted as begun before it is made, and the count
+ * is taken back if the call returns false. A reader that reads "begun" last therefore
+ * has an upper bound, and one that reads "known" first has a lower bound.
  */
 struct wqt_item {
 	struct delayed_work dwork;
 	struct wqt_slot *slot;
-	struct rnd_state rnd;		/* used by its runs alone */
+	struct rnd_state rnd;		/* used only by its runs */
 	int nr;
-	bool delayed;			/* queued by way of the timer only */
+	bool delayed;			/* queued only through the timer */
 	atomic_t running;
 	atomic_long_t queue_begun;
 	atomic_long_t queue_known;
-	atomic_long_t queue_maybe;	/* of those begun: mod or refusal? */
+	atomic_long_t queue_maybe;	/* of those begun: either moved or refused */
 	atomic_long_t cancel_begun;
 	atomic_long_t cancel_known;
 	atomic_long_t started;
 	atomic_long_t finished;
-	atomic_long_t disable_begun;	/* levels of disabling, from before the call */
-	atomic_long_t enable_done;	/* ... to after it */
-	atomic_long_t move_begun;	/* calls that take a timer down in between */
+	atomic_long_t disable_begun;	/* levels of disabling, counted before the call */
+	atomic_long_t enable_done;	/* ... levels taken back, counted after the call */
+	atomic_long_t move_begun;	/* calls that delete the timer for a moment */
 	atomic_long_t move_done;
 };
 
 /*
- * One workqueue and what belongs to it. Who uses @wq is in an SRCU read-side
- * section; wqt_slot_settle() takes it away, waits, and checks the accounts.
+ * One workqueue and what belongs to it. Users of @wq are in an SRCU read-side
+ * section. wqt_slot_settle() removes @wq, waits, and checks the accounts.
  */
 struct wqt_slot {
 	const struct wqt_kind *kind;
@@ -185,15 +185,15 @@ struct wqt_slot {
 	bool bound;			/* to CPUs, or BH */
 	bool unbound_attrs;		/* has files for its attributes */
 
-	/* how many may run, and do; @limit is raised before, lowered after */
+	/* how many may run, and do; @limit is raised before a change, lowered after it */
 	int limit;
 	int max_active;			/* as last set */
 	struct wqt_inside __percpu *inside;
 
 	/* tokens */
 	atomic_t tokens;		/* queued and not finished */
-	atomic_t late;			/* ... still with a timer or RCU */
-	spinlock_t order_lock;		/* makes the two orders one */
+	atomic_t late;			/* ... that still wait for a timer or RCU */
+	spinlock_t order_lock;		/* tickets are given in the order of queueing */
 	u64 ticket;			/* last given out, under @order_lock */
 	u64 served;			/* last run; ordered: no two at once */
 
@@ -211,7 +211,7 @@ struct wqt_actor {
 	char name[16];
 	struct rnd_state rnd;
 	struct task_struct *task;
-	const char *op;			/* what it is at, NULL: nothing */
+	const char *op;			/* what it is doing, NULL: nothing */
 	const struct wqt_slot *slot;
 	unsigned long since;
 	bool reported;
@@ -225,7 +225,7 @@ extern int wqt_stall, wqt_attrs_ms, wqt_onoff_ms, wqt_famine_ms, wqt_squeeze_ms,
 extern int wqt_slow_ms, wqt_storm_ms, wqt_lost_ms, wqt_stuck;
 extern unsigned int wqt_seed;
 extern bool wqt_flush_older;
-extern struct rw_semaphore wqt_famine_sem;	/* written: no thread can be made */
+extern struct rw_semaphore wqt_famine_sem;	/* held for writing: no thread can be created */
 extern bool wqt_resting;
 bool wqt_over(void);
 void wqt_actor_init(struct wqt_actor *actor, const char *name, int nr);

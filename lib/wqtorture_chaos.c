@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What goes on around the workqueues meanwhile: attributes and masks change, CPUs
- * go and come, memory is short. All of it leaves epochs behind, by which a run knows
- * whether what was foreseen for it still holds.
+ * What changes around the workqueues: attributes and masks, CPUs that go and come,
+ * shortage of memory. Each change advances an epoch. From these a run knows whether the
+ * prediction for it is still valid.
  */
 #define pr_fmt(fmt) "wqtorture: " fmt
 
@@ -23,12 +23,12 @@
 #define RESERVE_PAGES	((48UL << 20) >> PAGE_SHIFT)
 
 /*
- * CPUs. The callbacks are above the workqueue's own on the way up, and so come
- * before them on the way down: an odd epoch means that the CPU's workers are bound.
+ * CPUs. The callbacks run after the workqueue's own on the way up, and before them on
+ * the way down. An odd epoch therefore means that the CPU's workers are bound.
  */
 
 static DEFINE_PER_CPU(unsigned long, cpu_epoch);
-static cpumask_t cpus_seen;		/* those that came up at some time: they have workers */
+static cpumask_t cpus_seen;		/* those that were up at some time: they have workers */
 static atomic_t cpus_down;
 static atomic_long_t topology_epoch;
 static int hotplug_state;
@@ -48,7 +48,7 @@ static int cpu_goes(unsigned int cpu)
 	atomic_inc(&cpus_down);
 	WRITE_ONCE(per_cpu(cpu_epoch, cpu), per_cpu(cpu_epoch, cpu) + 1);
 	atomic_long_inc(&topology_epoch);
-	smp_mb();	/* before the workers are let go; pairs with wqt_cpu_unmoved() */
+	smp_mb();	/* before the workers are unbound; pairs with wqt_cpu_unmoved() */
 	return 0;
 }
 
@@ -57,10 +57,10 @@ unsigned long wqt_cpu_epoch(int cpu)
 	return READ_ONCE(per_cpu(cpu_epoch, cpu));
 }
 
-/* Has @cpu been up ever since? */
+/* Has @cpu been up since then? */
 bool wqt_cpu_unmoved(int cpu, unsigned long epoch)
 {
-	smp_mb();	/* the caller looked where it runs before; pairs with cpu_goes() */
+	smp_mb();	/* the caller looked first where it runs; pairs with cpu_goes() */
 	return (epoch & 1) && wqt_cpu_epoch(cpu) == epoch;
 }
 
@@ -70,8 +70,8 @@ unsigned long wqt_topology_epoch(void)
 }
 
 /*
- * On its way down a CPU is dying, then inactive, long before cpu_goes(): the scheduler
- * keeps away what is not bound to that CPU alone.
+ * A CPU that goes down is dying, then inactive, long before cpu_goes(). From then on the
+ * scheduler puts only tasks there that are bound to this one CPU.
  */
 bool wqt_topology_whole(void)
 {
@@ -79,7 +79,7 @@ bool wqt_topology_whole(void)
 	       cpumask_subset(cpu_online_mask, cpu_active_mask);
 }
 
-/* Maybe offline, yet with workers of its own. */
+/* A CPU that has workers and may be offline. */
 int wqt_any_cpu(struct rnd_state *rnd)
 {
 	int cpu = cpumask_nth(wqt_rnd(rnd, cpumask_weight(&cpus_seen)), &cpus_seen);
@@ -87,7 +87,7 @@ int wqt_any_cpu(struct rnd_state *rnd)
 	return cpu < nr_cpu_ids ? cpu : cpumask_first(&cpus_seen);
 }
 
-/* Something was queued there; the caller has preemption disabled. */
+/* An item was queued there; the caller has preemption disabled. */
 void wqt_count_cpu(int cpu)
 {
 	if (!cpu_online(cpu))
@@ -119,7 +119,7 @@ static void toggle_cpu(struct wqt_actor *actor)
 
 	if (!cpu_online(cpu)) {
 		wqt_at(actor, "add_cpu", NULL);
-		/* a pod that gets no worker is done without, rightly */
+		/* it is right to do without a pod that gets no worker */
 		down_read(&wqt_famine_sem);
 		if (!add_cpu(cpu))
 			wqt_count(WQT_CPU_UP);
@@ -160,13 +160,13 @@ static DEFINE_MUTEX(mask_lock);		/* global_mask and the slots' @allowed */
 static cpumask_t global_mask;
 static unsigned int global_seq;		/* odd while it changes */
 
-/* Of what concerns all unbound workqueues; odd while it changes. */
+/* The epoch of what concerns all unbound workqueues; odd while that changes. */
 unsigned int wqt_masks_epoch(void)
 {
 	return READ_ONCE(global_seq);
 }
 
-/* Odd if something is changing just now. */
+/* Odd while something changes. */
 unsigned int wqt_attrs_epoch(const struct wqt_slot *slot)
 {
 	unsigned int own = READ_ONCE(slot->seq);
@@ -183,7 +183,7 @@ static void seq_begin(unsigned int *seq)
 
 static void seq_end(unsigned int *seq)
 {
-	smp_mb();	/* all has changed before; pairs with foresee() */
+	smp_mb();	/* all changes come first; pairs with foresee() */
 	WRITE_ONCE(*seq, *seq + 1);
 }
 
@@ -194,7 +194,7 @@ static void update_allowed(struct wqt_slot *slot)
 		cpumask_copy(slot->allowed, &global_mask);
 }
 
-/* The workqueue in @slot is a new one. */
+/* @slot has a new workqueue. */
 void wqt_forget_attrs(struct wqt_slot *slot)
 {
 	seq_begin(&slot->seq);
@@ -207,7 +207,7 @@ void wqt_forget_attrs(struct wqt_slot *slot)
 	seq_end(&slot->seq);
 }
 
-/* The pod of @cpu, as far as a module can know it. */
+/* The pod of @cpu, as far as a module can know. */
 static const struct cpumask *pod_of(enum wqt_scope scope, int cpu)
 {
 	switch (scope) {
@@ -223,8 +223,8 @@ static const struct cpumask *pod_of(enum wqt_scope scope, int cpu)
 }
 
 /*
- * May an item that was queued on @from run on @ran? If the workqueue's mask has
- * nothing in common with the pod, anywhere in the mask.
+ * May an item that was queued on @from run on @ran? If the workqueue's mask and the pod
+ * have no CPU in common, it may run anywhere in the mask.
  */
 bool wqt_in_pod(const struct wqt_slot *slot, int from, int ran)
 {
@@ -254,8 +254,8 @@ static void random_mask(struct rnd_state *rnd, struct cpumask *mask)
 }
 
 /*
- * Write one attribute. If that fails, and some of it does on purpose, everything
- * has to be as it was.
+ * Write one attribute. If the write fails, as some do on purpose, nothing may have
+ * changed.
  */
 static bool write_attr(struct wqt_slot *slot, const char *attr, const char *text,
 		       struct rnd_state *rnd)
@@ -334,7 +334,7 @@ static void change_attrs(struct wqt_slot *slot, struct rnd_state *rnd)
 	mutex_unlock(&slot->attrs_lock);
 }
 
-/* The mask of all unbound workqueues, ordered ones among them. */
+/* Write the mask of all unbound workqueues, including ordered ones. */
 static void set_global_mask(const struct cpumask *mask)
 {
 	char text[128];
@@ -364,7 +364,7 @@ static void change_global_mask(struct rnd_state *rnd)
 	free_cpumask_var(mask);
 }
 
-/* Fails on a kernel where it is only a boot parameter. */
+/* Fails on a kernel where this is only a boot parameter. */
 static void change_shard_size(struct rnd_state *rnd)
 {
 	char text[8];
@@ -377,8 +377,8 @@ static void change_shard_size(struct rnd_state *rnd)
 }
 
 /*
- * Raise the limit before the call, and lower it when what was let in by the old one
- * has ended.
+ * Raise the limit before the call. Lower it once the items that the old one admitted
+ * have ended.
  */
 static void change_max_active(struct wqt_slot *slot, struct rnd_state *rnd)
 {

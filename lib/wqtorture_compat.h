@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where kernels from 6.12 on differ, as far as wqtorture notices; nowhere else does it
- * ask. What the WQT_NO_* say, scripts/wqlab/kernels/module.py finds out from the kernel's headers.
+ * All differences between kernels from 6.12 on that matter to wqtorture.
+ * scripts/wqlab/kernels/module.py reads the kernel's headers and sets WQT_NO_*.
  */
 #ifndef _LIB_WQTORTURE_COMPAT_H
 #define _LIB_WQTORTURE_COMPAT_H
@@ -18,7 +18,7 @@
 #endif
 
 enum {
-	/* 6.12 has the flag by now, and refuses it here */
+	/* 6.12 has got the flag meanwhile, but refuses it here */
 	WQT_BH_PERCPU = WQ_PERCPU & __WQ_BH_ALLOWS,
 };
 
@@ -47,8 +47,8 @@ static inline void wqt_fail_allocations(bool fail)
 }
 
 /*
- * Distributions do not build kernel/torture.c. Without it the test runs as well,
- * without stutter, shuffle and shutdown, which wqt_conduct_missing says.
+ * Distributions do not build kernel/torture.c. The test runs without it, but has no
+ * stutter, shuffle and shutdown then. wqt_conduct_missing says so.
  */
 #if IS_REACHABLE(CONFIG_TORTURE_TEST)
 static inline bool wqt_conduct_missing(void)
@@ -61,7 +61,7 @@ static inline bool wqt_conduct_begin(char *name, int verbose)
 	return torture_init_begin(name, verbose);
 }
 
-/* The helpers' threads; then others may look at them. */
+/* Start the helpers' threads. After torture_init_end() others may see them. */
 static inline int wqt_conduct_start(int stutter, int shuffle, int shutdown, void (*hook)(void))
 {
 	int ret = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Small files below /sys and /proc, the only way in for a module where a function
- * is not exported. Kernel threads do not see what user space mounted: the two roots
- * are kept from when the module was loaded, by somebody who does.
+ * Small files below /sys and /proc. A module needs them where a function is not
+ * exported. Kernel threads do not see the mounts of user space, so the two roots are
+ * looked up when the module is loaded, by a task that sees them.
  */
 #include <linux/err.h>
 #include <linux/fs.h>
@@ -70,7 +70,7 @@ int wqt_proc_read(const char *name, char *buf, size_t size)
 	return file_read(&proc_root, name, buf, size);
 }
 
-/* Without them (built in: too early), what needs them is left out, and said so. */
+/* If they are not there yet (built in), the log says so and what needs them is left out. */
 int wqt_files_init(void)
 {
 	int ret = kern_path("/sys", LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &sys_root);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Freezing, by the test of it that suspend has: tasks and freezable workqueues stop for
- * a second and go on. The machine itself stays up, and so do the writers.
+ * Freezing, by suspend's own test of it: tasks and freezable workqueues stop for a
+ * second and go on. The machine stays up, and so do the writers.
  *
- * A thread that may be frozen is the witness. It only sleeps, so what freezes it is the
- * loop that comes after the workqueues were told to stop: what is queued while it is
- * frozen is held. And as long as it is asked to freeze the workqueues have not been told
- * to go on, for that question is withdrawn before.
+ * A freezable thread is the witness. It only sleeps, so it is frozen by the loop that
+ * comes after freezable workqueues were stopped. What is queued while the witness is
+ * frozen is therefore held back. The request to freeze is withdrawn before workqueues
+ * are thawed. As long as the witness is asked to freeze, they are therefore stopped.
  */
 #include <linux/err.h>
 #include <linux/freezer.h>
@@ -17,7 +17,7 @@
 #include "wqtorture.h"
 
 static struct task_struct *witness;	/* there before the first actor, and after the last */
-/* begun; one that is over may not be taken for the next. Written by the freeze thread only. */
+/* Counts freezes that began, so that none is taken for another. Written by the freeze thread. */
 static unsigned int freezes;
 static DECLARE_WAIT_QUEUE_HEAD(nothing);
 
@@ -29,21 +29,21 @@ static int witness_fn(void *arg)
 	return 0;
 }
 
-/* Which freeze is on, with all freezable workqueues stopped; 0: none, as far as is known. */
+/* The freeze in force, with all freezable workqueues stopped; 0 if none is known to be. */
 unsigned int wqt_freeze_epoch(void)
 {
 	unsigned int epoch = READ_ONCE(freezes);
 
-	smp_rmb();	/* not the state of a later freeze; pairs with freeze_and_thaw() */
+	smp_rmb();	/* do not read the state of a later freeze; pairs with freeze_and_thaw() */
 	return witness && (READ_ONCE(witness->__state) & TASK_FROZEN) ? epoch : 0;
 }
 
-/* Still the one that was on? */
+/* Is it still the same freeze? */
 bool wqt_still_frozen(unsigned int epoch)
 {
 	bool asked = freezing(witness);
 
-	smp_rmb();	/* if a later one asks, it has its epoch; pairs with freeze_and_thaw() */
+	smp_rmb();	/* a later request comes with its epoch; pairs with freeze_and_thaw() */
 	return asked && READ_ONCE(freezes) == epoch;
 }
 
@@ -85,7 +85,7 @@ int wqt_freeze_init(void)
 	return 0;
 }
 
-/* Nothing asks for it any more. */
+/* Nobody uses it any more. */
 void wqt_freeze_exit(void)
 {
 	if (witness)

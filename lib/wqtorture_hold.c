@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What holds a CPU up: a storm of softirqs, interrupts that stay disabled, an item
- * that does not give the CPU back. Afterwards, and in a storm meanwhile, what was
- * queued there has to run, all of it and once.
+ * What delays a CPU: a storm of softirqs, interrupts that stay disabled, an item that
+ * does not end. Everything that was queued there has to run exactly once afterwards,
+ * and during a storm even while it lasts.
  */
 #define pr_fmt(fmt) "wqtorture: " fmt
 
@@ -70,7 +70,7 @@ static void held_free(struct held *held)
 	kfree(held);
 }
 
-/* On the CPU that the caller is on and does not leave. */
+/* On this CPU, from which the caller does not move. */
 static void held_queue(struct held *held)
 {
 	struct mark *mark;
@@ -89,7 +89,7 @@ static void held_queue(struct held *held)
 	}
 }
 
-/* All have run by the end of half the time in which anything has to. */
+/* All have to run within half of the time after which a stall is reported. */
 static void held_expect(struct held *held, const char *when)
 {
 	int i, queued = 0;
@@ -111,8 +111,8 @@ static void held_expect(struct held *held, const char *when)
 }
 
 /*
- * Storm: a tasklet that schedules itself for as long as it lasts, on one CPU. It queues,
- * too. Work in softirq shares the vectors with it and has to have its turn.
+ * Storm: a tasklet schedules itself on one CPU for as long as the storm lasts. It also
+ * queues. BH work shares the softirq vectors with it and has to get its turn.
  */
 
 struct storm {
@@ -139,7 +139,7 @@ static void storm_fn(struct tasklet_struct *tasklet)
 		tasklet_schedule(tasklet);
 }
 
-/* To some CPU, unless it goes just then. */
+/* To some CPU, unless that goes down just then. */
 static void go_to_some_cpu(struct rnd_state *rnd)
 {
 	set_cpus_allowed_ptr(current, cpumask_of(wqt_any_cpu(rnd)));
@@ -150,7 +150,7 @@ static void go_anywhere(void)
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
-/* It is over when the marks have run: they have to while it lasts. */
+/* The storm ends when the marks have run: they have to run while it lasts. */
 static void storm_round(struct wqt_actor *actor, struct storm *storm)
 {
 	wqt_actor_init(&storm->actor, "softirqs", wqt_rnd(&actor->rnd, 1 << 20));
@@ -188,8 +188,8 @@ int wqt_storm_thread(void *arg)
 }
 
 /*
- * A CPU that serves nobody for a while, with interrupts disabled or without preemption
- * only, in which case it still serves its softirqs. Others go on queueing on it.
+ * A CPU that serves nobody for a while. Either its interrupts are disabled, or only
+ * preemption is, and then it still serves softirqs. Others go on queueing on it.
  */
 
 static void lose_cpu(struct held *held, struct rnd_state *rnd)
@@ -204,7 +204,7 @@ static void lose_cpu(struct held *held, struct rnd_state *rnd)
 	held_queue(held);
 	for (i = 0; i < ms; i++) {
 		mdelay(1);
-		/* it is meant to be so; and under emulation clocks may run away */
+		/* this is intended; besides, clocks may drift under emulation */
 		touch_softlockup_watchdog();
 	}
 	if (deaf)
@@ -220,7 +220,7 @@ int wqt_lost_thread(void *arg)
 
 	while (wqt_actor_naps(actor, wqt_lost_ms)) {
 		wqt_at(actor, "losing a CPU", NULL);
-		/* no rescuer waits for it, and no thread that is slow to make */
+		/* while no rescuer and no slow creation of a thread needs the CPU */
 		down_read(&wqt_famine_sem);
 		held = held_make();
 		if (held) {
@@ -238,10 +238,10 @@ int wqt_lost_thread(void *arg)
 }
 
 /*
- * An item that keeps its CPU, and one more that waits behind it, until the watchdog of
- * the workqueues must have spoken: it looks once in each span of its threshold, by the
- * clock of the timers, from which that of mdelay() differs under emulation. Who reads the
- * log sees whether it names the function.
+ * An item keeps its CPU, and another waits behind it, until the workqueue watchdog must
+ * have reported. The watchdog looks once in each period of its threshold, by the clock
+ * of the timers. Under emulation mdelay() goes by another clock. The log's reader checks
+ * that the report names the function.
  */
 
 static void wqt_stuck_fn(struct work_struct *work)
@@ -281,7 +281,7 @@ out:
 	held_free(held);
 }
 
-/* Once; the threshold is put back. */
+/* Runs once and restores the threshold. */
 int wqt_stuck_thread(void *arg)
 {
 	struct wqt_actor *actor = arg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Those who do it from softirq and from hardirq: timers that set themselves again.
+ * Actors in softirq and hardirq: timers that start themselves again.
  */
 #include <linux/hrtimer.h>
 #include <linux/slab.h>

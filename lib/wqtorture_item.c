@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Items that everybody queues, moves, cancels, disables and flushes at once, and
- * the accounts that show whether each queueing came to exactly one end. See
- * struct wqt_item for how the accounts are read while others write them.
+ * Items that all actors queue, move, cancel, disable and flush at once, and the accounts
+ * that show whether each queueing ended exactly once. struct wqt_item says how the
+ * accounts are read while others write them.
  */
 #include <linux/delay.h>
 #include <linux/preempt.h>
@@ -10,7 +10,7 @@
 
 #include "wqtorture.h"
 
-/* One place that initialises is one lock class: softirq and threads need two. */
+/* Each place of initialisation is a lock class: softirq and threads need two. */
 void wqt_lock_class(struct work_struct *work, bool bh)
 {
 	static struct lock_class_key bh_key, thread_key;
@@ -40,14 +40,14 @@ static void run_begins(struct wqt_item *item)
 	wqt_count(item->slot->bh ? WQT_RUN_BH : WQT_RUN);
 }
 
-/* The last thing that a run does: whoever waited for it may look now. */
+/* The last action of a run: whoever waited for it may look now. */
 static void run_ends(struct wqt_item *item)
 {
 	atomic_set(&item->running, 0);
 	atomic_long_inc(&item->finished);
 }
 
-/* Queue oneself or one of one's kind, cancel or disable another. */
+/* Queue this or a similar item, cancel or disable another. */
 static void run_touches_others(struct wqt_item *item)
 {
 	struct rnd_state *rnd = &item->rnd;
@@ -122,9 +122,9 @@ static void item_fn(struct work_struct *work)
  */
 
 /*
- * A CPU that is named may be offline, as long as it has workers; no timer may be put
- * there, nor softirq work, and none may be meant for there when its timer runs out.
- * With preemption off no CPU goes away.
+ * The named CPU may be offline if it has workers. But timers and softirq work need an
+ * online CPU, and so does softirq work whose timer expires. With preemption off no CPU
+ * goes away.
  */
 static bool queue_somewhere(struct wqt_item *item, struct workqueue_struct *wq,
 			    struct rnd_state *rnd)
@@ -162,7 +162,7 @@ bool wqt_item_queue(struct wqt_item *item, struct workqueue_struct *wq,
 	bool queued;
 
 	atomic_long_inc(&item->queue_begun);
-	/* The call must not be seen before it is accounted for; pairs with run_begins(). */
+	/* Account for the call before it takes effect; pairs with run_begins(). */
 	smp_mb__after_atomic();
 	queued = item->delayed ? delay_somewhere(item, wq, rnd) :
 				 queue_somewhere(item, wq, rnd);
@@ -177,13 +177,13 @@ bool wqt_item_queue(struct wqt_item *item, struct workqueue_struct *wq,
 static bool is_surely_enabled(struct wqt_item *item, long *disables)
 {
 	*disables = atomic_long_read(&item->disable_begun);
-	smp_rmb();	/* enable_done is not read before; see disable_ends() */
+	smp_rmb();	/* read enable_done first; see disable_ends() */
 	return atomic_long_read(&item->enable_done) == *disables;
 }
 
 /*
- * False means that the item was idle and now is queued, or that it is disabled:
- * not to be told apart when somebody disables it in the meantime.
+ * False means either that the item was idle and now is queued, or that it is disabled.
+ * The two cannot be told apart if somebody disables the item in the meantime.
  */
 void wqt_item_mod(struct wqt_item *item, struct workqueue_struct *wq,
 		  struct rnd_state *rnd)
@@ -208,14 +208,14 @@ void wqt_item_mod(struct wqt_item *item, struct workqueue_struct *wq,
 		else
 			atomic_long_inc(&item->queue_maybe);
 	}
-	smp_mb__before_atomic();	/* the move is over only now; pairs with is_unmoved() */
+	smp_mb__before_atomic();	/* the move ends here; pairs with is_unmoved() */
 	atomic_long_inc(&item->move_done);
 	wqt_count(WQT_MOD);
 }
 
 /*
- * What "neither pending nor running", "finished" mean, seen from beside: what was
- * queued before the call has been consumed after it, what ran before has ended.
+ * What "neither pending nor running" and "finished" mean to an observer: what was queued
+ * before the call is consumed after it, and what ran before it has ended.
  */
 struct snapshot {
 	long queued;
@@ -231,14 +231,14 @@ static void snapshot_take(struct wqt_item *item, struct snapshot *snap)
 	snap->queued = atomic_long_read(&item->queue_known);
 	snap->started = atomic_long_read(&item->started);
 	snap->moves = atomic_long_read(&item->move_begun);
-	smp_rmb();	/* a move that is done by then was begun before */
+	smp_rmb();	/* a move counted as done was counted as begun before */
 	snap->unmoved = atomic_long_read(&item->move_done) == snap->moves;
 	snap->cancels = atomic_long_read(&item->cancel_begun);
 	snap->uncancelled = atomic_long_read(&item->cancel_known) == snap->cancels;
-	smp_mb();	/* all of this is before the call that follows */
+	smp_mb();	/* take the snapshot before the call that follows */
 }
 
-/* Nobody else held the timer in hand: with one who does, the item looks idle. */
+/* Nobody else was moving the timer: during a move the item looks idle. */
 static bool is_unmoved(struct wqt_item *item, const struct snapshot *snap, int own)
 {
 	return snap->unmoved &&
@@ -246,9 +246,9 @@ static bool is_unmoved(struct wqt_item *item, const struct snapshot *snap, int o
 }
 
 /*
- * A task that flushes an item which runs and is queued again waits behind the newer
- * queueing. When that is cancelled, or moved, the base kernel lets the task go, though
- * the older run goes on; it is not blamed for that unless asked to be.
+ * If an item runs and is queued again, a task that flushes it waits for the newer
+ * queueing. When that is cancelled or moved, the base kernel lets the task return while
+ * the older run goes on. That counts as a violation only with flush_older=1.
  */
 static bool may_overlook_run(struct wqt_item *item, const struct snapshot *snap,
 			     enum wqt_wrong what, bool unmoved)
@@ -265,10 +265,10 @@ static void snapshot_check(struct wqt_item *item, const struct snapshot *snap,
 	bool unmoved, overlook;
 	long finished, gone;
 
-	smp_mb();	/* the call before has ended */
+	smp_mb();	/* the preceding call has ended */
 	unmoved = is_unmoved(item, snap, own_moves);
 	finished = atomic_long_read(&item->finished);
-	smp_rmb();	/* a cancellation that is seen late counts all the same */
+	smp_rmb();	/* also see a late cancellation */
 	gone = finished + atomic_long_read(&item->cancel_begun);
 	overlook = may_overlook_run(item, snap, what, unmoved);
 	if (finished + overlook < snap->started)
@@ -297,7 +297,7 @@ void wqt_item_flush(struct wqt_item *item)
 	wqt_count(WQT_FLUSH_WORK);
 }
 
-/* From here to disable_ends(), what is queued may be refused. */
+/* From here to disable_ends(), queueing may be refused. */
 static void disable_begins(struct wqt_item *item)
 {
 	atomic_long_inc(&item->disable_begun);
@@ -306,7 +306,7 @@ static void disable_begins(struct wqt_item *item)
 
 static void disable_ends(struct wqt_item *item)
 {
-	smp_mb__before_atomic();	/* enabled before it counts; see is_surely_enabled() */
+	smp_mb__before_atomic();	/* enable first, then count; see is_surely_enabled() */
 	atomic_long_inc(&item->enable_done);
 }
 
@@ -317,7 +317,7 @@ static bool cancel(struct wqt_item *item, bool sync)
 	if (!sync)
 		return item->delayed ? cancel_delayed_work(&item->dwork) :
 				       cancel_work(&item->dwork.work);
-	disable_begins(item);		/* while it waits, it refuses */
+	disable_begins(item);		/* the item refuses queueing while this waits */
 	was = item->delayed ? cancel_delayed_work_sync(&item->dwork) :
 			      cancel_work_sync(&item->dwork.work);
 	disable_ends(item);
@@ -340,7 +340,7 @@ void wqt_item_cancel(struct wqt_item *item, bool sync)
 	wqt_count(sync ? WQT_CANCEL_SYNC : WQT_CANCEL);
 }
 
-/* While it is disabled by us: refused, and, if we waited, not running either. */
+/* While we have it disabled, it refuses queueing; if we waited, it does not run either. */
 static void check_disabled(struct wqt_item *item, struct workqueue_struct *wq,
 			   struct rnd_state *rnd, bool sync)
 {
@@ -394,7 +394,7 @@ void wqt_item_disable(struct wqt_item *item, struct workqueue_struct *wq,
 	wqt_count(WQT_DISABLE);
 }
 
-/* What was queued on @wq before the call; a timer is not on it yet. */
+/* What was queued on @wq before the call. An item whose timer runs is not queued yet. */
 void wqt_flush_wq(struct wqt_slot *slot, struct workqueue_struct *wq)
 {
 	struct snapshot snaps[WQT_ITEMS];
@@ -441,8 +441,8 @@ void wqt_item_init(struct wqt_item *item, struct wqt_slot *slot, int nr)
 	accounts_open(item);
 }
 
-/* Nobody uses the item any more, and nothing is under way: the accounts must agree. */
-/* With nobody else about, disabling, enabling and cancelling do what they say. */
+/* Nobody uses the item any more and no call is in progress: the accounts must agree. */
+/* With no other users, the effects of disabling, enabling and cancelling are exact. */
 static void check_switches(struct wqt_item *item)
 {
 	if (disable_work(&item->dwork.work))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * max_active to the number: not one more runs, not one less while work waits, also
- * after it was raised. On workqueues of its own, whose items wait to be let go.
+ * The exact value of max_active: never does one item more run, and never one fewer while
+ * work waits, also after the limit was raised. The workqueues are the test's own, and
+ * their items wait to be released.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -20,7 +21,7 @@ struct limit_round {
 	atomic_t runs;
 	int limit;
 	bool unbound;
-	unsigned int masks;		/* epochs in which its pools stay the same */
+	unsigned int masks;		/* epoch; while it stays the same, so do the pools */
 	unsigned long topology;
 };
 
@@ -29,7 +30,7 @@ struct gated {
 	struct limit_round *round;
 };
 
-/* Has an unbound workqueue always had the same pools? Others may have another share. */
+/* Has the unbound workqueue kept its pools? After a change its share may differ. */
 static bool has_one_share(const struct limit_round *round)
 {
 	return !round->unbound ||
@@ -67,7 +68,7 @@ static void expect_inside(struct limit_round *round, int nr, const char *when)
 	}
 }
 
-/* More items than may run, on one CPU. Then more may, in one or two steps. */
+/* Queues more items than may run, on one CPU. Then raises the limit in one or two steps. */
 static void fill_and_raise(struct limit_round *round, struct gated *items,
 			   struct rnd_state *rnd, int nr)
 {
@@ -93,7 +94,7 @@ static void fill_and_raise(struct limit_round *round, struct gated *items,
 			  atomic_read(&round->runs), nr, atomic_read(&round->inside));
 }
 
-/* How wide an unbound workqueue is can be told to the number on one node only. */
+/* The limit of an unbound workqueue is known exactly only if there is one node. */
 static unsigned int pick_flags(struct rnd_state *rnd)
 {
 	static const unsigned int flags[] = {
@@ -126,7 +127,7 @@ static void gated_round(struct limit_round *round, struct gated *items, struct r
 	wqt_count(WQT_LIMIT);
 }
 
-/* Not while no thread can be made: then fewer run, rightly. */
+/* Not while no thread can be created: fewer run then, which is right. */
 void wqt_limit_round(struct wqt_actor *actor)
 {
 	struct limit_round *round = kzalloc(sizeof(*round), GFP_KERNEL);

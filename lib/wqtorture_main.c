@@ -2,10 +2,10 @@
 /*
  * Torture test for workqueues: parameters, threads, begin and end.
  *
- * It starts when it is loaded and ends after "duration" seconds, or when it is
- * unloaded; the last line of the log then is the verdict. Each thread and each
- * interrupt source makes its choices from a sequence of its own, which the seed
- * determines: who did what can be repeated, though not when.
+ * The test starts when the module is loaded. It ends after "duration" seconds, or when
+ * the module is unloaded; then the last line in the log is the verdict. Each thread and
+ * each interrupt source has its own random sequence, which the seed determines. A run
+ * can therefore be repeated as to what each of them does, but not as to when.
  */
 #define pr_fmt(fmt) "wqtorture: " fmt
 
@@ -138,7 +138,7 @@ void wqt_visit_actors(void (*fn)(struct wqt_actor *actor))
 	fn(&finisher);
 }
 
-/* Sleeps for @ms, more or less; false when it is time to end. */
+/* Sleeps for about @ms; false when it is time to end. */
 bool wqt_actor_naps(struct wqt_actor *actor, int ms)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(ms / 2 + wqt_rnd(&actor->rnd, ms + 1));
@@ -151,7 +151,7 @@ bool wqt_actor_naps(struct wqt_actor *actor, int ms)
 	return false;
 }
 
-/* A thread must not return before somebody stops it. */
+/* A thread must not return before it is stopped. */
 int wqt_actor_ends(struct wqt_actor *actor)
 {
 	wqt_at(actor, NULL, NULL);
@@ -162,8 +162,8 @@ int wqt_actor_ends(struct wqt_actor *actor)
 }
 
 /*
- * The end: all actors stop, each workqueue is brought to its end, and the verdict
- * is given. Whatever hangs is left hanging.
+ * The end: all actors stop, each workqueue is drained and checked, and the verdict is
+ * printed. Whatever hangs is left alone.
  */
 static void finish(void)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The writers: threads that do, at random, everything that the API allows.
+ * The writers: threads that do everything that the API allows, at random.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -10,7 +10,7 @@
 
 #include "wqtorture.h"
 
-/* The slot's workqueue for as long as the caller is in the read-side section. */
+/* The slot's workqueue; it stays while the caller is in the read-side section. */
 static struct workqueue_struct *slot_use(struct wqt_slot *slot, int *at)
 {
 	*at = srcu_read_lock(&slot->srcu);
@@ -27,7 +27,7 @@ static void tokens(struct wqt_slot *slot, struct workqueue_struct *wq,
 			break;
 }
 
-/* What may be done in any context. */
+/* Operations that are allowed in any context. */
 static void quick_op(struct wqt_slot *slot, struct workqueue_struct *wq, struct rnd_state *rnd)
 {
 	struct wqt_item *item = &slot->items[wqt_rnd(rnd, WQT_ITEMS)];
@@ -73,7 +73,7 @@ void wqt_quick_op(struct wqt_actor *actor)
 
 struct owned {
 	struct delayed_work dwork;
-	unsigned long ran;		/* in jiffies, the last run */
+	unsigned long ran;		/* time of the last run, in jiffies */
 	atomic_t runs;
 };
 
@@ -115,8 +115,8 @@ static bool wait_for_runs(struct owned *owned, int runs)
 }
 
 /*
- * A timer that only we move: true means that it had not run out, and that the run
- * to come is the one and only. It does not come before the new time.
+ * A timer that only this caller moves. True means that it had not expired and that there
+ * will be exactly one run, no earlier than the new time.
  */
 static void move_timer(struct owned *owned, struct wqt_slot *slot,
 		       struct workqueue_struct *wq, struct rnd_state *rnd)
@@ -162,7 +162,7 @@ static void move_op(struct wqt_slot *slot, struct workqueue_struct *wq, struct r
 	kfree(owned);
 }
 
-/* What may sleep. */
+/* Operations that may sleep. */
 static void slow_op(struct wqt_actor *actor, struct wqt_slot *slot, struct workqueue_struct *wq)
 {
 	struct rnd_state *rnd = &actor->rnd;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Items that one thread queues one after the other on one CPU of a per-CPU workqueue
- * start in that order. It is a promise where one runs at a time: with max_active 1, and
- * in softirq. With more, two workers may each hold one, and who is preempted starts
- * later: that is counted, not blamed.
+ * start in that order. The order can be checked where one item runs at a time: with a
+ * max_active of 1, and in softirq. With more, two workers may each have taken an item,
+ * and a worker that is preempted starts its item later. That is counted, but it is no
+ * violation.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -44,7 +45,7 @@ static void ranked_fn(struct work_struct *work)
 		wqt_count(WQT_START_SWAPPED);
 }
 
-/* Softirqs serve CPUs that are online; which they are while preemption is disabled. */
+/* Softirqs need an online CPU. It stays online while preemption is disabled. */
 static int queue_row(struct workqueue_struct *wq, struct ranked *items, struct row *row,
 		     struct rnd_state *rnd, bool bh)
 {

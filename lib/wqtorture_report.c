@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What wqtorture says: violations as they come, statistics now and then, and the
- * verdict. The monitor also looks for what makes no progress.
+ * What wqtorture prints: violations when they happen, statistics now and then, and the
+ * verdict. The monitor also detects what makes no progress.
  */
 #define pr_fmt(fmt) "wqtorture: " fmt
 
@@ -145,8 +145,8 @@ void wqt_wrong(enum wqt_wrong what, const struct wqt_slot *slot, const char *fmt
 }
 
 /*
- * Something does not get on: puts all tasks, workqueues and pools into the log while that
- * is so, the first time that it happens.
+ * Something makes no progress. The first time this happens, log all tasks, workqueues and
+ * pools while it lasts.
  */
 void wqt_show_state(void)
 {
@@ -156,7 +156,7 @@ void wqt_show_state(void)
 		handle_sysrq('t');
 }
 
-/* Names and values of all that is not zero, in lines of bearable length. */
+/* Prints names and values of all counters that are not zero, in lines of limited length. */
 static void print_counts(const char *head, const char * const *names, int nr,
 			 unsigned long (*value)(int i))
 {
@@ -192,7 +192,7 @@ void wqt_print_stats(void)
 	print_counts("!!! violations", wrong_names, WQT_NR_WRONGS, wrong_value);
 }
 
-/* All that was asked of the workqueues, without what was refused. */
+/* The number of operations, without those that were refused. */
 static unsigned long operations(void)
 {
 	static const enum wqt_stat ops[] = {
@@ -234,7 +234,7 @@ static void look_at(struct wqt_actor *actor)
 	wqt_show_state();
 }
 
-/* Prints statistics, returns freed items, and reports who does not get on. */
+/* Prints statistics, gives freed items back, and reports who makes no progress. */
 int wqt_monitor(void *arg)
 {
 	int *interval = arg;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The workqueues: one of each kind, in a slot. Now and then somebody takes one out
- * of its slot, brings all that it holds to an end, checks the accounts, and puts it
- * or a new one back.
+ * The workqueues: one of each kind, in a slot. Now and then an actor takes one out of its
+ * slot, finishes everything on it, checks the accounts, and puts it or a new one back.
  */
 #define pr_fmt(fmt) "wqtorture: " fmt
 
@@ -42,9 +41,9 @@ struct wqt_slot *wqt_slot_pick(struct rnd_state *rnd)
 }
 
 /*
- * How many may run at once. Of an unbound workqueue each node has a share, none of
- * them below 8, and pools that span nodes have one: while its attributes change,
- * runs of both are there. wqtorture_limit.c looks closer.
+ * How many may run at once. Each node has a share of an unbound workqueue's limit, at
+ * least 8, and so do pools that span nodes. While attributes change, items of both may
+ * run. wqtorture_limit.c checks more closely.
  */
 static int ceiling(const struct wqt_slot *slot)
 {
@@ -56,8 +55,8 @@ static int ceiling(const struct wqt_slot *slot)
 }
 
 /*
- * Which count a run belongs to. One of a bound workqueue belongs to the CPU that
- * its worker is bound to, as long as all CPUs are there; else nobody can tell.
+ * Which count a run belongs to. A run of a bound workqueue belongs to the CPU to which
+ * its worker is bound, as long as all CPUs are up. Otherwise it cannot be known.
  */
 static struct wqt_inside *inside_of(struct wqt_slot *slot)
 {
@@ -95,7 +94,7 @@ static struct workqueue_struct *make_wq(const struct wqt_kind *kind)
 	return alloc_workqueue("wqt_%s", kind->flags, kind->max_active, kind->name);
 }
 
-/* Tries as long as it takes: memory may be short on purpose. */
+/* Tries until it succeeds: memory may be short on purpose. */
 static void open_slot(struct wqt_slot *slot, struct workqueue_struct *wq)
 {
 	while (!wq) {
@@ -128,7 +127,7 @@ bool wqt_wait_for_zero(const atomic_t *nr, unsigned long ticks)
 	return true;
 }
 
-/* No timer may be left when the workqueue goes; the rest it has to see to itself. */
+/* No timer may be left when the workqueue is destroyed. It handles the rest itself. */
 static void bring_to_end(struct wqt_slot *slot, struct rnd_state *rnd)
 {
 	int i;
@@ -156,9 +155,9 @@ static void check_accounts(struct wqt_slot *slot)
 }
 
 /*
- * Take the workqueue out of its slot: nobody uses it after the grace period but
- * what is queued on it, and that does not queue itself again. Then see whether
- * everything came to its end. Who calls holds @slot->attrs_lock.
+ * Take the workqueue out of its slot. After the grace period only its own items use it,
+ * and these do not queue themselves again. Then check that everything has finished. The
+ * caller holds @slot->attrs_lock.
  */
 void wqt_slot_settle(struct wqt_slot *slot, struct wqt_actor *actor, bool reopen)
 {
@@ -187,7 +186,7 @@ void wqt_slot_settle(struct wqt_slot *slot, struct wqt_actor *actor, bool reopen
 		open_slot(slot, wq);
 }
 
-/* At the end, with nobody else around. */
+/* At the end, without other users. */
 void wqt_slots_finish(struct wqt_actor *actor)
 {
 	int i;
@@ -221,7 +220,7 @@ static int slot_init(struct wqt_slot *slot, const struct wqt_kind *kind)
 	for (i = 0; i < WQT_ITEMS; i++)
 		wqt_item_init(&slot->items[i], slot, i);
 	fresh_limits(slot);
-	wqt_nr_slots++;		/* complete: wqt_slots_exit() takes it down whole */
+	wqt_nr_slots++;		/* complete: wqt_slots_exit() removes all of it */
 	wq = make_wq(kind);
 	if (!wq)
 		return -ENOMEM;
@@ -252,7 +251,7 @@ int wqt_slots_init(void)
 	return 0;
 }
 
-/* What wqt_slots_finish() did not come to is an error of the start: idle. */
+/* If wqt_slots_finish() did not run, the start failed and all workqueues are idle. */
 void wqt_slots_exit(void)
 {
 	int i;

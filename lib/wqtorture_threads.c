@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Threads for workers: none can be made (a famine), or making one takes long. Either
- * way a workqueue that has a rescuer gets on, and afterwards all others do.
+ * Threads for workers: none can be created (a famine), or creating one takes long. In
+ * both cases a workqueue with a rescuer makes progress, and afterwards all others do.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>
@@ -23,7 +23,7 @@ struct hog {
 	struct completion *gate;
 };
 
-/* hogs that got a worker; of one round at a time, by wqt_famine_sem */
+/* hogs that got a worker; one round at a time, because of wqt_famine_sem */
 static atomic_t hogs_started;
 
 static void hog_fn(struct work_struct *work)
@@ -32,7 +32,7 @@ static void hog_fn(struct work_struct *work)
 	wait_for_completion(container_of(work, struct hog, work)->gate);
 }
 
-/* Take up all workers of a CPU's pool or of unbound ones. */
+/* Occupy all workers of a CPU's pool or of unbound pools. */
 static void hogs_queue(struct hog *hogs, struct workqueue_struct *wq, int cpu,
 		       struct completion *gate)
 {
@@ -51,7 +51,7 @@ static bool is_reclaim(const struct wqt_slot *slot)
 	return slot->kind->flags & WQ_MEM_RECLAIM;
 }
 
-/* Queues some items on workqueues that have, or do not have, a rescuer. */
+/* Queues some items on workqueues with a rescuer, or on those without. */
 static int queue_some(struct rnd_state *rnd, bool reclaim, atomic_t *left)
 {
 	struct workqueue_struct *wq;
@@ -69,7 +69,7 @@ static int queue_some(struct rnd_state *rnd, bool reclaim, atomic_t *left)
 	return n;
 }
 
-/* Each workqueue that has a rescuer gets to the end of its items all the same. */
+/* Each workqueue that has a rescuer finishes its items nevertheless. */
 static void expect_rescue(struct rnd_state *rnd)
 {
 	atomic_t left = ATOMIC_INIT(0);
@@ -120,7 +120,7 @@ static void famine_round(struct wqt_actor *actor, struct hog *hogs)
 	wqt_at(actor, NULL, NULL);
 }
 
-/* The life of a thread that goes through @round each @ms or so. */
+/* The main loop of a thread that runs @round about every @ms. */
 static int hog_thread(struct wqt_actor *actor, int ms,
 		      void (*round)(struct wqt_actor *actor, struct hog *hogs))
 {
@@ -140,11 +140,11 @@ int wqt_famine_thread(void *arg)
 /*
  * Slow
  *
- * The thread that makes all others is kept on one CPU and made the least important
- * there, and one as important as can be spins beside it. Many threads that are asked
- * for at once come first: they use up its share of seconds, and what is asked for later
- * waits for them. All others on that CPU still get their turn. How long it takes is
- * measured on those that the same probers ask for next.
+ * kthreadd, which creates all kernel threads, is bound to one CPU and gets the lowest
+ * priority there. A thread of the highest priority spins beside it. First, probers ask
+ * for many threads at once. These use up kthreadd's share of several seconds, and later
+ * requests wait behind them. All other tasks on that CPU still get their turn. The delay
+ * is measured on the threads for which the same probers ask next.
  */
 
 #define PROBERS		24
@@ -156,7 +156,7 @@ struct slow {
 	cpumask_var_t home;		/* of kthreadd */
 	atomic_t warming;		/* probers that wait for their first thread */
 	unsigned long begin;
-	atomic_t took_ms;		/* to make the first of the second ones; 0: not yet */
+	atomic_t took_ms;		/* creating the first of the second threads; 0: not yet */
 };
 
 static int spinner_fn(void *arg)
@@ -195,7 +195,7 @@ static int prober_fn(void *arg)
 	return 0;
 }
 
-/* All threads are there before it becomes slow. Kernel threads are kthreadd's children. */
+/* All threads exist before kthreadd becomes slow. Kernel threads are its children. */
 static int slow_prepare(struct slow *slow)
 {
 	int i;
@@ -247,7 +247,7 @@ static void slow_end(struct slow *slow)
 	memset(slow->probers, 0, sizeof(slow->probers));
 }
 
-/* What slow_end() did not come to never ran. */
+/* Threads that slow_end() did not stop never ran. */
 static void slow_cleanup(struct slow *slow)
 {
 	int i;
@@ -273,9 +273,9 @@ static void rescued_fn(struct work_struct *work)
 }
 
 /*
- * False: a thread was made first, or it takes very long. As long as hogs start, the
- * pool has workers and needs no rescuer: they come first, and have their turns with the
- * spinner. Returns in @since when that was last so.
+ * False: a thread was created first, or it takes very long. As long as hogs start, the
+ * pool has workers and needs no rescuer. The hogs come first, and they take turns with
+ * the spinner. @since returns when that was last so.
  */
 static bool wait_for_rescue(const struct slow *slow, const atomic_t *left, unsigned long *since)
 {
@@ -295,8 +295,8 @@ static bool wait_for_rescue(const struct slow *slow, const atomic_t *left, unsig
 }
 
 /*
- * Items of the pool that wants a worker run before it gets one, if that takes a fair
- * part of the time in which anything has to.
+ * Items of the pool that needs a worker run before it gets one, if that takes a good part
+ * of the time after which a stall is reported.
  */
 static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, int cpu)
 {
@@ -325,7 +325,7 @@ static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, in
 		wqt_count(WQT_SLOW_VAIN);
 	}
 	for (i = 0; i < ARRAY_SIZE(items); i++) {
-		/* without a rescuer, only what ends the hardship gets them going */
+		/* without a rescuer, they start only when the shortage ends */
 		if (!in_time)
 			cancel_work_sync(&items[i].work);
 		flush_work(&items[i].work);

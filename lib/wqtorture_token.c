@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Items that are queued once, by one caller, and free themselves. Since nobody else
- * queues, cancels or moves one, it is known beforehand where and when it has to
- * run: the foresight travels in it, and its function compares.
+ * Items that are queued once, by one caller, and free themselves. Nobody else queues,
+ * cancels or moves them, so it is known beforehand where and when each has to run. The
+ * prediction is stored in the item, and its function checks it.
  *
- * A freed one goes back to its slab at once, where KASAN watches it, or is poisoned
+ * A freed item goes back to its slab at once, where KASAN watches it. Or it is poisoned
  * and kept for a while, to see whether somebody still writes to it.
  */
 #include <linux/delay.h>
@@ -37,7 +37,7 @@ struct wqt_token {
 	struct wqt_slot *slot;
 	struct workqueue_struct *wq;	/* for as long as this is queued or runs */
 	struct rnd_state rnd;
-	atomic_t *left;			/* of the caller's, who waits */
+	atomic_t *left;			/* the caller's counter, if it waits */
 	int chain;			/* how often it queues itself again */
 	int cpu;			/* where it has to run, or from, if not -1 */
 	unsigned long cpu_epoch;
@@ -48,7 +48,7 @@ struct wqt_token {
 	unsigned int reader;		/* not before this reader has ended, if odd */
 	unsigned int freeze;		/* not while this one is on, if not 0 */
 
-	struct llist_node kept;		/* from here on: not poisoned */
+	struct llist_node kept;		/* not poisoned from here on */
 };
 
 static unsigned int reader_seq;		/* odd while wqt_reader_thread() reads */
@@ -70,7 +70,7 @@ static void token_free(struct wqt_token *token)
 	llist_add(&token->kept, &kept);
 }
 
-/* Gives back what was kept, and looks whether it is as it was left. */
+/* Frees what was kept, and checks that nobody wrote to it. */
 void wqt_tokens_reap(bool all)
 {
 	struct llist_node *list;
@@ -111,7 +111,7 @@ static void check_place(struct wqt_token *token)
 	} else if (slot->unbound_attrs && !(token->attrs_epoch & 1)) {
 		bool inside = wqt_in_pod(slot, token->cpu, ran);
 
-		smp_rmb();	/* the attributes that were looked at still hold */
+		smp_rmb();	/* check the epochs after using the attributes */
 		if (!wqt_topology_whole() ||
 		    wqt_topology_epoch() != token->topology_epoch ||
 		    wqt_attrs_epoch(slot) != token->attrs_epoch)
@@ -158,7 +158,7 @@ static void check_freeze(struct wqt_token *token)
 		wqt_wrong(WQT_FROZEN_RAN, token->slot, "queued while frozen, and runs");
 }
 
-/* True if it is on its way again and no longer ours. */
+/* True if it was queued again and is no longer ours. */
 static bool queued_again(struct wqt_token *token)
 {
 	if (!token->chain)
@@ -232,10 +232,10 @@ static void foresee(struct wqt_token *token, struct wqt_slot *slot, int cpu)
 		token->cpu_epoch = wqt_cpu_epoch(cpu);
 	if (!wqt_topology_whole())
 		token->attrs_epoch = 1;
-	smp_mb();	/* the state is from before the call that queues */
+	smp_mb();	/* read the state before the call that queues */
 }
 
-/* Whoever queues has to know the order in which it was done. */
+/* The lock makes the order of queueing known. */
 static bool queue_in_order(struct wqt_token *token, struct wqt_slot *slot, int cpu)
 {
 	unsigned long flags;
@@ -248,7 +248,7 @@ static bool queue_in_order(struct wqt_token *token, struct wqt_slot *slot, int c
 	return queued;
 }
 
-/* @cpu may be offline, though not for softirqs; see queue_somewhere(). */
+/* @cpu may be offline, but not for softirq work; see queue_somewhere(). */
 static bool queue_on(struct wqt_token *token, struct wqt_slot *slot, struct rnd_state *rnd)
 {
 	bool queued;
@@ -263,7 +263,7 @@ static bool queue_on(struct wqt_token *token, struct wqt_slot *slot, struct rnd_
 	return queued;
 }
 
-/* Bound: runs here. Unbound: if this CPU is not in the mask, nobody knows where. */
+/* Bound: runs here. Unbound: anywhere, if this CPU is not in the mask. */
 static bool queue_here(struct wqt_token *token, struct wqt_slot *slot)
 {
 	bool queued;
@@ -279,7 +279,7 @@ static bool queue_plain(struct wqt_token *token, struct wqt_slot *slot, struct r
 {
 	INIT_WORK(&token->work, token_fn);
 	wqt_lock_class(&token->work, slot->bh);
-	/* The base kernel does not take softirq work for chained. */
+	/* The workqueue does not know softirq work as chained. */
 	if (!slot->bh && wqt_one_in(rnd, 4))
 		token->chain = wqt_rnd(rnd, 4);
 	if (slot->kind->ordered)
@@ -311,7 +311,7 @@ static bool queue_after_gp(struct wqt_token *token, struct wqt_slot *slot)
 	INIT_RCU_WORK(&token->rwork, token_fn);
 	wqt_lock_class(&token->work, slot->bh);
 	token->reader = READ_ONCE(reader_seq);
-	smp_mb();	/* the reader is older than the call; pairs with wqt_reader_thread() */
+	smp_mb();	/* the reader began before the call; pairs with wqt_reader_thread() */
 	wqt_count(WQT_RCU);
 	return queue_rcu_work(token->wq, &token->rwork);
 }
@@ -353,12 +353,12 @@ int wqt_token_queue(struct wqt_slot *slot, struct workqueue_struct *wq,
 	return 0;
 }
 
-/* An RCU reader that everybody can see: a grace period is one that waits for it. */
+/* An RCU reader that others can see: a grace period has to wait for it. */
 int wqt_reader_thread(void *arg)
 {
 	struct wqt_actor *actor = arg;
 
-	set_user_nice(current, MIN_NICE);	/* or it hardly ever reads */
+	set_user_nice(current, MIN_NICE);	/* otherwise it would hardly ever read */
 	while (!wqt_over() && !wqt_must_stop()) {
 		rcu_read_lock();
 		WRITE_ONCE(reader_seq, reader_seq + 1);

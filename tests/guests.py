@@ -17,7 +17,7 @@ from wqlab.paths import ROOT
 RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KTAP_HELPERS = ROOT / f'build/tree-{LINUX}/tools/testing/selftests/kselftest/ktap_helpers.sh'
-KUNIT = ('wq_shard_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
+KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
 BEYOND_BASE = {'resize', 'console'}     # scripts about what the base kernel lacks
 
 

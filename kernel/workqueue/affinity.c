@@ -2,12 +2,11 @@
 /*
  * Affinity scopes: which CPUs form a pod, and which CPU unbound work starts from.
  *
- * With whom a CPU shares its core and cache is learned while they are online together:
- * only then does the architecture know.  It is kept when one of them goes offline, and
- * for good: what is learned later adds to a core or cache, but never divides one.  A CPU
- * that was never online is a pod of its own in the scopes below numa.  News rebuild the
- * pods, and the workqueues follow.
+ * Pods are built from what topology.c has learned.  A CPU that was never online is a
+ * pod of its own in the scopes below numa.  A CPU that comes up is learned soon; if
+ * that changes a group, the pods are rebuilt and the workqueues follow.
  */
+#include <linux/bitmap.h>
 #include <linux/cpu.h>
 #include <linux/moduleparam.h>
 #include <linux/sched/isolation.h>
@@ -18,6 +17,7 @@
 
 #include "internal.h"
 #include "shard.h"
+#include "topology.h"
 
 const char * const wq_affn_names[WQ_AFFN_NR_TYPES] = {
 	[WQ_AFFN_SYSTEM]	= "system",
@@ -38,14 +38,42 @@ bool wq_topo_initialized __read_mostly;
 
 static unsigned int wq_cache_shard_size = 8;		/* P: cores */
 
-/*
- * P: by CPU, the lowest CPU known to share its core or cache; -1 when it was never
- * online.  Equal numbers: same core, same cache.
- */
-static int *core_of, *llc_of;
-
 /* the CPU mask from the command line */
 static struct cpumask wq_cmdline_cpumask __initdata;
+
+/*
+ * The online CPUs behind @cpu's last-level cache.  The scheduler builds its domains by
+ * the same mask, but has nothing to say of CPUs outside all domains: to
+ * cpus_share_cache(), those all share one cache.
+ */
+static const struct cpumask *llc_cpus(int cpu)
+{
+#if defined(arch_llc_mask)
+	return arch_llc_mask(cpu);
+#elif defined(CONFIG_SCHED_MC)
+	return cpu_coregroup_mask(cpu);
+#else
+	return cpumask_of(cpu);
+#endif
+}
+
+static bool same_core(int cpu0, int cpu1)
+{
+	return cpumask_test_cpu(cpu1, cpu_smt_mask(cpu0));
+}
+
+static bool same_cache(int cpu0, int cpu1)
+{
+	return cpumask_test_cpu(cpu1, llc_cpus(cpu0));
+}
+
+/* P: changes with CPUs held online or in hotplug */
+static struct wq_topology wq_topology = {
+	.same_core	= same_core,
+	.same_cache	= same_cache,
+};
+
+static bool wq_pods_stale;	/* P: the topology has changed since they were built */
 
 /**
  * wq_parse_affn_scope - scope by name
@@ -118,7 +146,7 @@ static bool share_node(int cpu0, int cpu1, void *unused)
 	return cpu_to_node(cpu0) == cpu_to_node(cpu1);
 }
 
-/* @arg: core_of or llc_of */
+/* @arg: core_of or llc_of of wq_topology */
 static bool share_learned(int cpu0, int cpu1, void *arg)
 {
 	const int *of = arg;
@@ -152,8 +180,8 @@ static int pods_build_all(struct wq_pod_type *types)
 
 	ret = pods_build(&types[WQ_AFFN_SYSTEM], share_all, NULL) ?:
 	      pods_build(&types[WQ_AFFN_NUMA], share_node, NULL) ?:
-	      pods_build(&types[WQ_AFFN_CACHE], share_learned, llc_of) ?:
-	      pods_build(&types[WQ_AFFN_SMT], share_learned, core_of) ?:
+	      pods_build(&types[WQ_AFFN_CACHE], share_learned, wq_topology.llc_of) ?:
+	      pods_build(&types[WQ_AFFN_SMT], share_learned, wq_topology.core_of) ?:
 	      pods_build(&types[WQ_AFFN_CPU], share_nothing, NULL) ?:
 	      pods_build_shards(&types[WQ_AFFN_CACHE_SHARD], &types[WQ_AFFN_CACHE],
 				&types[WQ_AFFN_SMT], wq_cache_shard_size);
@@ -208,96 +236,38 @@ static bool wq_has_shards(struct workqueue_struct *wq)
 		(scope == WQ_AFFN_DFL && wq_affn_dfl == WQ_AFFN_CACHE_SHARD));
 }
 
-/*
- * The online CPUs behind @cpu's last-level cache.  The scheduler builds its domains by
- * the same mask, but has nothing to say of CPUs outside all domains: to
- * cpus_share_cache(), those all share one cache.
- */
-static const struct cpumask *llc_cpus(int cpu)
+/* the numa pods were built when the CPU was not there or on another node */
+static bool node_changed(int cpu)
 {
-#if defined(arch_llc_mask)
-	return arch_llc_mask(cpu);
-#elif defined(CONFIG_SCHED_MC)
-	return cpu_coregroup_mask(cpu);
-#else
-	return cpumask_of(cpu);
-#endif
+	const struct wq_pod_type *pods = &wq_pod_types[WQ_AFFN_NUMA];
+
+	return pods->nr_pods && pods->pod_node[pods->cpu_pod[cpu]] != cpu_to_node(cpu);
 }
 
 /*
- * Two CPUs share what @of is about: so do all that share it with either, those among
- * them that are offline, too.  Return true if that is news.
+ * Learn the CPUs that came up, and let pods and workqueues follow.  Without memory
+ * they stay as they are, all of them, until the next call.
  */
-static bool learn_share(int *of, int cpu0, int cpu1)
-{
-	int lower = min(of[cpu0], of[cpu1]), upper = max(of[cpu0], of[cpu1]);
-	int cpu;
-
-	if (lower == upper)
-		return false;
-	for_each_possible_cpu(cpu)
-		if (of[cpu] == upper)
-			of[cpu] = lower;
-	return true;
-}
-
-/* note what an online CPU shares with those learned before it; true if that is news */
-static bool learn_cpu(int cpu)
-{
-	bool news = core_of[cpu] < 0;
-	int other;
-
-	if (news) {
-		core_of[cpu] = cpu;
-		llc_of[cpu] = cpu;
-	}
-	for_each_online_cpu(other) {
-		bool same_core = cpumask_test_cpu(cpu, cpu_smt_mask(other));
-
-		if (core_of[other] < 0)
-			continue;
-		if (same_core)
-			news |= learn_share(core_of, cpu, other);
-		/* with SCHED_MC=n a CPU knows of no cache, but a core has only one */
-		if (same_core || cpumask_test_cpu(other, llc_cpus(cpu)))
-			news |= learn_share(llc_of, cpu, other);
-	}
-	return news;
-}
-
-static bool learn_cpus(void)
-{
-	bool news = false;
-	int cpu;
-
-	for_each_online_cpu(cpu)
-		news |= learn_cpu(cpu);
-	return news;
-}
-
-/* let pods and workqueues follow what there is to learn; all or nothing */
 static int follow_topology(void)
 {
 	struct wq_pod_type types[WQ_AFFN_NR_TYPES] = { };
-	size_t size = nr_cpu_ids * sizeof(int);
-	int *old_core = kmemdup(core_of, size, GFP_KERNEL);
-	int *old_llc = kmemdup(llc_of, size, GFP_KERNEL);
-	int ret = -ENOMEM;
+	int cpu, ret;
 
-	if (old_core && old_llc) {
-		ret = 0;
-		if (learn_cpus()) {
-			ret = pods_build_all(types) ?:
-			      pods_install(types, wq_depends_on_pods);
-			if (ret) {
-				/* the next occasion tries again */
-				memcpy(core_of, old_core, size);
-				memcpy(llc_of, old_llc, size);
-			}
-		}
+	lockdep_assert_cpus_held();
+	lockdep_assert_held(&wq_pool_mutex);
+
+	for_each_online_cpu(cpu) {
+		if (test_bit(cpu, wq_topology.learned))
+			continue;
+		if (wq_topology_learn(&wq_topology, cpu) || node_changed(cpu))
+			wq_pods_stale = true;
 	}
-	kfree(old_core);
-	kfree(old_llc);
+	if (!wq_pods_stale)
+		return 0;
+
+	ret = pods_build_all(types) ?: pods_install(types, wq_depends_on_pods);
+	if (!ret)
+		wq_pods_stale = false;
 	return ret;
 }
 
@@ -312,7 +282,7 @@ static void learn_fn(struct work_struct *unused)
 static DECLARE_WORK(learn_work, learn_fn);
 
 /**
- * affinity_cpu_online - a CPU came up: see whether that tells us anything new
+ * affinity_cpu_online - a CPU came up: learn its place
  *
  * Later, in a work item: many CPUs may come up in a row, and hotplug need not wait.
  *
@@ -322,6 +292,17 @@ void affinity_cpu_online(void)
 {
 	if (wq_topo_initialized)
 		queue_work(system_percpu_wq, &learn_work);
+}
+
+/**
+ * affinity_cpu_offline - a CPU goes down: it may be elsewhere when it returns
+ * @cpu: the CPU
+ *
+ * Context: hotplug; wq_pool_mutex held.
+ */
+void affinity_cpu_offline(int cpu)
+{
+	wq_topology_offline(&wq_topology, cpu);
 }
 
 static int wq_affn_dfl_set(const char *val, const struct kernel_param *kp)
@@ -422,7 +403,6 @@ static void __init unbound_cpumask_restrict(const char *why, const struct cpumas
 void __init affinity_init_early(void)
 {
 	const struct cpumask *housekeeping = housekeeping_cpumask(HK_TYPE_DOMAIN);
-	int cpu;
 
 	wq_boot_needs(alloc_cpumask_var(&wq_online_cpumask, GFP_KERNEL));
 	wq_boot_needs(alloc_cpumask_var(&wq_unbound_cpumask, GFP_KERNEL));
@@ -437,13 +417,12 @@ void __init affinity_init_early(void)
 	cpumask_copy(wq_requested_unbound_cpumask, wq_unbound_cpumask);
 	cpumask_andnot(wq_isolated_cpumask, cpu_possible_mask, housekeeping);
 
-	core_of = kcalloc(nr_cpu_ids, sizeof(*core_of), GFP_KERNEL);
-	llc_of = kcalloc(nr_cpu_ids, sizeof(*llc_of), GFP_KERNEL);
-	wq_boot_needs(core_of && llc_of);
-	for_each_possible_cpu(cpu) {
-		core_of[cpu] = -1;
-		llc_of[cpu] = -1;
-	}
+	wq_topology.nr_cpus = nr_cpu_ids;
+	wq_topology.core_of = kcalloc(nr_cpu_ids, sizeof(int), GFP_KERNEL);
+	wq_topology.llc_of = kcalloc(nr_cpu_ids, sizeof(int), GFP_KERNEL);
+	wq_topology.learned = bitmap_zalloc(nr_cpu_ids, GFP_KERNEL);
+	wq_boot_needs(wq_topology.core_of && wq_topology.llc_of && wq_topology.learned);
+	wq_topology_init(&wq_topology);
 
 	wq_boot_needs(!pods_build(&wq_pod_types[WQ_AFFN_SYSTEM], share_all, NULL));
 	/* its CPUs may be on many nodes; which, is not known yet */

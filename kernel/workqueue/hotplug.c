@@ -168,6 +168,7 @@ int workqueue_offline_cpu(unsigned int cpu)
 	guard(mutex)(&wq_pool_mutex);
 	cpumask_clear_cpu(cpu, wq_online_cpumask);
 	wqs_follow_cpu(cpu);
+	affinity_cpu_offline(cpu);
 	return 0;
 }
 

@@ -629,6 +629,7 @@ extern bool wq_topo_initialized;			/* I after boot */
 int wq_parse_affn_scope(const char *name);
 void affinity_init_early(void);
 void affinity_cpu_online(void);
+void affinity_cpu_offline(int cpu);
 
 /* alloc.c */
 struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags,

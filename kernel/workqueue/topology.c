@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Learning which CPUs share a core or a cache.
+ *
+ * The architecture knows this of online CPUs only, so each CPU is compared with
+ * those that were learned before it when it has come up.  A CPU that goes offline
+ * stays in its groups: it is likely to return to them.
+ *
+ * It may also return elsewhere.  A CPU that was removed and added again can have
+ * another socket or core behind the same number, and nobody announces a removal on
+ * all architectures.  But when the CPU comes up, the online CPUs of its groups
+ * contradict: they do not share with it any more.  It leaves those groups then.
+ * Where no CPU of the group is online, nothing contradicts, and the offline ones
+ * stay in a group that may be wrong.  Each of them is checked when it comes up.
+ *
+ * So two online CPUs are in one group exactly if the architecture says that they
+ * share, provided that sharing is transitive.
+ */
+#include <linux/bitmap.h>
+#include <linux/minmax.h>
+
+#include "topology.h"
+
+typedef bool (*share_fn)(const struct wq_topology *topo, int cpu0, int cpu1);
+
+static bool share_core(const struct wq_topology *topo, int cpu0, int cpu1)
+{
+	return topo->same_core(cpu0, cpu1);
+}
+
+/* with SCHED_MC=n the architecture knows of no cache, but a core has only one */
+static bool share_llc(const struct wq_topology *topo, int cpu0, int cpu1)
+{
+	return topo->same_core(cpu0, cpu1) || topo->same_cache(cpu0, cpu1);
+}
+
+/* CPUs of @cpu's group are online, and it shares with none of them */
+static bool is_contradicted(const struct wq_topology *topo, const int *of, int cpu,
+			    share_fn share)
+{
+	bool contradicted = false;
+	int other;
+
+	for_each_set_bit(other, topo->learned, topo->nr_cpus) {
+		if (of[other] != of[cpu])
+			continue;
+		if (share(topo, cpu, other))
+			return false;
+		contradicted = true;
+	}
+	return contradicted;
+}
+
+/* @cpu becomes a group of its own; the lowest of the others heads the old one */
+static void leave_group(const struct wq_topology *topo, int *of, int cpu)
+{
+	int old = of[cpu], head = -1, other;
+
+	for (other = 0; other < topo->nr_cpus; other++) {
+		if (other == cpu || of[other] != old)
+			continue;
+		if (head < 0)
+			head = other;
+		of[other] = head;
+	}
+	of[cpu] = cpu;
+}
+
+/* make one group of two, their offline CPUs included; false if it was one already */
+static bool join_groups(const struct wq_topology *topo, int *of, int cpu0, int cpu1)
+{
+	int head = min(of[cpu0], of[cpu1]), old = max(of[cpu0], of[cpu1]);
+	int cpu;
+
+	if (head == old)
+		return false;
+	for (cpu = 0; cpu < topo->nr_cpus; cpu++)
+		if (of[cpu] == old)
+			of[cpu] = head;
+	return true;
+}
+
+/**
+ * wq_topology_init - nothing is known about any CPU
+ * @topo: all members but the content of the arrays and the bitmap are set
+ */
+void wq_topology_init(struct wq_topology *topo)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < topo->nr_cpus; cpu++) {
+		topo->core_of[cpu] = -1;
+		topo->llc_of[cpu] = -1;
+		__clear_bit(cpu, topo->learned);
+	}
+}
+
+/**
+ * wq_topology_learn - find the place of a CPU that came up
+ * @topo: what is known
+ * @cpu: the CPU; online and not in @topo->learned
+ *
+ * The CPU leaves its core and cache if either is contradicted, so that no core is
+ * ever in two caches.
+ *
+ * Time is the number of CPUs, times the number of groups that become one.
+ *
+ * Return: true if any group has changed.
+ */
+bool wq_topology_learn(struct wq_topology *topo, int cpu)
+{
+	bool changed = false;
+	int other;
+
+	if (topo->core_of[cpu] < 0) {
+		topo->core_of[cpu] = cpu;
+		topo->llc_of[cpu] = cpu;
+		changed = true;
+	} else if (is_contradicted(topo, topo->core_of, cpu, share_core) ||
+		   is_contradicted(topo, topo->llc_of, cpu, share_llc)) {
+		leave_group(topo, topo->core_of, cpu);
+		leave_group(topo, topo->llc_of, cpu);
+		changed = true;
+	}
+
+	for_each_set_bit(other, topo->learned, topo->nr_cpus) {
+		if (share_core(topo, cpu, other))
+			changed |= join_groups(topo, topo->core_of, cpu, other);
+		if (share_llc(topo, cpu, other))
+			changed |= join_groups(topo, topo->llc_of, cpu, other);
+	}
+	__set_bit(cpu, topo->learned);
+	return changed;
+}
+
+/**
+ * wq_topology_offline - a CPU goes offline and has to be learned when it returns
+ * @topo: what is known
+ * @cpu: the CPU
+ */
+void wq_topology_offline(struct wq_topology *topo, int cpu)
+{
+	__clear_bit(cpu, topo->learned);
+}

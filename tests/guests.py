@@ -94,9 +94,9 @@ BOOTS = (
     # one CPU of each LLC is outside all domains of the scheduler
     Boot('qemu-isolated', 'qemu', ('pods',), cpus=8, topology='sockets=2,cores=4',
          mem='1G', append='isolcpus=domain,1,5', timeout=600),
-    # 4 CPUs are there and come up only after the boot
-    Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=10, topology='sockets=2,cores=5', online=6,
-         mem='1G', append='maxcpus=6', timeout=600),
+    # 6 CPUs are there and come up only after the boot
+    Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=14, topology='sockets=2,cores=7', online=8,
+         mem='1G', append='maxcpus=8', timeout=600),
 )
 # The tests themselves: what they say of the kernel that this project is compared with.
 if VARIANT == 'cmwq':

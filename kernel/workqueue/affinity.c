@@ -3,8 +3,10 @@
  * Affinity scopes: which CPUs form a pod, and which CPU unbound work starts from.
  *
  * Pods are built from what topology.c has learned.  A CPU that was never online is a
- * pod of its own in the scopes below numa.  A CPU that comes up is learned soon; if
- * that changes a group, the pods are rebuilt and the workqueues follow.
+ * pod of its own in the scopes below numa.  A CPU that comes up is learned a little
+ * later, with those that come up next to it; if that changes a group, the pods are
+ * rebuilt and the workqueues follow.  Until then the CPU is served by the pods as
+ * they are.
  */
 #include <linux/bitmap.h>
 #include <linux/cpu.h>
@@ -18,6 +20,10 @@
 #include "internal.h"
 #include "shard.h"
 #include "topology.h"
+
+/* how long the pods wait for more CPUs to come up, and for memory when there is none */
+#define LEARN_DELAY	HZ
+#define LEARN_RETRY	(10 * HZ)
 
 const char * const wq_affn_names[WQ_AFFN_NR_TYPES] = {
 	[WQ_AFFN_SYSTEM]	= "system",
@@ -271,27 +277,31 @@ static int follow_topology(void)
 	return ret;
 }
 
-static void learn_fn(struct work_struct *unused)
+static void learn_fn(struct work_struct *work)
 {
 	guard(cpus_read_lock)();
 	guard(mutex)(&wq_pool_mutex);
-	if (follow_topology())
-		pr_warn("workqueue: no memory to place new CPUs in their pods\n");
+	if (follow_topology()) {
+		pr_warn("workqueue: no memory to place new CPUs in their pods, trying again\n");
+		queue_delayed_work(system_dfl_long_wq, to_delayed_work(work), LEARN_RETRY);
+	}
 }
 
-static DECLARE_WORK(learn_work, learn_fn);
+static DECLARE_DELAYED_WORK(learn_work, learn_fn);
 
 /**
- * affinity_cpu_online - a CPU came up: learn its place
+ * affinity_cpu_online - a CPU came up: learn its place soon
  *
- * Later, in a work item: many CPUs may come up in a row, and hotplug need not wait.
+ * Many CPUs may come up in a row, and each rebuild goes through all unbound
+ * workqueues.  The first CPU starts a delay, which later ones do not extend: there is
+ * one rebuild per LEARN_DELAY at most, and no CPU waits for longer.
  *
  * Context: hotplug; wq_pool_mutex held.
  */
 void affinity_cpu_online(void)
 {
 	if (wq_topo_initialized)
-		queue_work(system_percpu_wq, &learn_work);
+		queue_delayed_work(system_dfl_long_wq, &learn_work, LEARN_DELAY);
 }
 
 /**

@@ -7,7 +7,9 @@
 . "$(dirname "$0")/lib.sh"
 
 CPU=/sys/devices/system/cpu
+TRACING=/sys/kernel/tracing
 LATE=$(expand_list "$(cat $CPU/offline)")
+BURST=$(echo "$LATE" | tail -n +4)	# the first three come one by one
 
 all_served()	# QUEUE
 {
@@ -46,6 +48,56 @@ test_learned_while_one_is_away()
 	pod_has "$high" "$away" && return
 	diag "CPU $away, offline, is not in the pod $(map_field wqt_s map allowed "$high")"
 	return 1
+}
+
+# Counts the rebuilds of all unbound workqueues from here on.
+rebuilds_on()
+{
+	echo wqs_reapply_attrs >$TRACING/set_ftrace_filter &&
+		echo function >$TRACING/current_tracer && echo 1 >$TRACING/tracing_on
+}
+
+# Prints how many there were.
+rebuilds_off()
+{
+	sleep 2.5	# longer than a CPU waits for others to come up
+	grep -c 'wqs_reapply_attrs <-' $TRACING/trace
+	echo nop >$TRACING/current_tracer
+	echo >$TRACING/set_ftrace_filter
+}
+
+uptime_cs()
+{
+	sed 's/ .*//; s/\.//' /proc/uptime
+}
+
+# One rebuild a second at most, whatever number of CPUs comes up in it.
+test_burst_rebuilds_once()
+{
+	local cpu first last begin seconds rebuilds
+	first=$(echo "$BURST" | head -n 1)
+	last=$(echo "$BURST" | tail -n 1)
+
+	set_to "$(dev wqt_s affinity_scope)" cache && rebuilds_on || return 1
+	begin=$(uptime_cs)
+	for cpu in $BURST; do
+		set_to "$CPU/cpu$cpu/online" 1 || return 1
+	done
+	seconds=$((($(uptime_cs) - begin) / 100))
+	within 100 pod_has "$first" "$last" || { diag "CPUs $first and $last share no cache"; return 1; }
+	rebuilds=$(rebuilds_off)
+	diag "$(echo "$BURST" | wc -l) CPUs in $seconds s, $rebuilds rebuilds"
+	[ "$rebuilds" -ge 1 ] && [ "$rebuilds" -le $((seconds + 1)) ]
+}
+
+# A CPU that comes back to where it was is no news.
+test_known_cpu_rebuilds_nothing()
+{
+	local cpu
+	cpu=$(echo "$BURST" | head -n 1)
+
+	rebuilds_on && set_to "$CPU/cpu$cpu/online" 0 && set_to "$CPU/cpu$cpu/online" 1 || return 1
+	is_equal "rebuilds" "$(rebuilds_off)" 0
 }
 
 test_coming_up_under_load()
@@ -110,13 +162,16 @@ test_pods_divide_the_CPUs()	# SCOPE
 
 mount_all
 load_helper
-[ -n "$LATE" ] || bail "no CPU is offline: boot with maxcpus="
+[ -n "$BURST" ] || bail "fewer than 4 CPUs are offline: boot with maxcpus="
 create wqt_p percpu
 create wqt_u unbound
 create wqt_s unbound
 echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
 
-set -- unbound_one_before learned_while_one_is_away coming_up_under_load per_cpu_one_is_at_home
+set -- unbound_one_before learned_while_one_is_away
+# The base kernel learns nothing after the boot.
+[ "$VARIANT" = base ] || set -- "$@" burst_rebuilds_once known_cpu_rebuilds_nothing
+set -- "$@" coming_up_under_load per_cpu_one_is_at_home
 for scope in $SCOPES; do
 	set -- "$@" pods_divide_the_CPUs:"$scope"
 done

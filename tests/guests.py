@@ -2,6 +2,7 @@
 """The kernels that are booted, and what runs in each of them."""
 import dataclasses
 import functools
+import itertools
 import re
 import time
 
@@ -18,6 +19,7 @@ RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KTAP_HELPERS = ROOT / f'build/tree-{LINUX}/tools/testing/selftests/kselftest/ktap_helpers.sh'
 KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
+BUILT_IN = 'kunit'              # all suites, where they are no modules
 BEYOND_BASE = {'resize', 'console'}     # scripts about what the base kernel lacks
 
 
@@ -70,13 +72,13 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
 BOOTS = (
     Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), timeout=400),
     Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
-    Boot('uml-kunit', 'uml', suites=KUNIT, tier='quick', timeout=400),
+    Boot('uml-kunit', 'uml', suites=(BUILT_IN,), tier='quick', timeout=400),
     Boot('uml-parameters', 'uml', ('boot',), tier='quick', append=GOOD_PARAMETERS),
     Boot('uml-bad-parameters', 'uml', ('boot',), tier='quick', append=BAD_PARAMETERS, env='WQT_REJECTED=1'),
     Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', tier='quick', dies=True, timeout=60),
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
-    Boot('uml-debug', 'uml', (*EVERYWHERE, 'console', 'watchdog'), KUNIT, config='debug', mem='1G', timeout=900),
+    Boot('uml-debug', 'uml', (*EVERYWHERE, 'console', 'watchdog'), (BUILT_IN,), config='debug', mem='1G', timeout=900),
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',
@@ -137,6 +139,18 @@ class Progress:
         pass
 
 
+def run_suites(piece):
+    if piece in KUNIT:
+        return f'modprobe {piece}'
+    return ('(set -- /sys/kernel/debug/kunit/*/run; echo "1..$#" >/dev/kmsg; '
+            'for run; do echo 1 >"$run" || exit 1; done)')
+
+
+def kunit_parameters(boot):
+    """A module's suites run when it is loaded; those built in wait until user space is there."""
+    return 'kunit.enable=1 kunit.autorun=1' if set(boot.suites) & set(KUNIT) else 'kunit.enable=1'
+
+
 def guest_command(boot):
     lines = ['echo "@@ cpus $(cat /sys/devices/system/cpu/online)"',
              f'export VARIANT={boot.variant} KTAP_HELPERS=/wq/ktap_helpers.sh {boot.env}']
@@ -146,9 +160,9 @@ def guest_command(boot):
         if boot.lacks(piece):
             continue
         run = f'sh /wq/{piece}.sh'
-        if piece in KUNIT:
+        if piece in (BUILT_IN, *KUNIT):
             # The results are in the log; these marks say which are whose.
-            run = (f'echo "wq_selftest: begin {piece}" >/dev/kmsg; modprobe {piece}; rc=$?; '
+            run = (f'echo "wq_selftest: begin {piece}" >/dev/kmsg; {run_suites(piece)}; rc=$?; '
                    f'echo "wq_selftest: end {piece}" >/dev/kmsg; (exit $rc)')
         lines += [f'echo "@@ begin {piece}"', f'{run}; echo "@@ end {piece} $?"']
     return '\n'.join([*lines, 'exit 0'])
@@ -163,7 +177,7 @@ def result(boot):
     begin = time.monotonic()
     outcome = guest.run(
         folder, guest_command(boot), engine=boot.engine, cpus=boot.cpus, topology=boot.topology or None,
-        mem=boot.mem, append=f'{boot.append} kunit.enable=1 kunit.autorun=1'.strip(), timeout=boot.timeout,
+        mem=boot.mem, append=f'{boot.append} {kunit_parameters(boot)}'.strip(), timeout=boot.timeout,
         icount=boot.icount,
         files=[f'{SELFTESTS}:/wq', f'{KTAP_HELPERS}:/wq/ktap_helpers.sh'],
         log=RESULTS / f'{boot.name}.log', stream=Progress(boot.name))
@@ -177,8 +191,12 @@ def tap_of(outcome, piece):
     if not part:
         return '', None
     status = int(part[2]) if part[2] else None
-    if piece not in KUNIT:
+    if piece not in (BUILT_IN, *KUNIT):
         return part[1], status
     log = '\n'.join(map(kernlog.without_stamp, outcome.kernel.splitlines()))
     found = re.search(rf'wq_selftest: begin {piece}\n(.*?)(?:wq_selftest: end {piece}|\Z)', log, re.S)
-    return found[1] if found else '', status
+    text = found[1] if found else ''
+    if piece == BUILT_IN:       # each suite was started by itself, as the first and only one
+        number = itertools.count(1)
+        text = re.sub(r'^(not ok|ok) 1 ', lambda point: f'{point[1]} {next(number)} ', text, flags=re.M)
+    return text, status

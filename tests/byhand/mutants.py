@@ -147,7 +147,7 @@ def by_torture(folder, engine, seconds):
 def in_guest(folder, boot):
     """What is wrong first when scripts or suites run in a guest, None if nothing is."""
     outcome = guest.run(folder, guests.guest_command(boot), engine=boot.engine, cpus=None if SHAPE[boot.engine] else 2,
-                        mem='1G', append='kunit.enable=1 kunit.autorun=1', timeout=STEP_S[boot.engine],
+                        mem='1G', append=guests.kunit_parameters(boot), timeout=STEP_S[boot.engine],
                         log=PLACE / f'{boot.name}.log', **SHAPE[boot.engine],
                         files=[f'{guests.SELFTESTS}:/wq', f'{guests.KTAP_HELPERS}:/wq/ktap_helpers.sh'])
     return first_fault(outcome, boot.pieces())
@@ -168,7 +168,8 @@ def first_fault(outcome, pieces):
 
 
 def by_kunit(folder, engine, _):
-    return in_guest(folder, guests.Boot('kunit', engine, suites=('wq_cursor_kunit', 'wq_api_kunit')))
+    suites = (guests.BUILT_IN,) if engine == 'uml' else ('wq_cursor_kunit', 'wq_api_kunit')
+    return in_guest(folder, guests.Boot('kunit', engine, suites=suites))
 
 
 def by_scripts(folder, engine, _):

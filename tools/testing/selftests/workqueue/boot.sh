@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Boot parameters. The script reads what the kernel was given off its command
-# line and looks for the effect; WQT_REJECTED=1 says that the values are bad
-# ones, which leave the default.
+# Boot parameters. The script reads the values from the kernel's command line and
+# checks their effect. WQT_REJECTED=1 means that the values are invalid and the
+# defaults have to stay.
 
 . "$(dirname "$0")/lib.sh"
 

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Console drivers may queue work, and the workqueue prints. If it held the lock of a
-# pool while it calls a console that queues there, the CPU would spin for ever. Each
-# test makes the workqueue print something about the pool on which the helper's console
-# queues. Where one fails, the guest hangs.
+# Console drivers may queue work, and the workqueue prints. If it called a console while
+# it held the lock of a pool, and the console queued there, the CPU would spin for ever.
+# Each test makes the workqueue print something about the pool on which the helper's
+# console queues. If a test fails, the guest hangs.
 
 . "$(dirname "$0")/lib.sh"
 
 CPU=$(online_cpus | tail -n 1)
 
-# What the log says since the mark.
+# The log since the mark.
 new_log()
 {
 	dmesg | awk -v mark="$MARK" 'seen { print } index($0, mark) { seen = 1 }'
@@ -26,7 +26,8 @@ more_lines_than()	# N
 	[ "$(cat $HELPER/console_lines)" -gt "$1" ]
 }
 
-# Makes the command print PATTERN, to the log and to the console. The pool goes on.
+# The command makes the kernel print PATTERN, to the log and to the console. Afterwards the
+# pool still works.
 prints()	# PATTERN COMMAND...
 {
 	local pattern=$1 before ok=0
@@ -44,7 +45,7 @@ prints()	# PATTERN COMMAND...
 		set_to $HELPER/console off && return $ok
 }
 
-# As prints(); the log may, and must, have a warning.
+# Like prints(), but the log has to contain a warning.
 warns()	# PATTERN COMMAND...
 {
 	local ret
@@ -84,7 +85,7 @@ test_sysrq()
 	prints "in-flight: .*wqt_block_fn" show_all
 }
 
-# The report comes at the first hog and then each time that there were twice as many.
+# A hog is reported at first and then each time the count has doubled.
 hog_until_reported()
 {
 	local i=0
@@ -125,7 +126,7 @@ mount_all
 load_helper
 echo 1 >/sys/kernel/debug/clear_warn_once || bail "what warned once does not do so again"
 create wqt_con percpu
-# Lines of all levels; and what the tests change is put back.
+# Consoles print lines of all levels. What the tests change is restored.
 levels=$(cat /proc/sys/kernel/printk)
 thresh=$(cat $PARAMS/cpu_intensive_thresh_us)
 warning_thresh=$(cat $PARAMS/cpu_intensive_warning_thresh)

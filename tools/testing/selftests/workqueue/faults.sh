@@ -1,18 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# No memory, at each step: a write is done again and again, and each time one
-# allocation later fails, until none does. A write that fails has changed nothing.
-# Needs a kernel with CONFIG_FAILSLAB.
+# A write is repeated. Each time the next allocation fails, until none does. A write that
+# fails must not have changed anything. Needs a kernel with CONFIG_FAILSLAB.
 
 . "$(dirname "$0")/lib.sh"
 
 NTH=/proc/self/fail-nth
 SLAB=/sys/kernel/debug/failslab
-FEWEST=5	# allocations that a write makes at least, opening the file included
+FEWEST=5	# allocations that a write makes at least, including those of opening the file
 
-# Sets STATUS to what became of the write, and LEFT to the allocations that it was
-# short of a failure. Without a fork, which would fail instead.
+# Sets STATUS to the result of the write. Sets LEFT to how many more allocations would have
+# made it fail. Does not fork, since the fork would fail instead.
 write_short_of_memory()	# FILE TEXT N
 {
 	LEFT=
@@ -25,7 +24,7 @@ write_short_of_memory()	# FILE TEXT N
 	} 2>/dev/null
 }
 
-# Forks are slow where this runs: what is asked for each failure does without.
+# Forks are slow where this runs: what is done for each failure does not fork.
 
 pods()	# NAME: sets PODS to its pods, by CPU
 {
@@ -37,7 +36,7 @@ pods()	# NAME: sets PODS to its pods, by CPU
 	done <"$HELPER/$1/map"
 }
 
-value()	# FILE: sets VALUE, without a remark in brackets
+value()	# FILE: sets VALUE, without the part in brackets
 {
 	read -r VALUE _ <"$1"
 }
@@ -70,7 +69,7 @@ test_write()	# FILE=TEXT
 		value "$file"
 		[ "$VALUE" != "$old" ] || { diag "$file is still '$old'"; return 1; }
 		[ "${LEFT:-0}" -eq 0 ] || break
-		# It did without what it was refused.
+		# It succeeded without that memory.
 		set_to "$file" "$old" || return 1
 	done
 	set_to "$file" "$old" && is_unchanged "$file" "$old" "$before" || return 1
@@ -78,7 +77,7 @@ test_write()	# FILE=TEXT
 	[ $failed -ge $FEWEST ] && progresses wqt_l
 }
 
-# Queues on each CPU, if wqt_n has its files: debugfs does not say when it had no memory.
+# Queues on each CPU, if wqt_n has its files: debugfs does not report a lack of memory.
 is_served()
 {
 	[ -e "$HELPER/wqt_n/map" ] || return 0

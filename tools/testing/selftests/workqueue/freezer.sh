@@ -7,7 +7,7 @@
 
 SECONDS_FROZEN=3
 
-# Suspends as far as the level goes, and comes back after so many seconds.
+# Suspends up to this test level, and resumes after so many seconds.
 suspend()	# LEVEL SECONDS
 {
 	set_to /sys/power/pm_test "$1" && set_to "$DELAY" "$2" &&
@@ -25,7 +25,7 @@ start()	# NAME...
 	done
 }
 
-# Nothing of a freezable one starts in the cold; what was queued comes after.
+# No item of a freezable workqueue starts while it is frozen. Queued items run afterwards.
 test_frozen_under_load()	# LEVEL
 {
 	local wq gap ok=0
@@ -57,7 +57,7 @@ test_limit_after_the_thaw()
 		tell wqt_l release 1 && tell wqt_l wait "6 5000" && destroy wqt_l
 }
 
-# An item that does not end keeps the system awake, and is named.
+# An item that does not end prevents the suspend, and the log names it.
 test_busy_one_is_named()
 {
 	local ok=0 timeout

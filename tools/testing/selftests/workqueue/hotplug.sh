@@ -55,7 +55,7 @@ stop_load()
 	return $ok
 }
 
-# Every CPU runs what is queued on it, by a worker that is bound there.
+# Every CPU runs what is queued on it, in a worker that is bound to it.
 at_home()
 {
 	local wq ok=0
@@ -91,7 +91,7 @@ test_all_but_one_under_load()
 
 	start_load || return 1
 	for cpu in $CPUS; do
-		# there are machines where CPU 0 can go, too
+		# on some machines CPU 0 can go offline, too
 		[ "$(nr_online)" -gt 1 ] || break
 		offline "$cpu" && all_progress || ok=1
 	done
@@ -116,7 +116,7 @@ test_storm()
 	stop_load && at_home && return $ok
 }
 
-# An item that runs when its CPU leaves is finished elsewhere.
+# An item that runs when its CPU goes offline finishes elsewhere.
 test_running_items_are_finished()
 {
 	tell wqt_p stats 0
@@ -126,7 +126,7 @@ test_running_items_are_finished()
 		online "$FIRST" && at_home
 }
 
-# One that sleeps over both the departure and the return.
+# An item that sleeps while its CPU goes offline and comes back.
 test_items_outlast_their_CPU()
 {
 	tell wqt_p stats 0
@@ -147,7 +147,7 @@ test_queueing_on_a_CPU_that_is_gone()
 	online "$FIRST" && at_home && return $ok
 }
 
-# A strict pod without a CPU: its items run all the same.
+# The items of a strict pod run even if all its CPUs are offline.
 test_empty_pods()
 {
 	local scope before ok=0
@@ -161,7 +161,7 @@ test_empty_pods()
 		is_equal "CPUs that were served" "$(map_field wqt_s map ran | wc -l)" \
 			"$(nr_online)" || ok=1
 		online "$FIRST" || return 1
-		# The base kernel lets the workers of strict pools out here.
+		# In the base kernel, workers of strict pools may leave their pods here.
 		[ "$VARIANT" = base ] ||
 			is_equal "the pods of $scope after the return" \
 				"$(map_field wqt_s map allowed | tr '\n' ' ')" \
@@ -170,7 +170,7 @@ test_empty_pods()
 	return $ok
 }
 
-# The other way round: attributes that change while CPUs are away.
+# The reverse: attributes change while CPUs are offline.
 test_attributes_while_a_CPU_is_away()
 {
 	local scope ok=0
@@ -196,13 +196,14 @@ test_made_while_a_CPU_is_away()
 		destroy wqt_n && destroy wqt_v
 }
 
-# A CPU goes while an item keeps it busy: nobody counts that as running there later.
+# A CPU goes offline while an item keeps it busy. That item must not count as running there
+# when the CPU is back.
 test_CPU_that_was_busy_serves_again()
 {
 	local ok=0 thresh
 	thresh=$(cat $PARAMS/cpu_intensive_thresh_us)
 
-	# or the item would not count in the first place
+	# otherwise the item would not count at all
 	set_to $PARAMS/cpu_intensive_thresh_us 1000000 || return 1
 	tell wqt_p stats 0
 	tell wqt_p queue "hog cpu=$FIRST ms=60000"
@@ -219,8 +220,9 @@ nr_warnings()
 	dmesg | grep -c "WARNING: "
 }
 
-# A CPU takes BH items along, and one of them is cancelled before its pool is cleared.
-# Nobody may ask the dead CPU to serve the other: the kernel complains, once in a boot.
+# A CPU goes offline with BH items in its pool, and one of them is cancelled before the pool
+# is cleared. The dead CPU must not be asked to run the other one: the kernel warns about
+# that, once in each boot.
 test_BH_item_cancelled_on_a_dead_CPU()
 {
 	local warnings ok=0
@@ -234,7 +236,7 @@ test_BH_item_cancelled_on_a_dead_CPU()
 	online "$FIRST" && is_equal "warnings" "$(nr_warnings)" "$warnings" && return $ok
 }
 
-# The base kernel lets them run on all CPUs of the workqueue from then on.
+# In the base kernel they may run on all CPUs of the workqueue afterwards.
 test_strict_workers_stay_in_their_pods()
 {
 	local pods
@@ -246,8 +248,8 @@ test_strict_workers_stay_in_their_pods()
 		set_to "$(dev wqt_s affinity_scope)" default
 }
 
-# max_active is raised while the workqueue has no CPU; the base kernel leaves what that
-# allows to wait until an item ends.
+# max_active is raised while the workqueue has no CPU. In the base kernel, the items that
+# the new limit allows wait until another item ends.
 test_limit_raised_while_its_CPU_is_away()
 {
 	local ok=0
@@ -263,7 +265,7 @@ test_limit_raised_while_its_CPU_is_away()
 	return $ok
 }
 
-# The global mask names only a CPU that is away.
+# The global mask contains only a CPU that is offline.
 test_mask_of_a_CPU_that_is_gone()
 {
 	local all ok=0

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# CPUs that a cpuset isolates at run time: unbound work keeps off them.
+# Unbound work avoids CPUs that a cpuset isolates at run time.
 
 . "$(dirname "$0")/lib.sh"
 
 CGROUP=/sys/fs/cgroup
 CPU=$(online_cpus | tail -n 1)
 
-# Makes the last CPU an isolated partition, or gives it back.
+# Makes the last CPU an isolated partition.
 isolate()
 {
 	mkdir "$CGROUP/wqt" && set_to "$CGROUP/wqt/cpuset.cpus" "$CPU" &&
@@ -22,7 +22,7 @@ give_back()
 	set_to "$CGROUP/wqt/cpuset.cpus.partition" member && rmdir "$CGROUP/wqt"
 }
 
-isolated_among_workers()	# how many of the pools may use the CPU
+isolated_among_workers()	# prints how many of the pools may use the CPU
 {
 	map_field wqt_u map allowed | sort -u | while read -r list; do
 		expand_list "$list"
@@ -39,7 +39,7 @@ test_masks()
 		{ diag "isolated: $(cat $GLOBAL/cpumask_isolated)"; ok=1; }
 	reads $GLOBAL/cpumask_requested "$requested" || ok=1
 	is_equal "pools that use the isolated CPU" "$(isolated_among_workers)" 0 || ok=1
-	# Work that asks for the CPU by name still gets it.
+	# Work that names the CPU still runs there.
 	is_equal "where the per-CPU item ran" "$(map_field wqt_p map_on ran "$CPU")" "$CPU" || ok=1
 	give_back || ok=1
 	same_mask "$(cat $GLOBAL/cpumask_isolated)" 0 ||
@@ -71,7 +71,7 @@ test_under_load()
 	return $ok
 }
 
-# The mask that was asked for through sysfs is what comes back.
+# Afterwards the mask that was requested through sysfs is in force again.
 test_requested_mask_returns()
 {
 	local all ok=0

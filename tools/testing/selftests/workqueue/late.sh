@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# CPUs that were not there at boot (maxcpus=) and come up now, for the first
-# time. Leaves all CPUs online.
+# CPUs that were not brought up at boot (maxcpus=) come up now for the first time.
+# Leaves all CPUs online.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -30,8 +30,9 @@ pod_has()	# CPU OTHER
 	expand_list "$(map_field wqt_s map allowed "$1")" | grep -qx "$2"
 }
 
-# Of CPUs behind one cache, the lowest come last, and while one is away that was there:
-# it still belongs to the others. So the last CPU of the boot is taken away first.
+# Of the CPUs that share one cache, the lowest come up last, while one that was up before is
+# offline. That one still belongs to the others. So the last CPU of the boot goes offline
+# first.
 test_learned_while_one_is_away()
 {
 	local known low away high
@@ -129,7 +130,7 @@ test_per_cpu_one_is_at_home()
 	done
 }
 
-# Each CPU is in its own pod, and two pods have all CPUs in common or none.
+# Each CPU is in its own pod. Two pods are equal or have no CPU in common.
 test_pods_divide_the_CPUs()	# SCOPE
 {
 	set_to "$(dev wqt_s affinity_scope)" "$1" && all_served wqt_s || return 1

@@ -15,7 +15,7 @@ VARIANT=${VARIANT:-cmwq}
 KTAP_HELPERS=${KTAP_HELPERS:-$WQT_DIR/../kselftest/ktap_helpers.sh}
 . "$KTAP_HELPERS" || exit 1
 SKIPPED=
-# Before the load that the script itself makes.
+# Run with a higher priority than the load that the script makes.
 renice -n -20 -p $$ >/dev/null
 
 HELPER=/sys/kernel/debug/wq_test
@@ -34,7 +34,7 @@ bail()
 	ktap_exit_fail_msg "$@"
 }
 
-log_expect()	# PATTERN: from here on the kernel log may, and must, show it
+log_expect()	# PATTERN: from here on the kernel log is allowed to contain it, and has to
 {
 	echo "wq_selftest: expect: $1" >/dev/kmsg
 }
@@ -65,8 +65,8 @@ load_helper()
 		bail "wq_test_helper does not load: is CONFIG_WQ_TEST_HELPER set?"
 }
 
-# What cannot run here: it is reported as skipped, with the reason. Reasons begin with
-# "one CPU" or "the base kernel"; the host takes no others.
+# A test that cannot run here is reported as skipped, with the reason. Reasons begin with
+# "one CPU" or "the base kernel". The host accepts no others.
 skip()	# REASON TEST...
 {
 	local reason=$1 t
@@ -137,7 +137,7 @@ queues()
 	find "$HELPER" -mindepth 1 -maxdepth 1 -type d | sed 's,.*/,,'
 }
 
-# The next test finds the script's own workqueues at rest, and no others.
+# The next test finds the script's own workqueues idle, and no others.
 clean_up_after_failure()	# QUEUES-TO-KEEP
 {
 	local wq
@@ -167,7 +167,7 @@ held()
 	wc -l <"$HELPER/$1/held"
 }
 
-# Whether the command succeeds within so many tenths of a second.
+# Succeeds if the command succeeds within so many tenths of a second.
 within()	# TENTHS COMMAND...
 {
 	local tenths=$1
@@ -192,7 +192,7 @@ is_equal()	# WHAT GOT WANTED
 	return 1
 }
 
-# The load goes on: some items ran since.
+# Succeeds if the load makes progress: some items ran since the call.
 progresses()	# NAME
 {
 	local before
@@ -203,7 +203,7 @@ progresses()	# NAME
 	return 1
 }
 
-# Ends the load and settles the account: nothing lost, twice or out of place.
+# Ends the load and checks the counters: no item was lost, ran twice or ran in a wrong place.
 account_is_right()	# NAME
 {
 	local stats bad
@@ -231,7 +231,7 @@ account_is_right()	# NAME
 
 # Attributes
 
-# One write; the error goes to stdout. Some shells name no errno, dd does.
+# One write. The error goes to stdout. Some shells do not print the errno, but dd does.
 write_to()	# FILE TEXT
 {
 	local err
@@ -241,7 +241,7 @@ write_to()	# FILE TEXT
 	return 1
 }
 
-# Writes what the file must take.
+# Writes a value that the file has to accept.
 set_to()	# FILE TEXT
 {
 	local err
@@ -250,7 +250,7 @@ set_to()	# FILE TEXT
 	return 1
 }
 
-# Writes what the file must refuse with EINVAL, and stay as it is.
+# Writes a value that the file has to refuse with EINVAL. The file must not change.
 refuses()	# FILE TEXT
 {
 	local before err
@@ -289,14 +289,14 @@ nr_online()
 	online_cpus | wc -l
 }
 
-expand_list()	# LIST: one CPU a line
+expand_list()	# LIST: prints a line for each CPU
 {
 	echo "$1" | tr , '\n' | awk -F- '
 		NF == 1 && $1 != "" { print $1 }
 		NF == 2 { for (i = $1; i <= $2; i++) print i }'
 }
 
-# The mask that names one CPU, as the kernel prints it: 32 bits a word.
+# The mask of one CPU, as the kernel prints it: words of 32 bits.
 cpu_mask()	# CPU
 {
 	local word=$(($1 / 32))
@@ -308,7 +308,7 @@ cpu_mask()	# CPU
 	done
 }
 
-# Masks compare without leading zeroes.
+# Compares masks without leading zeroes.
 same_mask()	# MASK MASK
 {
 	[ "$(echo "$1" | sed 's/^[0,]*//')" = "$(echo "$2" | sed 's/^[0,]*//')" ]

@@ -103,7 +103,7 @@ test_own_mask_under_load()
 	finish wqt_u wqt_m && return $ok
 }
 
-# Strict to one CPU: there it has to run, all of it.
+# Strict to one CPU: all work has to run there.
 test_strict_to_one_cpu()
 {
 	local cpu all other ok=0
@@ -128,7 +128,7 @@ test_global_mask()
 		same_mask "$(cat "$GLOBAL/cpumask")" "$(cpu_mask "$cpu")" || ok=1
 		reads "$GLOBAL/cpumask_requested" "$(cat "$GLOBAL/cpumask")" || ok=1
 		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" "$cpu" || ok=1
-		# Per-CPU ones do not ask the mask of the unbound.
+		# Per-CPU workqueues ignore the mask for unbound work.
 		is_equal "per-CPU items elsewhere" "$(awk '{
 			sub("cpu=", "", $1); sub("ran=", "", $2); n += $1 != $2
 		} END { print n + 0 }' "$HELPER/wqt_p/map")" 0 || ok=1
@@ -152,7 +152,7 @@ test_global_mask_under_load()
 	finish wqt_u wqt_m wqt_o wqt_p && return $ok
 }
 
-# Its own mask and the global one have nothing in common.
+# The workqueue's mask and the global mask have no CPU in common.
 test_disjoint_masks()
 {
 	local all own
@@ -168,7 +168,7 @@ test_disjoint_masks()
 		set_to "$(dev wqt_u cpumask)" "$own"
 }
 
-# One item at a time and in order, whatever moves.
+# One item at a time and in order, whatever changes.
 test_order_while_everything_moves()
 {
 	local i cpu all ok=0
@@ -190,8 +190,8 @@ test_order_while_everything_moves()
 	account_is_right wqt_o && return $ok
 }
 
-# What LIMIT comes to on each node with online CPUs, CPU 0's first: a share by CPUs,
-# but MIN at least.
+# The share of LIMIT for each node with online CPUs, CPU 0's node first: in proportion to its
+# CPUs, but at least MIN.
 node_limits()	# LIMIT MIN
 {
 	local node nr total
@@ -209,7 +209,7 @@ test_max_active_holds()	# "KIND LIMIT"
 	local flags=${1% *} limit=${1##* } most
 	most=$limit
 
-	# as long as LIMIT is small it is the least that a node has
+	# while LIMIT is small, each node has at least LIMIT
 	[ "$flags" != unbound ] ||
 		most=$(node_limits "$limit" "$limit" | awk '{ n += $1 } END { print n }')
 	create wqt_a "$flags" max_active="$limit"
@@ -219,7 +219,7 @@ test_max_active_holds()	# "KIND LIMIT"
 		destroy wqt_a
 }
 
-# What was held back starts when the limit rises, and no sooner.
+# Items that were held back start when the limit rises, and not before.
 test_max_active_rises()	# unbound or percpu
 {
 	local limit least=2 most
@@ -236,8 +236,8 @@ test_max_active_rises()	# unbound or percpu
 	tell wqt_a release 1 && tell wqt_a wait "8 5000" && destroy wqt_a
 }
 
-# A slot goes to the item that waits for it, in another pool, though others are queued
-# in the moment when it comes free. CPUs 0 and 1 are on one node.
+# A slot goes to the item that waits for it in another pool, even if others are queued at
+# the moment when the slot becomes free. CPUs 0 and 1 are on one node.
 test_nobody_overtakes()
 {
 	local ok=0
@@ -262,7 +262,7 @@ test_max_active_under_load()
 	finish wqt_u wqt_p && return $ok
 }
 
-# Made, used and destroyed, while everybody else's attributes change.
+# Workqueues are created, used and destroyed while the attributes of all others change.
 test_come_and_go_under_load()
 {
 	local i kind ok=0

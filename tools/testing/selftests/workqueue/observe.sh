@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# What people look at: tracepoints, names of kworkers, reports about hogs.
+# What users look at: tracepoints, names of kworkers, reports about hogs.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -11,7 +11,7 @@ LAST=$(online_cpus | tail -n 1)
 trace_on()
 {
 	echo 0 >$TRACING/tracing_on
-	# One sequence over all CPUs, however coarse the time is.
+	# One sequence over all CPUs, even if the clock is coarse.
 	echo counter >$TRACING/trace_clock
 	echo >$TRACING/trace
 	echo 1 >$TRACING/events/workqueue/enable &&
@@ -31,7 +31,7 @@ trace_off()
 		$TRACING/trace
 }
 
-# Each item goes through all four, in order; at most so many are active.
+# Each item goes through all four events in order. At most LIMIT items are active.
 check_trace()	# ITEMS LIMIT
 {
 	awk -v items="$1" -v limit="$2" '
@@ -74,7 +74,7 @@ test_tracepoints()	# KIND
 	trace_off | check_trace 50 50 && destroy wqt_t
 }
 
-# What is over the limit is activated when another item has ended.
+# An item over the limit is activated when another item has ended.
 test_tracepoints_at_the_limit()
 {
 	create wqt_t unbound max_active=1
@@ -95,7 +95,7 @@ test_queue_event_fields()
 	return 1
 }
 
-# While an item runs, its workqueue stands in the name: after a +, later a -.
+# The name of a kworker contains the workqueue: after a + while an item runs, after a - later.
 test_kworker_name()	# FLAGS=PATTERN
 {
 	local flags=${1%=*} pattern=${1#*=} pid name ok=0
@@ -107,7 +107,7 @@ test_kworker_name()	# FLAGS=PATTERN
 	echo "$name" | grep -qE "^kworker/$pattern\+wqt_name\$" ||
 		{ diag "name while busy: $name"; ok=1; }
 	tell wqt_name release 1 && tell wqt_name flush 1
-	# It may be at another item by now, but not at this one.
+	# It may run another item by now, but not this one.
 	name=$(cat /proc/"$pid"/comm)
 	echo "$name" | grep -q "+wqt_name" && { diag "name when idle: $name"; ok=1; }
 	destroy wqt_name
@@ -128,7 +128,7 @@ test_rescuer_name()
 	is_equal "rescuers of another one" "$(rescuers wqt_resc)" 0 && destroy wqt_resc
 }
 
-# From cpu_intensive_warning_thresh on, and then more and more rarely.
+# From cpu_intensive_warning_thresh on, and then less and less often.
 test_hog_report()
 {
 	local i thresh reports
@@ -149,7 +149,7 @@ test_hog_report()
 	esac
 }
 
-# The hog no longer counts once it is found out: the next item can start.
+# Once a hog is detected it no longer counts, and the next item can start.
 test_hog_is_found_out()
 {
 	local thresh
@@ -164,7 +164,7 @@ test_hog_is_found_out()
 		set_to $PARAMS/cpu_intensive_thresh_us "$thresh" && destroy wqt_hogs
 }
 
-# Without detection it counts, and the next one has to wait for it.
+# Without detection a hog counts, and the next item has to wait for it.
 test_hog_counts()
 {
 	local thresh
@@ -195,7 +195,7 @@ test_declared_hog_does_not_count()
 		destroy wqt_hogs && destroy wqt_calm
 }
 
-# A sleeper makes room at once.
+# When an item sleeps, the next one starts at once.
 test_sleeper_makes_room()
 {
 	create wqt_sleep percpu

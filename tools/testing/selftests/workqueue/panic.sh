@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# workqueue.panic_on_stall=1 or panic_on_stall_time=N in the kernel's command
-# line: a stuck item panics the kernel. No TAP: who runs this reads the console,
-# and this script must not come to its end.
+# With workqueue.panic_on_stall=1 or panic_on_stall_time=N on the kernel's command
+# line, a stuck item panics the kernel. There is no TAP: the host reads the console,
+# and this script must not reach its end.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -15,6 +15,6 @@ echo 2 >$PARAMS/watchdog_thresh
 log_expect "BUG: workqueue lockup|Kernel panic - not syncing: workqueue: "
 tell wqt_stuck queue "hog cpu=0 ms=60000"
 tell wqt_stuck queue "nop cpu=0"
-# Not asleep, or the watchdog's timer may be late.
+# Do not sleep: the watchdog's timer might be late.
 within 200 false
 bail "the kernel did not panic"

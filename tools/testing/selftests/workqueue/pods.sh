@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Which CPUs make up the pods of each scope. The topology is what sysfs says;
-# the pods are what the workers of a strict workqueue may run on.
+# The CPUs in the pods of each scope. The topology comes from sysfs. The pods are the
+# CPUs on which the workers of a strict workqueue may run.
 #
-# WQT_SHARDS in the environment lists the number of cores of each shard that
-# is expected, from large to small, as in "8 7 7 7 7".
+# WQT_SHARDS in the environment lists the expected number of cores in each shard, from
+# large to small, as in "8 7 7 7 7".
 
 . "$(dirname "$0")/lib.sh"
 
 CPU=/sys/devices/system/cpu
 
-first_of()	# FILE...: the content of the first that there is
+first_of()	# FILE...: prints the first file that exists
 {
 	local f
 
@@ -21,7 +21,7 @@ first_of()	# FILE...: the content of the first that there is
 	return 1
 }
 
-llc_of()	# CPU: those that share its last-level cache
+llc_of()	# CPU: prints the CPUs that share its last-level cache
 {
 	local index best=0 level cpus=
 
@@ -32,7 +32,7 @@ llc_of()	# CPU: those that share its last-level cache
 		best=$level
 		cpus=$(cat "$index/shared_cpu_list")
 	done
-	# Without one that is known, siblings share what there is.
+	# If no cache is known, siblings share one.
 	echo "${cpus:-$(first_of $CPU/cpu"$1"/topology/thread_siblings_list || echo "$1")}"
 }
 
@@ -75,7 +75,7 @@ function expand(list, set,	n, i, parts, ends, c) {
 			set[c] = 1
 	}
 }
-# The online CPUs of a list, each with a blank before it.
+# The online CPUs of a list, each after a space.
 function online(list,	set, c, text) {
 	expand(list, set)
 	for (c = 0; c <= max; c++)
@@ -98,7 +98,7 @@ function complain(text) {
 	bad = 1
 }'
 
-# The scopes that the topology alone decides.
+# The scopes that depend only on the topology.
 test_layout()	# SCOPE
 {
 	set_to "$(dev wqt_s affinity_scope)" "$1" || return 1
@@ -123,8 +123,8 @@ test_layout()	# SCOPE
 		}'
 }
 
-# Isolated CPUs have pods as well, also after they were away; work comes there when
-# it is asked for.
+# Isolated CPUs have pods, too, even after they were offline. They get work when it is
+# queued on them by name.
 include_isolated()
 {
 	local cpu
@@ -136,8 +136,8 @@ include_isolated()
 	done
 }
 
-# Whole cores of one LLC, as few shards as the size allows, as even as can be.
-# The base kernel takes the size for a mean and may exceed it.
+# A shard has whole cores of one LLC. There are as few shards as the size allows, and their
+# sizes differ by one at most. In the base kernel the size is a mean, and shards may exceed it.
 check_shards()	# SIZE
 {
 	{ echo "$TOPOLOGY"; layout; } | awk -v size="$1" -v variant="$VARIANT" "$AWK_LISTS"'
@@ -234,7 +234,7 @@ test_shards_are()	# SIZES
 	is_equal "list of shards" "$(shard_sizes)" "$1"
 }
 
-# Which CPU asks decides, also when another one queues for it.
+# The named CPU selects the pod, even if another CPU queues the item.
 test_queue_on()	# SCOPE
 {
 	set_to "$(dev wqt_s affinity_scope)" "$1" || return 1
@@ -250,7 +250,7 @@ test_loose()	# SCOPE: workers that may leave their pod are bound to none
 		"$(map_field wqt_l map allowed 0)"
 }
 
-# The load asks on every CPU for all pods; none of its items may stray.
+# The load queues from every CPU for all pods. None of its items may run outside its pod.
 test_strict_load()	# SCOPE
 {
 	set_to "$(dev wqt_s affinity_scope)" "$1" || return 1

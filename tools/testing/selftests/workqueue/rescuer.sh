@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# When no worker can be created: kernel.threads-max is below what already runs,
-# and sleeping items occupy every worker of the pool. Then only the rescuer of a
-# WQ_MEM_RECLAIM workqueue is left. The shell cannot fork in the meantime either.
+# No worker can be created: kernel.threads-max is below the number of threads, and
+# sleeping items occupy every worker of the pool. Only the rescuer of a WQ_MEM_RECLAIM
+# workqueue is left. Meanwhile the shell cannot fork either.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -19,13 +19,13 @@ plenty()
 	echo "$BEFORE" >$LIMIT
 }
 
-# A fork must fail, or the shortage is none.
+# A fork has to fail, otherwise there is no shortage.
 test_shortage_is_real()
 {
 	local out
 
 	BEFORE=$(cat $LIMIT)
-	# A shell that cannot fork ends.
+	# A shell that cannot fork exits.
 	out=$(sh -c "echo 20 >$LIMIT; echo short; (:); echo forked" 2>/dev/null)
 	plenty
 	is_equal "what the shell said" "$out" short
@@ -46,7 +46,7 @@ clear_up()
 	done
 }
 
-# Items on a pool all whose workers are taken.
+# Items on a pool whose workers are all occupied.
 test_rescue()	# percpu or unbound
 {
 	local rc=0 ran=0
@@ -68,7 +68,7 @@ test_rescue()	# percpu or unbound
 	return $rc
 }
 
-# Both queues wait in the pools of two CPUs: every one gets its turn.
+# Both workqueues wait in the pools of two CPUs. Each gets its turn in each pool.
 test_turns()
 {
 	local rc=0 wq cpu
@@ -98,7 +98,7 @@ test_turns()
 	return $rc
 }
 
-# A steady stream goes on through the shortage and is whole afterwards.
+# A load continues during the shortage. Afterwards no item is lost.
 test_load()	# percpu or unbound
 {
 	local rc=0 before
@@ -122,10 +122,10 @@ test_load()	# percpu or unbound
 	return $rc
 }
 
-# Two pwqs of a workqueue take turns at its one slot: the rescuer goes from one to the
-# other, and is not called anew, ten times a second, for each item. They are in one pool,
-# from before and after a change of attributes, or in the pools of two CPUs, both of which
-# or one of which is short of workers.
+# Two pwqs of a workqueue take turns at its one slot. The rescuer goes from one to the other.
+# Otherwise it would be called again for each item, ten times a second. The pwqs are either
+# in one pool, one from before and one from after a change of attributes. Or they are in the
+# pools of two CPUs, and one or both of these lack workers.
 test_turns_at_the_slot()	# pool, pools or pools-one-short
 {
 	local rc=0 other=0 scope
@@ -138,7 +138,7 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 		set_to "$scope" cpu && set_to "$(dev wqt_k affinity_scope)" cpu || return 1
 	fi
 	if [ "$1" = pools-one-short ]; then
-		# the other one has workers enough
+		# the other one has enough workers
 		tell wqt_k queue "block cpu=1 n=4" && within 50 held_is wqt_k 4 || return 1
 		clear_up wqt_k
 	fi
@@ -157,9 +157,9 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 	return $rc
 }
 
-# Thousands of items of others are in front, and a rescuer finds its own all the same:
-# first all at once, then one after the other, each of which comes when the last has run.
-# lib/wq_cursor_kunit.c counts what it looks at.
+# A rescuer finds its own items behind thousands of items of others. First all of them are
+# queued at once. Then each one is activated when the last has run. lib/wq_cursor_kunit.c
+# counts how many entries it looks at.
 test_long_worklist()	# percpu or unbound
 {
 	local rc=0 wq
@@ -193,7 +193,7 @@ test_long_worklist()	# percpu or unbound
 	return $rc
 }
 
-# Ordered work keeps its order, whoever runs it.
+# Ordered work keeps its order, whether workers or the rescuer run it.
 test_order()
 {
 	local rc=0
@@ -215,19 +215,19 @@ test_order()
 	return $rc
 }
 
-# The CPU was free again before all was done: nothing is said about the rescuer.
+# The CPU was free again too early: this try says nothing about the rescuer.
 TOO_LATE=2
 
-# The rescuer is called before it has run for the first time, its CPU being busy, is not
-# needed after all, and is taken away. It then never runs: somebody else has to give back
-# what a call holds.
+# The rescuer is called before it has run for the first time, since its CPU is busy. It turns
+# out not to be needed and is stopped. So it never runs, and somebody else has to drop the
+# references that the call holds.
 test_gone_before_it_ran()
 {
 	local rc i all
 	all=$(cat "$GLOBAL/cpumask")
 
 	create wqt_k percpu max_active=1024
-	# pools that this leaves without use go first, and their workers with them
+	# first let unused pools go, with their workers
 	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" && sleep 1 || return 1
 	for i in 1 2 3 4; do
 		set_to "$HELPER/occupy" "cpu=1 ms=4000" && never_runs
@@ -241,7 +241,7 @@ test_gone_before_it_ran()
 	return $rc
 }
 
-# The module is not removed while somebody spins in it.
+# The module must not be removed while a thread spins in it.
 nobody_occupies()
 {
 	! cat /proc/[0-9]*/comm 2>/dev/null | grep -q "^wqt/"
@@ -253,7 +253,7 @@ never_runs()
 
 	create wqt_r percpu mem_reclaim
 	shortage || return 1
-	# more than there are idle workers from other tests
+	# more items than idle workers that are left from other tests
 	tell wqt_k queue "block cpu=0 n=500"
 	tell wqt_r queue "nop cpu=0"
 	tell wqt_r wait "1 100" 2>/dev/null && rc=1
@@ -261,7 +261,7 @@ never_runs()
 	[ $rc -eq 0 ] || diag "there was a worker"
 	tell wqt_k release 1
 	tell wqt_r wait "1 10000" || rc=1
-	# the first thing it does is to make itself important
+	# the first thing it does is to raise its priority
 	[ "$(nice_of kworker/R-wqt_r)" = 0 ] || [ $rc -ne 0 ] || rc=$TOO_LATE
 	destroy wqt_r
 	if dmesg | grep -q -e "wqt_r is destroyed, but" -e "wqt_r has the following busy"; then
@@ -271,7 +271,7 @@ never_runs()
 	return $rc
 }
 
-# It sleeps, and not only for a moment.
+# Succeeds if it sleeps for longer than a moment.
 is_stuck()	# PID
 {
 	local i state
@@ -283,16 +283,16 @@ is_stuck()	# PID
 	done
 }
 
-# A rescuer is to end and cannot, since its CPU is busy. Whoever destroys its workqueue
-# waits for that, and nobody else: the global cpumask can be written, with the lock that
-# hotplug and the making of workqueues need, too.
+# A rescuer has to end but cannot, since its CPU is busy. Only the task that destroys its
+# workqueue waits for that. The global cpumask can still be written, which takes the lock
+# that hotplug and the creation of workqueues need, too.
 test_slow_to_end()
 {
 	local rc i all
 	all=$(cat "$GLOBAL/cpumask")
 
 	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || return 1
-	# the machine may be too slow for one try
+	# on a slow machine one try may fail
 	for i in 1 2 3 4; do
 		ends_slowly
 		rc=$?

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Beyond the base kernel: workqueue.cache_shard_size while work is running.
+# workqueue.cache_shard_size changes while work is running. The base kernel cannot do that.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -13,7 +13,7 @@ nr_pods()
 	map_field wqt_z map allowed | sort -u | wc -l
 }
 
-# One LLC of so many cores in shards of so many; other machines say themselves.
+# Larger shards do not make more pods, and every CPU is served.
 test_size()	# SIZE
 {
 	local pods
@@ -67,7 +67,7 @@ test_bad_size()
 	reads $SIZE 8
 }
 
-# Strict, loose, ordered and rescued ones are all moved while they work.
+# Strict, non-strict, ordered and WQ_MEM_RECLAIM workqueues all move while they work.
 test_under_load()
 {
 	local round wq size ok=0
@@ -94,7 +94,7 @@ test_under_load()
 	return $ok
 }
 
-# As fast as can be, and from two writers.
+# Two writers, as fast as possible.
 test_storm()
 {
 	local i other ok=0
@@ -115,7 +115,7 @@ test_storm()
 	return $ok
 }
 
-# Those of another scope are left alone.
+# Workqueues of another scope do not change.
 test_other_scopes_stay()
 {
 	local before

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The sysfs files of a workqueue: what they show, take and refuse.
+# The sysfs files of a workqueue: what they show, accept and refuse.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -53,7 +53,7 @@ test_highpri_is_nice_20()
 	create wqt_h unbound highpri
 	reads "$(dev wqt_h nice)" -20 || return 1
 	pid=$(map_field wqt_h map pid | head -n 1)
-	# comm has no blanks: the nice value is the 19th field.
+	# comm has no spaces, so the nice value is the 19th field.
 	is_equal "the worker's nice value" "$(awk '{ print $19 }' "/proc/$pid/stat")" -20 &&
 		destroy wqt_h
 }
@@ -79,7 +79,7 @@ test_bad_scope()	# SCOPE
 		refuses "$(dev wqt_u affinity_scope)" "$1"
 }
 
-# What a test point's name cannot well show.
+# Values that cannot be part of a test point's name.
 test_odd_scopes()
 {
 	local f
@@ -109,7 +109,7 @@ test_bad_strict()
 	f=$(dev wqt_u affinity_strict)
 
 	refuses "$f" x && refuses "$f" "" && refuses "$f" yes || return 1
-	# The base kernel takes any number.
+	# The base kernel accepts any number.
 	[ "$VARIANT" = base ] || { refuses "$f" 2 && refuses "$f" -1; }
 }
 
@@ -156,7 +156,7 @@ test_bad_cpumask()
 	refuses "$f" xyz && refuses "$f" 0x1 && refuses "$f" 1-
 }
 
-# A mask without a CPU is no mask: whether refused or not, work goes on.
+# A mask without a CPU may be refused or not, but work continues.
 test_empty_cpumask()
 {
 	local f all

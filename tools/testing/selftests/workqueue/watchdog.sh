@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The report about a pool that makes no progress. An item that keeps its CPU
-# holds back the next one, as long as it is not told to be CPU intensive.
+# The report about a pool that makes no progress. An item that keeps its CPU delays
+# the next one, unless it is detected as CPU intensive.
 
 . "$(dirname "$0")/lib.sh"
 
 CPU=$(online_cpus | tail -n 1)
 
-# What the log says since the mark.
+# The log since the mark.
 new_log()
 {
 	dmesg | awk -v mark="$MARK" 'seen { print } index($0, mark) { seen = 1 }'
@@ -33,9 +33,9 @@ reported()
 	new_log | sed -n '/Showing backtraces of/,$p' | grep -q wqt_hog
 }
 
-# One item runs, one waits in the pool, two wait behind max_active, until the command
-# ends. The watchdog's timer may be late on a CPU that sleeps: to look again and again
-# keeps this one awake.
+# Until the command ends, one item runs, one waits in the pool, and two are held back by
+# max_active. The watchdog's timer may be late on a CPU that sleeps. Polling keeps this one
+# awake.
 get_stuck()	# COMMAND...
 {
 	tell wqt_stuck queue "hog cpu=$CPU ms=60000" && within 50 held_is wqt_stuck 1 &&
@@ -107,7 +107,7 @@ mount_all
 load_helper
 create wqt_stuck percpu max_active=2
 create wqt_fine percpu
-# A hog that does not count would not hold its pool up. Others rely on the detection.
+# A hog that does not count would not delay its pool. Other scripts rely on the detection.
 thresh=$(cat $PARAMS/cpu_intensive_thresh_us)
 trap 'echo "$thresh" >$PARAMS/cpu_intensive_thresh_us' EXIT
 echo 0 >$PARAMS/cpu_intensive_thresh_us || bail "cpu_intensive_thresh_us is not writable"

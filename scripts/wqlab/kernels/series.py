@@ -28,30 +28,30 @@ SELFTESTS = 'tools/testing/selftests/workqueue'
 IMPLEMENTATION = '''workqueue: add an implementation in files by concept
 
 kernel/workqueue/ does what kernel/workqueue.c does, behind the same
-interface, with one concept to a file and the hot paths arranged so that
-they scale with the number of CPUs: wakeups happen outside of the pool's
-lock, and an LLC is divided into shards.
+interface, with one concept to a file. Workers are woken outside of the
+pool's lock, and the size of cache shards can be changed at run time. The
+documentation lists all differences in behaviour.
 
-Nothing is built from it yet.
+Nothing builds it yet.
 '''
 REST = {
     'tools/workqueue/': '''tools/workqueue: show pods, pools and workqueues, live or from a dump
 
-Two drgn scripts: wq_dump.py prints how a machine is divided, what each
-pool runs and what waits there, the state of one item, what stalls and
-why, and draws a picture; wq_monitor.py shows totals and rates. They
-know either workqueue, and Linux 6.12.
+Two drgn scripts. wq_dump.py prints how a machine is divided, what each
+pool runs, what waits there, the state of one item, and what stalls and
+why. It also draws a picture. wq_monitor.py shows totals and rates. Both
+read both workqueues, and Linux 6.12.
 ''',
     'tools/testing/': '''selftests/workqueue: test a running kernel from user space
 
-Shell scripts that speak TAP: affinity scopes and masks through sysfs,
-resharding, CPU hotplug and freezing under load, forward progress through
-a rescuer, the stall report.
+Shell scripts with TAP output. They test affinity scopes and masks through
+sysfs, changes of the shard size, CPU hotplug and freezing under load,
+forward progress through a rescuer, and the stall report.
 ''',
     'Documentation/': '''Documentation: core-api: describe the workqueue in kernel/workqueue/
 
-What a caller may rely on, how work finds a CPU, what can be tuned, and
-which test or tool to reach for.
+What callers may rely on, how work finds a CPU, what can be tuned, how to
+find out what is wrong, and how this differs from kernel/workqueue.c.
 '''}
 
 

@@ -730,7 +730,8 @@ def sample():
 @BOTH
 def test_vmlinux_of_another_kernel(name, sample):
     other = world.seen(world.OLDER).vmlinux
-    one_line(rf'vmlinux is not of kernel {re.escape(sample.fact("uname"))}', open_with(name, sample.core, other))
+    done = open_with(name, sample.core, other)
+    one_line(rf'vmlinux does not belong to kernel {re.escape(sample.fact("uname"))}', done)
     done = world.call(world.DRGN, '-q', '-c', sample.core, '-s', other, world.TOOLS / name)
     assert done.returncode == 1 and 'Traceback' not in done.stderr
     assert sample.fact('uname') in done.stderr.splitlines()[-1]
@@ -746,14 +747,15 @@ def test_vmlinux_without_debug_information(name, sample, tmp_path):
 def test_no_vmlinux(name, sample, tmp_path):
     (tmp_path / 'vmlinux').write_text('nonsense')
     one_line('no such file: /no/such', open_with(name, sample.core, '/no/such'))
-    one_line('vmlinux is no vmlinux: give', open_with(name, sample.core, tmp_path / 'vmlinux'))
+    one_line('vmlinux is not a vmlinux: give', open_with(name, sample.core, tmp_path / 'vmlinux'))
 
 
 @BOTH
 @pytest.mark.parametrize('what, pattern', [
-    ('absent', 'no such file: .*absent'), ('folder', 'folder is no memory of a kernel: '),
-    ('empty', 'empty is no memory of a kernel: '),
-    ('text', 'text is no memory of a kernel: '), ('program', "no memory of a kernel|this is no kernel's memory"),
+    ('absent', 'no such file: .*absent'), ('folder', 'folder is not the memory of a kernel: '),
+    ('empty', 'empty is not the memory of a kernel: '),
+    ('text', 'text is not the memory of a kernel: '),
+    ('program', "not the memory of a kernel|this is not a kernel's memory"),
 ])
 def test_not_a_core(name, what, pattern, sample, tmp_path):
     place = tmp_path / what
@@ -775,7 +777,7 @@ def test_cut_core(name, part, sample, tmp_path):
     done = open_with(name, tmp_path / 'cut', sample.vmlinux)
     assert 'Traceback' not in done.stderr
     if done.returncode:
-        one_line('damaged|incomplete|no memory of a kernel', done)
+        one_line('damaged|incomplete|not the memory of a kernel', done)
     else:
         assert part > 0.1 and (name == 'wq_monitor.py' or part > 0.9 or 'short read' in done.stdout)
 

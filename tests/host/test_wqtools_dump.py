@@ -514,11 +514,11 @@ def test_no_core(tmp_path):
 
 def test_no_kernel(tmp_path):
     (tmp_path / 'core').write_text('no core at all\n')
-    assert_one_line(dump('--core', tmp_path / 'core'), 'no memory of a kernel')
-    assert_one_line(dump('--core', tmp_path), 'no memory of a kernel')
+    assert_one_line(dump('--core', tmp_path / 'core'), 'not the memory of a kernel')
+    assert_one_line(dump('--core', tmp_path), 'not the memory of a kernel')
     elf_core = b'\x7fELF\2\1\1' + bytes(9) + struct.pack('<HHIQQQIHHHHHH', 4, 62, 1, 0, 64, 0, 0, 64, 56, 0, 0, 0, 0)
     (tmp_path / 'core').write_bytes(elf_core)
-    assert_one_line(dump('--core', tmp_path / 'core'), 'no memory of a kernel')
+    assert_one_line(dump('--core', tmp_path / 'core'), 'not the memory of a kernel')
 
 
 def test_no_symbols(tmp_path):
@@ -527,9 +527,9 @@ def test_no_symbols(tmp_path):
 
 @pytest.mark.parametrize('args, words', [
     (['--section', 'nix'], "no section 'nix'"),
-    (['--json', '--picture'], '--json goes with'),
-    (['-e', 't_('], 'no regular expression'),
-    (['--width', '0'], 'no number of columns'),
+    (['--json', '--picture'], '--json can be used with'),
+    (['-e', 't_('], 'not a regular expression'),
+    (['--width', '0'], 'not a number of columns'),
     (['--stalls', '-1'], 'number of seconds'),
     (['--stalls', 'nan'], 'number of seconds'),
 ])

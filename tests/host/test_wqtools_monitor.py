@@ -247,8 +247,9 @@ def test_active_top_and_order(capsys):
 
 
 @pytest.mark.parametrize('argv, says', [
-    (['('], 'no regular expression'), (['-i', '-1'], 'a number from 0 on'), (['-i', 'nan'], 'a number from 0 on'),
-    (['-n', '0'], 'a number from 1 on'), (['--sort', 'size'], 'invalid choice'), (['--total', '--rate'], 'not allowed'),
+    (['('], 'not a regular expression'), (['-i', '-1'], 'a number of at least 0'),
+    (['-i', 'nan'], 'a number of at least 0'), (['-n', '0'], 'a whole number of at least 1'),
+    (['--sort', 'size'], 'invalid choice'), (['--total', '--rate'], 'not allowed'),
 ])
 def test_wrong_calls_are_told_in_one_line(argv, says, capsys):
     with pytest.raises(SystemExit) as end:

@@ -246,7 +246,7 @@ TIMER = {'expires_in': 2.5, 'cpu': 1, 'workqueue': 'events', 'for_cpu': None}
     (facts('running', running=[RUNNER]), 'running for 12s on kworker/3:1 (pid 7), CPU 3, pool 14, workqueue events'),
     (facts('running', running=[{**RUNNER, 'running_for': None}]), 'running on kworker/3:1 (pid 7), CPU 3'),
     (facts('running', running=[{**RUNNER, 'pid': None, 'comm': None}]), 'running for 12s on the softirq, CPU 3'),
-    (facts('running', running=[{**RUNNER, 'function': 'old_fn'}]), 'as old_fn: it was initialised anew since'),
+    (facts('running', running=[{**RUNNER, 'function': 'old_fn'}]), 'as old_fn: it was initialised again since'),
     (facts('running', running=[{**RUNNER, 'waiters': [WAITER]}]), 'sync (pid 8) waits for this run to finish'),
     (facts('freed', running=[RUNNER]), 'the function freed it'),
 ])
@@ -273,7 +273,7 @@ def test_an_item_by_address_or_symbol(text, address):
 
 
 @pytest.mark.parametrize('text, complaint', [('none', 'no such symbol'), ('two', '0x2000, 0x3000'),
-                                             ('0xzz', 'names no work'), ('one+x', 'names no work'),
+                                             ('0xzz', 'does not name a work'), ('one+x', 'does not name a work'),
                                              ('', 'no such symbol')])
 def test_an_item_that_nothing_names(text, complaint):
     with pytest.raises(program.Trouble, match=complaint):

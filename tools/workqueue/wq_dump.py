@@ -17,35 +17,35 @@ DESCRIPTION = __doc__ + '''
 Run it by drgn (drgn [-c FILE -s VMLINUX] wq_dump.py ...) or by a python that has drgn.
 
 sections:
-  scopes    affinity scopes: pods, their CPUs and nodes, CPU to pod
-  pools     worker pools: CPUs, nice value, references, idle workers and all
+  scopes    affinity scopes: pods, their CPUs and nodes, and the pod of each CPU
+  pools     worker pools: CPUs, nice value, references, number of idle and of all workers
   map       workqueues: type, scope and flags, and which pool serves which CPU
   rescuers  the rescuers, their CPUs and what they do
-  active    unbound workqueues: active items by node, of min_active and max_active
-  now       what goes on: what each pool runs, what waits, what is held back
+  active    unbound workqueues: active items on each node, min_active and max_active
+  now       what each pool runs, what waits, what is held back
 '''
 
 
 def options(argv=None):
     parser = argparse.ArgumentParser(description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('names', metavar='NAME', nargs='*',
-                        help='only these workqueues (and their pools); shell patterns such as "ext4*" will do')
+                        help='only these workqueues and their pools; or shell patterns such as "ext4*"')
     parser.add_argument('-e', '--regex', action='store_true', help='NAMEs are regular expressions')
     parser.add_argument('--section', metavar='LIST', action='append', type=section_list, default=[],
                         help='sections to show, comma separated, or "all"; default: all but now')
-    parser.add_argument('--cpu', metavar='N', type=int, help='only what concerns this CPU')
+    parser.add_argument('--cpu', metavar='N', type=int, help='only what belongs to this CPU')
     parser.add_argument('-f', '--full', action='store_true',
-                        help='a line for each pool and each item, however many there are')
-    parser.add_argument('--width', metavar='COLUMNS', type=positive, help='default: that of the terminal')
-    parser.add_argument('--json', action='store_true', help='the same facts as JSON')
+                        help='print a line for each pool and each item, even if there are many')
+    parser.add_argument('--width', metavar='COLUMNS', type=positive, help='default: width of the terminal')
+    parser.add_argument('--json', action='store_true', help='print the same facts as JSON')
     other = parser.add_argument_group('in place of sections')
     other.add_argument('--work', metavar='ADDRESS',
-                       help='the state of one work item, given as 0x..., a symbol or SYMBOL+0x...')
+                       help='show the state of one work item, given as 0x..., a symbol or SYMBOL+0x...')
     other.add_argument('--stalls', metavar='SECONDS', type=float, nargs='?',
                        const=True,
-                       help='pools without progress for so long, and who is to blame; unless told, as long as the '
-                            'kernel waits before it complains (workqueue.watchdog_thresh, else '
-                            f'{stalls.DEFAULT_THRESHOLD})')
+                       help='show pools that made no progress for SECONDS, and why; default: the threshold of the '
+                            "kernel's watchdog (workqueue.watchdog_thresh), or "
+                            f'{stalls.DEFAULT_THRESHOLD}')
     other.add_argument('--picture', action='store_true', help='draw the machine and its load in characters')
     other.add_argument('--svg', metavar='FILE', help='draw the machine and its load into an SVG file')
     program.add_options(parser)
@@ -55,17 +55,17 @@ def options(argv=None):
 
 
 def check(parser, args):
-    """What argparse cannot see; an error here is one of usage."""
+    """Checks what argparse cannot check, and reports usage errors."""
     if args.regex:
         for name in args.names:
             try:
                 re.compile(name)
             except re.error as error:
-                parser.error(f'{name} is no regular expression: {error}')
+                parser.error(f'{name} is not a regular expression: {error}')
     if args.json and (args.stalls is not None or args.picture or args.svg):
-        parser.error('--json goes with sections or --work')
+        parser.error('--json can be used with sections or with --work only')
     if args.stalls is not None and not args.stalls >= 0:
-        parser.error('--stalls takes a number of seconds')
+        parser.error('--stalls takes a number of seconds, 0 or more')
 
 
 def section_list(value):
@@ -80,12 +80,12 @@ def section_list(value):
 
 def positive(value):
     if not value.isdecimal() or not int(value):
-        raise argparse.ArgumentTypeError(f'{value!r} is no number of columns')
+        raise argparse.ArgumentTypeError(f'{value!r} is not a number of columns')
     return int(value)
 
 
 def width_of(args):
-    """None where nobody watches: what reads the output then is best served by whole lines."""
+    """None if the output is not a terminal: programs that read it want whole lines."""
     if args.width:
         return args.width
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -120,7 +120,7 @@ def show_sections(prog, args, sections):
 
 
 def check_found(args, snapshot):
-    """A name that nothing answers to is a typing error, not an empty result."""
+    """A name that no workqueue has is a mistake of the user, not an empty result."""
     for name in args.names:
         wanted = filters.matcher([name], args.regex)
         if not any(wanted(wq.name) for wq in snapshot.workqueues):
@@ -153,7 +153,7 @@ def show_machine(prog, args):
 
 
 def write_file(name, content):
-    """All of it or nothing: a file of that name is replaced when the new one is complete."""
+    """Writes all or nothing: replaces an existing file once the new one is complete."""
     folder = os.path.dirname(os.path.abspath(name))
     try:
         with tempfile.NamedTemporaryFile('w', dir=folder, prefix='.wq_dump', suffix='.svg', delete=False,

@@ -1,6 +1,6 @@
 #!/usr/bin/env drgn
 # SPDX-License-Identifier: GPL-2.0
-"""Shows what the workqueues of a Linux kernel are doing, again and again."""
+"""Shows repeatedly what the workqueues of a Linux kernel are doing."""
 import argparse
 import json
 import math
@@ -16,11 +16,11 @@ from wqtools import program, stats
 
 DESCRIPTION = __doc__ + '''
 Run it by drgn (drgn [-c FILE -s VMLINUX] wq_monitor.py ...) or by a python that has drgn.
-On a terminal it draws a screen; elsewhere it prints lines. Ctrl-C ends it. A dump does
+On a terminal it draws a screen, otherwise it prints lines. Ctrl-C ends it. A dump does
 not change, so it is shown once, without rates.
 
-columns, as a total since the workqueue was made and, with "_rate", per second:
-  in_flight      items that run now (only the number of now)
+columns, as a total since the workqueue was created and, with "_rate", per second:
+  in_flight      items that run now (no total and no rate)
   started        items that began to run
   completed      items whose function returned
   cpu_time       CPU time of items by the scheduler's tick: seconds, and % of one CPU
@@ -29,12 +29,13 @@ columns, as a total since the workqueue was made and, with "_rate", per second:
                  unbound: workers brought back to their pod
   maydays        times the rescuer was called
   rescued        items that the rescuer took
-"-" is what a workqueue of that kind does not count. Counts go when attributes change or
-a workqueue goes: a total may drop, which * behind the name tells, a rate is never below 0.
+"-" means that a workqueue of this kind does not have the count. Counts are lost when the
+attributes of a workqueue change. Its total may then drop, and * is shown behind its name.
+A rate is never below 0.
 
 keys on the screen:
-  q  end    s  sort by the next column    r  the other way round    p  pause, go on
-  a  all workqueues, or only those with something to do
+  q  quit   s  sort by the next column    r  reverse the order      p  pause, continue
+  a  show all workqueues, or only those with something to do
 
 --json prints a line for each workqueue and sample:
   time         seconds since 1970
@@ -42,12 +43,12 @@ keys on the screen:
   name, address, type ("percpu", "unbound", "ordered" or "bh"), mem_reclaim
   in_flight    as above
   total, rate  objects: started, completed, cpu_time (us), cpu_intensive, cm_wakeup,
-               repatriated, mayday, rescued; null what is not counted; rate is null in the
+               repatriated, mayday, rescued; null if not counted; rate is null in the
                first sample of a workqueue
-  reset        counts have gone since the last sample
+  reset        true if counts were lost since the last sample
 '''
 DEFAULT_INTERVAL = 1.0
-HEADER_EVERY = 40           # lines, where nobody sees the top of a screen
+HEADER_EVERY = 40           # lines, when there is no screen
 
 
 def number_from(least):
@@ -57,14 +58,14 @@ def number_from(least):
         except ValueError:
             number = math.nan
         if not least <= number < 1e6:
-            raise argparse.ArgumentTypeError(f'{value!r}: give a number from {least} on')
+            raise argparse.ArgumentTypeError(f'{value!r}: give a number of at least {least}')
         return number
     return parse
 
 
 def positive(value):
     if not value.isdecimal() or not int(value):
-        raise argparse.ArgumentTypeError(f'{value!r}: give a number from 1 on')
+        raise argparse.ArgumentTypeError(f'{value!r}: give a whole number of at least 1')
     return int(value)
 
 
@@ -72,27 +73,27 @@ def regex(value):
     try:
         return re.compile(value)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f'{value!r} is no regular expression: {error}') from None
+        raise argparse.ArgumentTypeError(f'{value!r} is not a regular expression: {error}') from None
 
 
 def options(argv=None):
     parser = argparse.ArgumentParser(description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('names', metavar='REGEX', nargs='*', type=regex,
-                        help='only workqueues in whose name one of these is found')
+                        help='only workqueues whose name matches one of these')
     parser.add_argument('-i', '--interval', metavar='SECONDS', type=number_from(0),
-                        help='between samples; 0: print once and end; default: 1')
-    parser.add_argument('-n', '--count', metavar='N', type=positive, help='end after so many samples')
+                        help='time between samples; 0: print once and end; default: 1')
+    parser.add_argument('-n', '--count', metavar='N', type=positive, help='end after N samples')
     parser.add_argument('--sort', metavar='COLUMN', choices=stats.SORT_KEYS,
                         help=f'one of: {", ".join(stats.SORT_KEYS)}; default: started_rate on a screen, '
                              "else the kernel's order")
-    parser.add_argument('-r', '--reverse', action='store_true', help='sort the other way round')
-    parser.add_argument('--top', metavar='N', type=positive, help='only the first so many')
+    parser.add_argument('-r', '--reverse', action='store_true', help='reverse the order')
+    parser.add_argument('--top', metavar='N', type=positive, help='only the first N workqueues')
     parser.add_argument('-a', '--active', action='store_true', help='only workqueues with something to do')
     what = parser.add_mutually_exclusive_group()
     what.add_argument('--total', dest='kinds', action='store_const', const=('total',), help='no rates')
     what.add_argument('--rate', dest='kinds', action='store_const', const=('rate',), help='no totals')
-    parser.add_argument('-j', '--json', action='store_true', help='JSON, see above')
-    parser.add_argument('--plain', action='store_true', help='lines, also on a terminal')
+    parser.add_argument('-j', '--json', action='store_true', help='print JSON, see above')
+    parser.add_argument('--plain', action='store_true', help='print lines even on a terminal')
     program.add_options(parser)
     args = parser.parse_args(argv)
     args.kinds = args.kinds or ('total', 'rate')
@@ -100,7 +101,7 @@ def options(argv=None):
 
 
 class Monitor:
-    """Takes samples and keeps the last one, for the differences."""
+    """Takes samples and keeps the last one, to compute differences."""
 
     def __init__(self, prog, args):
         from wqtools import counters
@@ -116,7 +117,7 @@ class Monitor:
     def sample(self):
         now, readings = time.monotonic(), self.read()
         if not readings and self.last is None and self.args.names:
-            raise program.Trouble('no workqueue has such a name: see those of `wq_dump.py --section map`')
+            raise program.Trouble('no workqueue has such a name: `wq_dump.py --section map` lists the names')
         self.seconds = None if self.last_time is None else now - self.last_time
         self.rows = stats.rows(self.last, readings, self.seconds or 0)
         self.last, self.last_time, self.time = readings, now, time.time()
@@ -138,7 +139,7 @@ def print_json(monitor):
 
 
 class Lines:
-    """The time, then the row, a line each."""
+    """Prints a line for each row, with the time in front."""
 
     def __init__(self, kinds):
         self.columns, self.printed = stats.choose(kinds), 0
@@ -153,7 +154,7 @@ class Lines:
 
 
 def print_samples(monitor, count, show):
-    """Sleeps until fixed times, so that the reading itself does not stretch the interval."""
+    """Sleeps until fixed times, so that the time for reading does not lengthen the interval."""
     due = time.monotonic()
     while True:
         monitor.sample()
@@ -201,7 +202,7 @@ def run_screen(monitor, count, release):
                 count = count and count - 1
             due = time.monotonic() + monitor.args.interval
             while True:
-                note = '[paused: p goes on]' if paused else ''
+                note = '[paused: p continues]' if paused else ''
                 screen.draw(screen_lines(monitor, release, screen.size().columns, note))
                 key = screen.key(max(due - time.monotonic(), 0))
                 if key == 'q':
@@ -235,7 +236,7 @@ def watch(args):
     monitor, count = Monitor(prog, args), args.count
     if program.source(prog) != 'live':
         if args.interval or (args.count or 1) > 1:
-            print('wq_monitor: a dump does not change: this is the one sample that there is', file=sys.stderr)
+            print('wq_monitor: a dump does not change: it is shown once', file=sys.stderr)
         count = 1
     elif args.interval == 0:
         count = 1

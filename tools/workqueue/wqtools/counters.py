@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reads the counters of all workqueues, fast enough for a machine with hundreds of CPUs.
 
-A workqueue has a pwq for each pod, or each CPU. Of a pwq one piece of memory is read,
-which holds its link and its counters.
+A workqueue has a pwq for each pod, or each CPU. One piece of memory is read for each pwq.
+It contains the link and the counters.
 """
 import struct as bytes_of
 
@@ -10,12 +10,12 @@ from drgn import FaultError
 
 from . import stats, structs
 
-TRIES = 3               # of a list that changes while it is read
+TRIES = 3               # how often to read a list that changes meanwhile
 LIMIT = 1 << 20
 
 
 class Layout:
-    """Where in a struct pool_workqueue the link and the counters are."""
+    """Offsets of the link and the counters in a struct pool_workqueue."""
 
     def __init__(self, prog):
         pwq = prog.type('struct pool_workqueue')
@@ -29,7 +29,7 @@ class Layout:
 
 
 def read(prog, wanted=lambda name: True):
-    """A stats.Reading for each workqueue whose name is wanted; those that vanish are left out."""
+    """A stats.Reading for each workqueue whose name is wanted, without those that are destroyed meanwhile."""
     layout = prog.cache.get('wqtools.layout') or prog.cache.setdefault('wqtools.layout', Layout(prog))
     for left in reversed(range(TRIES)):
         try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which part of a Snapshot a person asked for.
+"""Selects the part of a Snapshot that the user asked for.
 
-    matcher(names, regex)           a function that tells whether a workqueue is wanted
-    select(snapshot, named, cpu)    a Snapshot with only what concerns the workqueues it has
-                                    (if they were chosen by name) and the CPU (if not None)
+    matcher(names, regex)           a function that returns whether a workqueue is wanted
+    select(snapshot, named, cpu)    a Snapshot with only what belongs to its workqueues (if
+                                    they were chosen by name) and to the CPU (if not None)
 """
 import dataclasses
 import fnmatch
@@ -11,7 +11,7 @@ import re
 
 
 def matcher(names, regex=False):
-    """Names are exact ones or shell patterns, or regular expressions that need not match all of a name."""
+    """Names are exact or shell patterns, or regular expressions that match anywhere in a name."""
     if not names:
         return lambda name: True
     if regex:
@@ -35,7 +35,7 @@ def used_pools(workqueues):
 
 
 def serves(pool, cpu):
-    """Is it the pool of work queued on that CPU, or does one of its workers run something there?"""
+    """Does the pool serve work queued on that CPU, or does one of its workers run something there?"""
     return cpu in (pool.cpus if pool.pod_cpus is None else pool.pod_cpus) or any(one.cpu == cpu for one in pool.busy)
 
 
@@ -54,7 +54,7 @@ def _scope_of_cpu(scope, cpu):
 
 
 def _workqueue_of_cpu(wq, cpu, pools):
-    """Without the pools at hand it is the entry of the CPU that tells which pwqs concern it."""
+    """If there are no pools in the Snapshot, the CPU's entry in cpu_pool selects its pwqs."""
     mine = {key: pool for key, pool in wq.cpu_pool.items() if key == cpu}
     kept = {*mine.values(), wq.dfl_pool} if pools is None else pools
     return dataclasses.replace(wq, cpu_pool=mine, pwqs=[pwq for pwq in wq.pwqs if pwq.pool in kept])

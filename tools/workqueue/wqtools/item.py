@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The state of one work item: where it is, what it waits for, who runs it.
 
-All of it follows from one word, work->data, and from the lists and workers that it
-names; kernel/workqueue/data.c tells how.
+All of it follows from the word work->data, and from the lists and workers to which
+that refers. kernel/workqueue/data.c describes the word.
 
     resolve(prog, text)     the address that a person named by number, symbol or symbol+offset
     state(prog, address)    a dict of plain values, ready for JSON:
@@ -15,9 +15,9 @@ names; kernel/workqueue/data.c tells how.
                     plugged, mayday
         timer:      expires_in, cpu, workqueue, for_cpu (None: any)
         waits       of a barrier: who waits for it
-        running     who runs it, mostly nobody or one: pid and comm (None: a softirq), cpu, pool,
-                    function, workqueue, running_for, waiters
-    words(facts)            the same for a person, a list of lines
+        running     the workers that run it, usually none or one: pid and comm (None: a softirq),
+                    cpu, pool, function, workqueue, running_for, waiters
+    words(facts)            the same as text, a list of lines
     describe(prog, address) both
 """
 from drgn import FaultError, Object, container_of
@@ -28,14 +28,14 @@ from . import program, structs
 from .model import cpulist
 from .picture import seconds
 
-TRIES = 5               # on a live kernel an item may move while it is looked at
+TRIES = 5               # on a live kernel an item may move while it is read
 TIMER_CPU = 0x3ffff     # TIMER_CPUMASK: in timer->flags, the CPU that has the timer
 BARRIER = 'wq_barrier_func'
 RCU_FUNCTIONS = ('rcu_work_rcufn', 'rcu_work_queue')    # the base kernel's and ours
 
 
 class _NoItem(Exception):
-    """What is there does not look like a work item, for the reason given."""
+    """The memory does not look like a work item, for the given reason."""
 
 
 def resolve(prog, text):
@@ -47,7 +47,7 @@ def resolve(prog, text):
             return (int(name, 0) + (int(offset, 0) if offset else 0)) % (1 << 64)
         extra = int(offset, 0) if offset else 0
     except ValueError:
-        raise program.Trouble(f'{text} names no work item: give 0xADDRESS, SYMBOL or SYMBOL+0xOFFSET') from None
+        raise program.Trouble(f'{text} does not name a work item: give 0xADDRESS, SYMBOL or SYMBOL+0xOFFSET') from None
     return _symbol(prog, name) + extra
 
 
@@ -90,7 +90,7 @@ def _read(prog, address):
              'running': _runners(prog, address)}
     problem = _why_no_item(work)
     if problem and facts['running'] and all(_why_no_item(work) for _ in range(TRIES)):
-        # not just on its way from list to list; its function may free the item, so this is no fault
+        # it is not just moving between lists; its function may have freed it, so this is no error
         return {**facts, 'where': 'freed', 'function': facts['running'][0]['function']}
     if problem:
         raise _NoItem(problem)
@@ -105,7 +105,7 @@ def _read(prog, address):
 
 
 def _variable(prog, address):
-    """The static variable that the item is, or is in."""
+    """The static variable that is or contains the item."""
     try:
         symbol = prog.symbol(address)
     except LookupError:
@@ -115,7 +115,7 @@ def _variable(prog, address):
 
 
 def _why_no_item(work):
-    """What speaks against a work item at this place, None if nothing does."""
+    """Why there can be no work item at this place, None if there can be."""
     prog, entry = work.prog_, work.entry
     if work.address_ % 8:
         return 'the address is not a multiple of 8'
@@ -125,7 +125,7 @@ def _why_no_item(work):
         return 'no such memory'
     try:
         if entry.next.prev.value_() != here or entry.prev.next.value_() != here:
-            return 'its list links do not link'
+            return 'its list links do not match'
         prog.read(function, 1)
         pwq = structs.work_pwq(work)
         sound = bool(function) and (_last_pool(work) is None or _last_pool(work) < structs.LIMIT if pwq is None else
@@ -163,7 +163,7 @@ def _off_queue(work):
 
 
 def _serves(pool):
-    """Whom a pool serves: "CPU 3, highpri", "CPUs 0-7", "CPU 1, BH"."""
+    """What a pool serves: "CPU 3, highpri", "CPUs 0-7", "CPU 1, BH"."""
     kind, nice = structs.pool_kind(pool), pool.attrs.nice.value_()
     if kind == 'unbound':
         pod = structs.field(pool.attrs, '__pod_cpumask', 'cpumask')
@@ -186,7 +186,7 @@ def _queued(work, pwq):
 
 
 def _node_active(pwq):
-    """[node, active, limit] of an unbound workqueue, whose limit is by node."""
+    """[node, active, limit] of an unbound workqueue, which has a limit for each node."""
     if not pwq.wq.flags.value_() & structs.constant(pwq.prog_, 'WQ_UNBOUND'):
         return None
     node = pwq.pool.node.value_()
@@ -212,7 +212,7 @@ def _is_barrier(work):
 
 
 def _find(items, address):
-    """The place of an item in a list, flush barriers not counted, and who waits for it; None if it is not there."""
+    """The place of an item in a list, not counting flush barriers, and who waits for it; None if it is not there."""
     index = next((index for index, one in enumerate(items) if one.value_() == address), None)
     if index is None:
         return None
@@ -234,12 +234,12 @@ def _waiter(work):
 
 
 def _runners(prog, address):
-    """Who runs the item; by address, since it may be gone already."""
+    """The workers that run the item, found by its address, since it may be freed already."""
     return [facts for pool in structs.pools(prog) for facts in _runners_in(pool, address)] if address else []
 
 
 def _runners_in(pool, address):
-    """On a live kernel workers come and go while we look: then look again, and at last pass over the pool."""
+    """On a live kernel workers come and go: try again, and leave the pool out in the end."""
     for _ in range(TRIES):
         try:
             return [_worker_facts(worker) for worker in _workers(pool) if worker.current_work.value_() == address]
@@ -263,7 +263,7 @@ def _worker_facts(worker):
 
 
 def _leading_barriers(worker):
-    """Those who flush what the worker runs are the first that it will run next."""
+    """Barriers of those who flush the running item come first on the worker's own list."""
     for work in structs.scheduled(worker):
         if not _is_barrier(work):
             return
@@ -271,7 +271,7 @@ def _leading_barriers(worker):
 
 
 def _read_container(work, facts):
-    """A work item is often the first part of a delayed_work or rcu_work: what follows it tells."""
+    """A work item is often the first part of a delayed_work or rcu_work: look at what follows it."""
     prog = work.prog_
     if facts['function'] == BARRIER:
         facts.update(kind='barrier', waits=_waiter(work.address_of_()))
@@ -288,7 +288,7 @@ def _read_container(work, facts):
             if facts['where'] == 'claimed':
                 facts.update(where='grace period', workqueue=structs.wq_name(rcu.wq))
     except FaultError:
-        pass        # a plain work item where memory ends
+        pass        # a plain work item at the end of memory
 
 
 def _read_timer(delayed, facts):
@@ -304,7 +304,7 @@ def _read_timer(delayed, facts):
         facts['where'] = 'timer'
 
 
-# telling
+# describing
 
 
 def words(facts):
@@ -379,7 +379,7 @@ def _scheduled_words(facts):
     is_runner = any((one['pid'], one['pool']) == (worker['pid'], worker['pool']) for one in facts['running'])
     reason = 'which runs it now and so gets it again' if is_runner else 'which runs it next'
     if facts['kind'] == 'barrier':
-        reason = 'which comes to it next'
+        reason = 'which runs it next'
     return [f'  queued on workqueue {facts["workqueue"]} and given to {_worker_name(worker)} of {_place(facts)}, '
             f'{reason}; {_position(facts)} there']
 
@@ -403,7 +403,7 @@ def _running_words(facts, worker):
     text = f'  {"also " * queued}running{since} on {_worker_name(worker)}, CPU {worker["cpu"]}, ' \
            f'pool {worker["pool"]}, workqueue {worker["workqueue"]}'
     if worker['function'] != facts['function']:
-        text += f'; as {worker["function"]}: it was initialised anew since'
+        text += f'; as {worker["function"]}: it was initialised again since'
     return [text + ('; it runs again after that' if queued else '')] + _waiter_words(worker['waiters'], 'this run')
 
 

@@ -15,8 +15,8 @@ ADDRESSES = ('address', 'item')
 
 def to_dict(snapshot, parts=None):
     """
-    The whole of it with "format" in front; of "scopes", "pools" and "workqueues" only
-    those in @parts if that is given.  Snapshot.cpus goes with the scopes.
+    The whole Snapshot, with "format" in front.  If @parts is given, only those of "scopes",
+    "pools" and "workqueues" that are in it.  Snapshot.cpus belongs to the scopes.
     """
     result = {'format': model.FORMAT}
     for field in dataclasses.fields(snapshot):

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """The facts about a kernel's workqueues, free of drgn.
 
-read.py fills these in, text.py, picture.py and --json show them. A field that the
-kernel at hand does not have is None. CPU sets are lists of numbers in here, and
-strings as in sysfs ("0-3,8") in JSON; times are seconds, addresses are numbers in
-here and strings ("0xffff...") in JSON.
+read.py fills these in. text.py, picture.py and --json show them. A field that this
+kernel does not have is None. CPU sets are lists of numbers here, and strings as in
+sysfs ("0-3,8") in JSON. Times are seconds. Addresses are numbers here, and strings
+("0xffff...") in JSON.
 """
 import dataclasses
 from typing import Optional
 
-FORMAT = 1      # raised when a field of the JSON changes its meaning or goes
+FORMAT = 1      # raised when a field of the JSON changes its meaning or is removed
 
 
 @dataclasses.dataclass
@@ -27,7 +27,7 @@ class Kernel:
 
 @dataclasses.dataclass
 class Cpu:
-    """Where one possible CPU is; numbers of LLC, core and shard are pod numbers."""
+    """The place of one possible CPU. The numbers of LLC, core and shard are those of pods."""
     cpu: int
     online: bool
     socket: Optional[int]           # None: the CPU was never up, or unknown here
@@ -61,7 +61,7 @@ class Item:
     pool: Optional[int]
     worker: Optional[int] = None    # pid of the only worker that may run it
     barrier: bool = False           # what a flush_work() waits for
-    linked: bool = False            # the next one of the list runs right after it
+    linked: bool = False            # the next item of the list runs right after it
 
 
 @dataclasses.dataclass
@@ -69,7 +69,7 @@ class Worker:
     pid: Optional[int]              # None: the softirq of a BH pool
     comm: str
     id: Optional[int]
-    cpu: Optional[int]              # where the task is or was last
+    cpu: Optional[int]              # where the task runs or ran last
     state: str                      # letter as in ps
     flags: list                     # "IDLE", "CPU_INTENSIVE", ...
     desc: str
@@ -101,10 +101,10 @@ class Pool:
     nr_idle: int
     nr_workers: int
     manager: Optional[int]          # pid of the worker that is creating workers
-    no_progress_for: Optional[float]    # since an item started or the list filled; None: nothing waits
-    workers: list                   # of Worker, rescuers at work included
+    no_progress_for: Optional[float]    # since an item started or the list was empty; None: nothing waits
+    workers: list                   # of Worker, including active rescuers
     waiting: list                   # of Item, in order
-    mayday: list                    # names of the workqueues whose rescuer was called for it
+    mayday: list                    # names of the workqueues whose rescuers were called for it
 
     @property
     def busy(self):
@@ -118,7 +118,7 @@ class Pwq:
     pool: int
     refcnt: int
     nr_active: int
-    nr_in_flight: int               # all unfinished items, held back ones included
+    nr_in_flight: int               # all unfinished items, including those held back
     inactive: list                  # of Item: held back by max_active, in order
     plugged: bool                   # ordered: waits for an older pwq
     mayday: bool                    # waits for the rescuer
@@ -142,10 +142,10 @@ class Workqueue:
     max_active: int
     min_active: Optional[int]
     # unbound and ordered ones only:
-    scope: Optional[str]            # as asked, "default" included
+    scope: Optional[str]            # as requested, may be "default"
     strict: bool
     nice: Optional[int]
-    cpus: Optional[list]            # as asked
+    cpus: Optional[list]            # as requested
     cpu_pool: dict                  # possible CPU -> pool id
     dfl_pool: Optional[int]
     node_active: list               # of NodeActive

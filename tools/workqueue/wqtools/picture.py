@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How a machine is split and where its work piles up, ready to be drawn.
+"""The structure of a machine and the load of its parts, ready to be drawn.
 
-A Snapshot becomes a tree: sockets hold NUMA nodes (where these differ), nodes hold
-LLCs, these hold shards, cores and at last CPUs.  Each worker pool hangs on the
-smallest group that holds all its CPUs.  svg.py and textpicture.py draw that.
+A Snapshot becomes a tree: sockets contain NUMA nodes (where these differ), nodes contain
+LLCs, and these contain shards, cores and CPUs.  Each worker pool belongs to the
+smallest group that contains all its CPUs.  svg.py and textpicture.py draw the tree.
 """
 import collections
 import dataclasses
 
 from .model import cpulist
 
-STUCK_S = 10        # seconds without progress that are worth a mark in the picture
+STUCK_S = 10        # seconds without progress after which a pool is marked in the picture
 HOT_POOLS = 8       # how many of the most loaded pools are listed
 FUNCTIONS = 6       # how many functions that wait in a pool are named
 
@@ -64,12 +64,12 @@ class Load:
 
 @dataclasses.dataclass
 class Group:
-    """CPUs that something joins; what joins the same CPUs is one group of several kinds."""
+    """CPUs that share something. If several levels have the same CPUs, they are one group."""
     kinds: list                     # of LEVELS, "node", "cpu", "machine" or "unknown"
     label: str
     cpus: list
     children: list = dataclasses.field(default_factory=list)
-    pools: list = dataclasses.field(default_factory=list)   # that serve exactly this group
+    pools: list = dataclasses.field(default_factory=list)   # pools that serve exactly this group
     default_pod: bool = False       # a pod of the default affinity scope
 
 
@@ -92,7 +92,7 @@ class Picture:
 
 
 def seconds(secs):
-    """A time in few characters: "0.3s", "45s", "12min", "30h"."""
+    """A time as short text: "0.3s", "45s", "12min", "30h"."""
     if secs < 9.95:
         return f'{secs:.1f}s'
     for unit, size, limit in (('s', 1, 120), ('min', 60, 7200), ('h', 3600, 172800)):
@@ -127,7 +127,7 @@ def build(snapshot):
 
 
 def heat(load):
-    """Sorts what needs looking at to the end."""
+    """A key that sorts what needs attention to the end."""
     return load.is_stuck, load.pile, load.busy
 
 
@@ -138,7 +138,7 @@ def _cpu_pools(group):
 
 
 def all_pools(group):
-    """The pools of a group and of all that is in it."""
+    """The pools of a group and of all groups in it."""
     return group.pools + [pool for child in group.children for pool in all_pools(child)]
 
 
@@ -164,14 +164,14 @@ def _key(cpu, level):
 
 
 def _levels(cpus):
-    """The levels that this machine has, the nodes among them."""
+    """The levels that this machine has, including nodes."""
     levels = [level for level in LEVELS if any(_key(cpu, level) is not None for cpu in cpus)]
     if all(cpu.node is None for cpu in cpus):
         return levels
     index = 0
     while index < len(levels) and not _is_within(cpus, levels[index], 'node'):
         index += 1
-    # where a socket is a node, the socket comes first
+    # if each socket is a node, the socket comes first
     if index < len(levels) and _is_within(cpus, 'node', levels[index]):
         index += 1
     return levels[:index] + ['node'] + levels[index:]
@@ -214,7 +214,7 @@ def _split(cpus, levels):
 
 
 def _merge_only_child(group):
-    """A socket that is one node and one LLC is one group; shards and CPUs stay visible."""
+    """Merges a group with its only child, such as a socket with its LLC; shards, cores and CPUs stay visible."""
     child = group.children[0]
     if len(group.children) > 1 or 'cpu' in child.kinds or 'shard' in child.kinds or 'core' in child.kinds:
         return group
@@ -228,7 +228,7 @@ def _mark_default_pods(group, kind):
 
 
 def _home(group, pool):
-    """The smallest group that holds all CPUs of the pool's pod."""
+    """The smallest group that contains all CPUs of the pool's pod."""
     cpus = set(_pod(pool))
     while True:
         for child in group.children:
@@ -244,7 +244,7 @@ def _pod(pool):
 
 
 def pool_name(pool):
-    """What the pool is for, in a word or three."""
+    """What the pool is for, in up to three words."""
     highpri = ' highpri' if pool.nice < 0 else ''
     if pool.kind == 'unbound':
         return f'nice {pool.nice}' * bool(pool.nice) + ' strict' * pool.strict
@@ -258,7 +258,7 @@ def pool_place(pool):
 
 
 def running(pool):
-    """What the pool's workers run: "foo_fn (45s), 3 bar_fn (up to 2.0s)"; some kernels do not say for how long."""
+    """What the pool's workers run: "foo_fn (45s), 3 bar_fn (up to 2.0s)". Some kernels do not record how long."""
     times = collections.defaultdict(list)
     for worker in pool.busy:
         times[worker.function or '?'].append(worker.running_for)
@@ -272,7 +272,7 @@ def running(pool):
 
 
 def queued(items):
-    """Items that wait, by function: "5 foo_fn, bar_fn", the rarer ones as a number."""
+    """Items that wait, by function: "5 foo_fn, bar_fn". The rarer functions are only counted."""
     counts = collections.Counter(item.function for item in items if not item.barrier).most_common()
     shown = counts if len(counts) <= FUNCTIONS + 1 else counts[:FUNCTIONS]
     words = [function if number == 1 else f'{number} {function}' for function, number in shown]
@@ -285,7 +285,7 @@ def held_items(snapshot, pool):
 
 
 def pool_doing(picture, pool):
-    """What a pool does and what it has to do, by function."""
+    """What runs and what waits in a pool, by function."""
     parts = [('runs', running(pool)), ('waiting', queued(pool.waiting)),
              ('held back', queued(held_items(picture.snapshot, pool))),
              ('called to the rescue', ', '.join(pool.mayday)),
@@ -294,7 +294,7 @@ def pool_doing(picture, pool):
 
 
 def headlines(picture):
-    """Two lines that say which machine this is and how unbound work is spread by default."""
+    """Two lines about the machine and about how unbound work is divided by default."""
     kernel, scope = picture.snapshot.kernel, picture.default_scope
     first = f'Linux {kernel.release} {kernel.arch}, {kernel.source}, up {seconds(kernel.uptime)}, ' \
             f'{len(kernel.online_cpus)} of {plural(len(kernel.possible_cpus), "CPU")} online, ' \

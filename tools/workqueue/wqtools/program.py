@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel that a tool looks at, and the errors that a person can do something about.
+"""Opens the kernel that a tool looks at, and reports errors that the user can mend.
 
     program.add_options(parser)     --core and --symbols
     prog = program.get(args)        the drgn.Program: drgn's own when it runs the script,
@@ -8,12 +8,12 @@
     program.source(prog)            "live" or "core"
     program.release(prog)           as uname -r
     program.run(main)               calls main(), exits with what it returns (None is 0);
-                                    what can be expected to go wrong becomes one line on
-                                    stderr and exit status 1
-    raise program.Trouble(text)     for such a line of one's own: what is wrong and what to do
+                                    an expected error becomes one line on stderr and exit
+                                    status 1
+    raise program.Trouble(text)     prints such a line: what is wrong and what to do
 
-Nothing of drgn is imported before it is needed, so that --help and what draws a hand-made
-Snapshot work without it; scripts import read, structs and so on inside their main().
+drgn is imported only when it is needed, so --help and drawing a hand-made Snapshot work
+without it. Scripts import read, structs and so on inside their main().
 """
 import logging
 import os
@@ -25,11 +25,11 @@ NO_DRGN = 'python finds no drgn: pip install drgn, or run this with the python t
 
 
 class Trouble(Exception):
-    """Something that the person in front of the terminal can put right, in one line."""
+    """An error that the user can mend, described in one line."""
 
 
 class _Log(logging.Handler):
-    """Keeps what drgn says, which tells more than the exception that follows."""
+    """Keeps drgn's log, which says more than the exception that follows."""
 
     def __init__(self):
         super().__init__()
@@ -49,7 +49,7 @@ def add_options(parser):
 
 
 def get(args):
-    """The Program to look at; Trouble if there is none that can be."""
+    """The Program to look at; raises Trouble if it cannot be opened."""
     drgn = _drgn()
     try:
         prog = drgn.get_default_prog()
@@ -58,7 +58,7 @@ def get(args):
         drgn.set_default_prog(prog)
     else:
         if args.core or args.symbols:
-            raise Trouble('drgn has a kernel open already: give -c FILE and -s VMLINUX to drgn, before the script')
+            raise Trouble('drgn has already opened a kernel: give -c FILE and -s VMLINUX to drgn, before the script')
     _check(drgn, prog)
     _add_module_symbols(prog)
     return prog
@@ -70,7 +70,7 @@ def source(prog):
 
 
 def release(prog):
-    """The kernel's name, also when there is no debug information to find it by."""
+    """The kernel's release, even if there is no debug information."""
     try:
         found = re.search(rb'^OSRELEASE=(.*)$', prog['VMCOREINFO'].string_(), re.MULTILINE)
         if found:
@@ -127,19 +127,19 @@ def _set_target(prog, core):
         hint = '' if core else ': this kernel does not show its memory (CONFIG_PROC_KCORE); ' \
                                'give a dump with --core FILE'
         raise Trouble(f'no such file: {name}{hint}') from None
-    except Exception as error:      # libelf's are of no class of their own
+    except Exception as error:      # errors of libelf have no class of their own
         text = getattr(error, 'strerror', None) or str(error)
-        raise Trouble(f'{name} is no memory of a kernel: {text}') from None
+        raise Trouble(f'{name} is not the memory of a kernel: {text}') from None
 
 
 def _no_debug_info(prog, symbols, said):
-    """Why the debug information given does not do, in one line."""
+    """Says in one line why the given debug information cannot be used."""
     name = release(prog)
     wanted = f'give the vmlinux of {name}, built with CONFIG_DEBUG_INFO, by --symbols'
     if any('did not match' in line for line in said):
-        return f'{", ".join(symbols)} is not of kernel {name}, whose memory this is: {wanted}'
+        return f'{", ".join(symbols)} does not belong to kernel {name}, whose memory this is: {wanted}'
     if any('not an ELF file' in line for line in said):
-        return f'{", ".join(symbols)} is no vmlinux: {wanted}'
+        return f'{", ".join(symbols)} is not a vmlinux: {wanted}'
     if symbols:
         return f'no debug information in {", ".join(symbols)}: {wanted}'
     return f'no debug information found for kernel {name}: {wanted}'
@@ -147,12 +147,12 @@ def _no_debug_info(prog, symbols, said):
 
 def _check_for_kernel(drgn, prog):
     if not prog.flags & drgn.ProgramFlags.IS_LINUX_KERNEL:
-        raise Trouble("this is no kernel's memory (a dump by QEMU needs -device vmcoreinfo and a guest with "
+        raise Trouble("this is not a kernel's memory (a dump by QEMU needs -device vmcoreinfo and a guest with "
                       'CONFIG_FW_CFG_SYSFS)')
 
 
 def _check(drgn, prog):
-    """Trouble unless it is a kernel whose workqueues can be read."""
+    """Raises Trouble unless it is a kernel whose workqueues can be read."""
     _check_for_kernel(drgn, prog)
     try:
         prog['init_uts_ns'].name.release.string_()
@@ -168,7 +168,7 @@ def _check(drgn, prog):
 
 
 def _add_module_symbols(prog):
-    """Name functions of modules too, whose files nobody has at hand, by the kernel's own tables."""
+    """Also name functions of modules, by the kernel's own tables: their files may not be at hand."""
     from drgn import FaultError
     from drgn.helpers.linux.kallsyms import load_module_kallsyms
     if FINDER in prog.registered_symbol_finders():
@@ -180,7 +180,7 @@ def _add_module_symbols(prog):
 
 
 def describe(error):
-    """One line for an error that drgn raised, None if it is none of those that can be expected."""
+    """One line for an error that drgn raised, None if the error is not expected."""
     name, text = type(error).__name__, ' '.join(str(error).split())
     if isinstance(error, Trouble):
         return str(error)
@@ -194,7 +194,7 @@ def describe(error):
     if name in ('ObjectNotFoundError', 'MissingDebugInfoError'):
         return f'{text.strip(chr(34))}: this kernel does not have it, or its debug information is incomplete'
     if type(error) is LookupError or isinstance(error, AttributeError) and 'has no member' in text:
-        return f'{text}: this kernel is of a kind that these tools do not know'
+        return f'{text}: these tools do not know this kind of kernel'
     if isinstance(error, OSError):
         return f'{error.filename or "output"}: {error.strerror or text}'
     return None
@@ -204,12 +204,12 @@ def run(main):
     """Call main() and exit as a command does."""
     tool = os.path.splitext(os.path.basename(sys.argv[0] or 'wq'))[0]
     if hasattr(sys.stdout, 'reconfigure'):
-        sys.stdout.reconfigure(errors='replace')    # names in the kernel need not suit the terminal
+        sys.stdout.reconfigure(errors='replace')    # the terminal may not be able to show all names
     try:
         status = main()
         sys.stdout.flush()
     except BrokenPipeError:
-        # who reads has seen enough; python's own flush at exit must not complain again
+        # the reader has gone; keep python's own flush at exit from complaining again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:

@@ -4,10 +4,10 @@ A Snapshot of a kernel's workqueues, read by drgn.
 
     read.snapshot(prog, parts=PARTS, wanted=None)
 
-parts tells which of "scopes", "pools" and "workqueues" to read, wanted(name) which
-workqueues.  No locks are taken: on a live kernel one part may be a moment younger than
-the other.  What moves away while we look is tried again or passed over; what cannot be
-read at all leaves a line in Snapshot.warnings.
+parts selects which of "scopes", "pools" and "workqueues" to read, and wanted(name) selects
+workqueues.  No locks are taken, so on a live kernel one part may be a moment newer than
+another.  What changes while it is read is read again or left out.  What cannot be read
+leaves a line in Snapshot.warnings.
 """
 import functools
 
@@ -19,7 +19,7 @@ from . import model, program, structs
 
 PARTS = ('scopes', 'pools', 'workqueues')
 BARRIER = 'wq_barrier_func'
-TRIES = 3               # a live list that changes is walked so often
+TRIES = 3               # how often to walk a live list that changes
 UNREADABLE = (FaultError, structs.Broken)
 
 
@@ -48,13 +48,13 @@ class _Reader:
         cpus = self.cpus(scopes) if 'scopes' in parts else []
         return model.Snapshot(kernel, cpus, scopes, pools, workqueues if 'workqueues' in parts else [], self.warnings)
 
-    # surviving changes and damage
+    # coping with changes and damage
 
     def warn(self, what, error):
         self.warnings.append(f'{what}: {error}')
 
     def part(self, what, read, otherwise):
-        """read(), and otherwise something that shows that there is nothing to show."""
+        """The result of read(), or @otherwise if that fails."""
         try:
             return read()
         except UNREADABLE as error:
@@ -62,7 +62,7 @@ class _Reader:
             return otherwise
 
     def entries(self, what, walk):
-        """What walk() yields; of a list that cannot be walked to its end what was found of it."""
+        """What walk() yields. If the list cannot be walked to its end, what was found of it."""
         for left in reversed(range(TRIES if self.live else 1)):
             found = []
             try:
@@ -77,8 +77,8 @@ class _Reader:
     def each(self, what, walk, exists, read):
         """
         read(entry) of each entry of walk().  On a live kernel an entry may be freed
-        before we come to it, which is no fault of anybody: unless it still exists() when
-        it is read, what was found in it is forgotten, warnings included.
+        before it is read, which is no error.  If it no longer exists() after it was read,
+        its result and its warnings are dropped.
         """
         results = []
         for entry in self.entries(what, walk):
@@ -143,7 +143,7 @@ class _Reader:
                           pod_of(cpu, 'cache_shard'), pod_of(cpu, 'smt')) for cpu in self.possible]
 
     def socket(self, cpu):
-        """Where the architecture keeps it; what a CPU that was never up has there means nothing."""
+        """Its place depends on the architecture. It is not valid for a CPU that was never up."""
         prog = self.prog
         try:
             info = per_cpu(prog['cpu_info'], cpu)
@@ -159,7 +159,7 @@ class _Reader:
             return None
         return package if package >= 0 else None
 
-    # pools and who works there
+    # pools and their workers
 
     def pools(self, mayday):
         return sorted(self.each('worker pools', lambda: structs.pools(self.prog), structs.pool_exists,
@@ -183,7 +183,7 @@ class _Reader:
 
     @staticmethod
     def number(obj):
-        """An int, or the atomic_t that it was once."""
+        """An int, or an atomic_t in older kernels."""
         counter = structs.field(obj, 'counter') if obj.type_.kind.name in ('STRUCT', 'TYPEDEF') else None
         return (obj if counter is None else counter).value_()
 
@@ -192,7 +192,7 @@ class _Reader:
         try:
             return worker.task.pid.value_() if worker else None
         except FaultError:
-            return None         # has gone meanwhile
+            return None         # it has ended meanwhile
 
     def pool_workers(self, pool, number):
         what = f'workers of pool {number}'
@@ -203,7 +203,7 @@ class _Reader:
                          lambda worker: self.worker(worker, number))
 
     def worker(self, worker, pool, bh_cpu=None):
-        """One worker; bh_cpu for the one that has no task, since it is a CPU's softirq."""
+        """One worker. Give bh_cpu for a worker without a task, which is the softirq of that CPU."""
         prog, flags = self.prog, worker.flags.value_()
         names = structs.flag_names(prog, 'enum worker_flags', 'WORKER_', flags)
         task = worker.task.read_()
@@ -220,7 +220,7 @@ class _Reader:
         return result
 
     def fill_current(self, worker, result):
-        """What it runs, if it still runs the same when all is read."""
+        """Fills in what the worker runs, if it still runs the same item after all was read."""
         item = worker.current_work.value_()
         if not item:
             return
@@ -243,7 +243,7 @@ class _Reader:
         return self.each(what, walk, _on('entry'), lambda work: self.item(work, pool, worker))
 
     def item(self, work, pool, worker):
-        """None for one that was taken off the list since."""
+        """None for an item that was taken off the list meanwhile."""
         pwq = structs.work_pwq(work)
         if pwq is None and self.live:
             return None
@@ -254,7 +254,7 @@ class _Reader:
     # workqueues
 
     def workqueues(self, wanted):
-        """Those that are wanted, and for each pool by address whose rescuer all of them called."""
+        """The wanted workqueues, and for each pool's address the workqueues whose rescuers were called for it."""
         mayday = {}
         return self.each('workqueues', lambda: structs.workqueues(self.prog), _on('list'),
                          lambda wq: self.workqueue(wq, wanted, mayday)), mayday

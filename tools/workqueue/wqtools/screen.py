@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A terminal taken over for a while: drawn anew each time, keys read without Enter."""
+"""Takes over a terminal: draws the screen again and again and reads keys without Enter."""
 import os
 import select
 import shutil
@@ -12,7 +12,7 @@ LOOK = 0.2              # seconds between two looks at the terminal's size
 
 
 class Screen:
-    """Use it by `with`; what the terminal was like comes back however that ends."""
+    """Use it in `with`, which restores the terminal however it ends."""
 
     def __enter__(self):
         self.input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
@@ -29,7 +29,7 @@ class Screen:
         return self
 
     def _ignore_suspend(self):
-        """Ctrl-Z would leave the shell with our screen."""
+        """Ctrl-Z would leave our screen to the shell."""
         settings = termios.tcgetattr(self.input)
         settings[6][termios.VSUSP] = b'\0'
         termios.tcsetattr(self.input, termios.TCSADRAIN, settings)
@@ -51,7 +51,7 @@ class Screen:
         return shutil.get_terminal_size()
 
     def draw(self, lines):
-        """Lines over what was there; what does not fit is cut off."""
+        """Draws lines over the old ones and cuts off what does not fit."""
         width, height = self.size()
         body = '\x1b[K\r\n'.join(line[:width] for line in lines[:height])
         self._write(f'\x1b[H{body}\x1b[K\x1b[J')

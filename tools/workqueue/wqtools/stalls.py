@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where work stands still, and who is to blame.
+"""Finds work that makes no progress, and what is to blame.
 
-find() looks at a Snapshot only: pools whose first item did not change for long, and items
-that max_active holds back behind others that run for long.  report() adds the stacks of
-those to blame, which needs the kernel.
+find() needs only a Snapshot.  It finds pools whose first item has not changed for long, and
+items that max_active holds back behind others that have been running for long.  report()
+adds the stacks of those to blame, which needs the kernel.
 """
 import collections
 import dataclasses
@@ -12,14 +12,14 @@ from typing import Optional
 from .model import Worker, cpulist
 from .picture import held_items, plural, pool_name, queued, seconds
 
-DEFAULT_THRESHOLD = 30      # seconds; as the kernel's watchdog when nobody set it
+DEFAULT_THRESHOLD = 30      # seconds; the default of the kernel's watchdog
 UNCOUNTED = {'CPU_INTENSIVE', 'UNBOUND', 'PREP', 'REBOUND'}     # flags that take a worker out of nr_running
-MANY = 3                    # that many of a kind are to blame at most
+MANY = 3                    # at most so many of a kind are blamed
 
 
 @dataclasses.dataclass
 class Blame:
-    """Somebody to look at: a worker, or whatever the CPU runs now."""
+    """What to look at: a worker, or whatever the CPU runs now."""
     why: str
     worker: Optional[Worker] = None
     cpu: Optional[int] = None
@@ -29,14 +29,14 @@ class Blame:
 class Stall:
     kind: str                   # "pool" or "held back"
     title: str
-    seconds: Optional[float]    # how long it lasts; None: the kernel does not say
+    seconds: Optional[float]    # how long it has lasted; None: the kernel does not record it
     facts: list                 # what waits, what runs and so on, a line each
     verdict: str                # why that is so
     blamed: list                # of Blame
 
 
 def find(snapshot, threshold):
-    """All stalls of at least so many seconds or of unknown length: stuck pools first, the longest first."""
+    """All stalls of at least threshold seconds or of unknown length: first stuck pools, each kind longest first."""
     found = [_stuck_pool(snapshot, pool) for pool in snapshot.pools
              if pool.waiting and (pool.no_progress_for or 0) >= threshold]
     for wq in snapshot.workqueues:
@@ -101,7 +101,7 @@ def _by_workqueue(items):
 
 
 def _is(worker):
-    """What a worker is busy with, as far as the scheduler goes."""
+    """What the scheduler says about a worker."""
     if worker.state == 'R':
         uncounted = UNCOUNTED & {*worker.flags} - {'UNBOUND'}
         return f', on CPU {worker.cpu}' + ', not counted as running' * bool(uncounted)
@@ -109,7 +109,7 @@ def _is(worker):
 
 
 def _blame_pool(pool):
-    """Why a pool makes no progress, and who is behind it."""
+    """Why a pool makes no progress, and what is to blame."""
     if pool.kind == 'bh':
         return _blame_softirq(pool)
     if pool.kind == 'percpu' and 'DISASSOCIATED' not in pool.flag_names:
@@ -146,7 +146,7 @@ def _blame_no_worker(pool):
 
 
 def _blame_no_show(pool):
-    """There is an idle worker, which should have been woken and have taken the item."""
+    """There is an idle worker. It should have been woken and should have taken the item."""
     woken = [worker for worker in pool.workers if worker.item is None and worker.state == 'R']
     cpus = f'CPU {pool.cpu}' if pool.cpu is not None else f'CPUs {cpulist(pool.pod_cpus or pool.cpus)}'
     if not woken:
@@ -163,8 +163,8 @@ def _blame_no_show(pool):
 
 def _limit_groups(snapshot, wq):
     """
-    The pwqs that share one limit, with at least one item held back: (where, pwqs).
-    For a per-CPU workqueue each CPU has its own limit, for an unbound one each node.
+    The pwqs that share one limit and have at least one item held back: (where, pwqs).
+    In a per-CPU workqueue each CPU has its own limit, in an unbound one each node.
     """
     nodes = {pool.id: pool.node for pool in snapshot.pools}
     groups = collections.defaultdict(list)
@@ -174,7 +174,7 @@ def _limit_groups(snapshot, wq):
 
 
 def _held_back(snapshot, wq, key, pwqs):
-    """Items behind a limit, for as long as each of its slots is taken; None if none is."""
+    """Items held back by a limit, and for how long all its slots have been taken; None if none is."""
     ids = {pwq.pool for pwq in pwqs}
     pools = [pool for pool in snapshot.pools if pool.id in ids]
     holders = [worker for pool in pools for worker in pool.busy if worker.workqueue == wq.name]
@@ -182,7 +182,7 @@ def _held_back(snapshot, wq, key, pwqs):
     times = [worker.running_for for worker in holders] + [pool.no_progress_for for pool in stuck_in]
     if not times:
         return None
-    # 6.12 does not say since when a worker runs its item
+    # 6.12 does not record when a worker started its item
     least = None if None in times else min(times)
     lasts = '(this kernel does not say for how long)' if least is None else f'for at least {seconds(least)}'
     longest = sorted(holders, key=lambda worker: -(worker.running_for or 0))
@@ -219,7 +219,7 @@ def _limit_words(wq, key, pwqs, holders, stuck_in):
 
 
 def default_threshold(prog):
-    """Seconds after which the kernel itself would complain, 30 if it would not."""
+    """Seconds after which the kernel's watchdog would report a stall, 30 if it is off."""
     try:
         return prog['wq_watchdog_thresh'].value_() or DEFAULT_THRESHOLD
     except LookupError:
@@ -227,7 +227,7 @@ def default_threshold(prog):
 
 
 def report(prog, snapshot, threshold=None):
-    """What stands still, why, and the stacks of those to blame, a list of lines."""
+    """What makes no progress, why, and the stacks of those to blame, as a list of lines."""
     threshold = default_threshold(prog) if threshold is None else threshold
     stalls = find(snapshot, threshold)
     if not stalls:
@@ -248,14 +248,14 @@ def report(prog, snapshot, threshold=None):
 
 
 def _who_and_stack(prog, snapshot, blame):
-    """Whom to look at and why, in words, and the frames, a tuple of lines."""
+    """What to look at and why, as text, and the stack frames, as a tuple of lines."""
     from drgn.helpers.linux.pid import find_task
     from drgn.helpers.linux.sched import cpu_curr
     worker = blame.worker
     if worker is not None and worker.pid is not None:
         task, name = find_task(prog, worker.pid), worker_name(worker)
         if not task:
-            return f'{name} {blame.why}; it has gone meanwhile', ()
+            return f'{name} {blame.why}; it has ended meanwhile', ()
     else:
         task = cpu_curr(prog, blame.cpu if worker is None else worker.cpu)
         name = f'{task.comm.string_().decode(errors="replace")} (pid {task.pid.value_()})'
@@ -265,13 +265,13 @@ def _who_and_stack(prog, snapshot, blame):
 
 
 def _stack(prog, task, source):
-    """The frames of a task, a line each, or why there are none."""
+    """A line for each stack frame of a task, or why there are none."""
     from drgn import FaultError
     try:
         frames = str(prog.stack_trace(task)).splitlines()
     except (ValueError, LookupError, FaultError) as error:
         if source == 'live' and 'running' in str(error):
-            return ['(it runs right now, and the stack of such a task can be read in a dump only; to have the kernel '
+            return ['(it is running, and the stack of a running task can be read only in a dump; to make the kernel '
                     'log it: echo l >/proc/sysrq-trigger)']
         return [f'(no stack: {error})']
-    return frames or ['(no stack: it is in user space or just starts)']
+    return frames or ['(no stack: it is in user space or just starting)']

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Counters of workqueues: differences between two reads, rows and columns. Free of drgn.
 
-The kernel counts by pool_workqueue. One of these goes, with its counts, when the
-attributes of its workqueue change, and its memory may serve another; so totals can go
-back, and rates are made of the differences of each one by itself.
+The kernel counts in each pool_workqueue. When the attributes of a workqueue change, its
+old pool_workqueues are freed with their counts, and new ones may use the same memory.
+Totals can therefore drop. Rates are computed from the differences of each one by itself.
 """
 import dataclasses
 from typing import Callable, Optional
@@ -19,15 +19,15 @@ class Reading:
     address: int
     type: str                   # as in model.Workqueue
     mem_reclaim: bool
-    pwqs: dict                  # address -> {counter: number}; what the kernel lacks is missing
+    pwqs: dict                  # address -> {counter: number}, without counters that the kernel lacks
 
     @property
     def key(self):
-        # a name may be used twice, an address be used again
+        # a name may be used twice, and an address may be reused
         return self.address, self.name
 
     def total(self, counter):
-        """None where this kind of workqueue has no such count."""
+        """None if this kind of workqueue does not have the count."""
         if not applies(self, counter):
             return None
         found = [counts[counter] for counts in self.pwqs.values() if counter in counts]
@@ -35,7 +35,7 @@ class Reading:
 
     @property
     def in_flight(self):
-        """Started and not completed; a read in between the two counts must not show less than none."""
+        """Started but not completed items. If a read comes between the two counts, the result is not below 0."""
         return sum(max(_signed(counts.get('started', 0) - counts.get('completed', 0)), 0)
                    for counts in self.pwqs.values())
 
@@ -56,7 +56,7 @@ def _signed(number):
 
 
 def difference(old, new):
-    """How far a counter went: across its wrap, or from 0 where it was started anew."""
+    """How much a counter rose, across a wrap, or from 0 if it was reset."""
     if new >= old:
         return new - old
     wrapped = (new - old) % WRAP
@@ -65,10 +65,10 @@ def difference(old, new):
 
 def growth(old, new, counter):
     """
-    By how much a workqueue's counter rose between two Readings.
+    How much a workqueue's counter rose between two Readings.
 
-    A pwq that is new has counted since the older one; of one that is gone nobody knows
-    what it counted last.
+    A new pwq has counted only since the older Reading.  The last counts of a pwq that is
+    gone are unknown.
     """
     if new.total(counter) is None:
         return None
@@ -77,7 +77,7 @@ def growth(old, new, counter):
 
 
 def lost_counts(old, new):
-    """Whether a pwq went with its counts, or counts anew at the same place."""
+    """Whether a pwq is gone with its counts, or a new one counts at the same place."""
     return any(pwq not in new.pwqs or any(_signed(new.pwqs[pwq].get(counter, 0) - count) < 0
                                           for counter, count in counts.items())
                for pwq, counts in old.pwqs.items())
@@ -85,7 +85,7 @@ def lost_counts(old, new):
 
 @dataclasses.dataclass
 class Row:
-    """What is shown of a workqueue; rates are None in the first sample that has it."""
+    """What is shown of a workqueue. Rates are None in its first sample."""
     name: str
     address: int
     type: str
@@ -93,7 +93,7 @@ class Row:
     in_flight: int
     total: dict                 # counter -> number or None
     rate: Optional[dict]        # counter -> per second, or None
-    reset: bool                 # some counts went away since the last sample
+    reset: bool                 # some counts were lost since the last sample
 
     @property
     def active(self):
@@ -101,7 +101,7 @@ class Row:
 
 
 def row(old, new, seconds):
-    """Row of a Reading and the one before it, if there is one."""
+    """The Row of a Reading and of the one before it, if any."""
     rate, reset = None, False
     if old is not None and seconds > 0:
         grown = {counter: growth(old, new, counter) for counter in COUNTERS}
@@ -112,7 +112,7 @@ def row(old, new, seconds):
 
 
 def rows(old, new, seconds):
-    """Rows for the Readings @new, in their order; @old are those before, or nothing."""
+    """Rows for the Readings @new, in their order. @old has the Readings before, or is None."""
     before = {reading.key: reading for reading in old or ()}
     return [row(before.get(reading.key), reading, seconds) for reading in new]
 
@@ -152,7 +152,7 @@ def _rates(counter):
 
 
 def _either(one, other):
-    """Per-CPU workqueues have the one, unbound ones the other; they share a column."""
+    """Per-CPU workqueues have one count, unbound ones have the other. They share a column."""
     def value(row):
         first = one(row)
         return other(row) if first is None else first
@@ -192,13 +192,13 @@ SORT_KEYS = ('name', 'type', *(column.key for column in COLUMNS))
 WIDTH = 8                   # of a column, with the space before it
 NAME_WIDTH = 24
 TYPE_WIDTH = 8
-# what goes first where not all fit
+# the order in which columns are kept if not all fit
 KEEP = ('started_rate', 'in_flight', 'cpu_time_rate', 'started', 'wakeups_rate', 'completed', 'cpu_time', 'wakeups',
         'completed_rate', 'cpu_intensive', 'maydays', 'rescued', 'cpu_intensive_rate', 'maydays_rate', 'rescued_rate')
 
 
 def choose(kinds, width=None):
-    """The Columns of some kinds, or those that fit into so many characters."""
+    """The Columns of the given kinds, as many as fit into width if that is given."""
     wanted = [column for column in COLUMNS if column.kind == 'always' or column.kind in kinds]
     if width is None:
         return wanted
@@ -208,7 +208,7 @@ def choose(kinds, width=None):
 
 
 def sort(rows_, key, backwards=False):
-    """Names from A on, numbers from the largest; who has none comes last either way."""
+    """Sorts names from A, and numbers from the largest. Rows without a number always come last."""
     if key in ('name', 'type'):
         return sorted(rows_, key=lambda row: (getattr(row, key), row.name), reverse=backwards)
     value = next(column.value for column in COLUMNS if column.key == key)

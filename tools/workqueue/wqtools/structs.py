@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Small accessors that hide how kernels differ and survive that a live one changes.
+"""Small accessors that hide differences between kernels and cope with a live kernel that changes.
 
     field(obj, *names)              member by the first of its names that exists, else None
     walk(head, type, member)        objects of a list_head list; raises Broken when the list
-                                    changes under our feet, FaultError when memory is gone
-    linked(obj, member), pool_exists(pool)  whether a live kernel has it still
+                                    changes meanwhile, FaultError when memory is gone
+    linked(obj, member), pool_exists(pool)  whether a live kernel still has it
     workqueues(prog), pools(prog)   every workqueue_struct *; every worker_pool *, by id
     pwqs(wq), maydays(wq)           pool_workqueue *: all linked; those that wait for the rescuer
-    pool_workers(pool)              worker *: rescuers at work included; none in a BH pool
+    pool_workers(pool)              worker *: including active rescuers; none in a BH pool
     bh_worker(pool)                 the pseudo worker of a BH pool, else None
     waiting(pool), scheduled(worker), inactive(pwq)     work_struct *
     cpu_pwq(wq, cpu)                pool_workqueue * or None
@@ -29,7 +29,7 @@
     stat_names(prog)                {"started": index into pwq->stats, ...} that this kernel has
 
 This module imports drgn: import it in a main(), after program.get().
-Objects are drgn Objects; NULL pointers come back as None where "or None" is said.
+Objects are drgn Objects. A NULL pointer is returned as None where it says "or None".
 """
 import drgn
 from drgn import FaultError, Object, cast, container_of
@@ -40,7 +40,7 @@ LIMIT = 1 << 20         # entries of one list; more means that it has no end
 
 
 class Broken(Exception):
-    """A list that is not one (any more)."""
+    """A list that is damaged or changed while it was read."""
 
 
 def field(obj, *names):
@@ -56,9 +56,9 @@ def walk(head, type_, member):
     """
     The entries of the list at @head, an Object of struct list_head.
 
-    On a live kernel an entry may move to another list while we look at it, so
-    that the walk would go on there and never come back; the links of neighbours
-    that do not agree tell.
+    On a live kernel an entry may move to another list while we look at it. The walk
+    would continue there and never come back. It notices because the links of
+    neighbours do not agree.
     """
     prog, start = head.prog_, head.address_of_().value_()
     node_type = prog.type('struct list_head *')
@@ -78,7 +78,7 @@ def walk(head, type_, member):
 
 
 def linked(obj, member):
-    """Is it still on the list that its @member links it to?  For objects that may have been freed."""
+    """Is the object, which may have been freed, still on the list to which its @member links it?"""
     try:
         node = obj.member_(member)
         address = node.address_of_().value_()
@@ -88,7 +88,7 @@ def linked(obj, member):
 
 
 def pool_exists(pool):
-    """Unbound pools go when their last user goes."""
+    """An unbound pool is freed with its last user."""
     try:
         return idr_find(pool.prog_['worker_pool_idr'].address_of_(), pool.id).value_() == pool.value_()
     except FaultError:
@@ -114,12 +114,12 @@ def maydays(wq):
 
 
 def pool_workers(pool):
-    # BH pools link their pseudo worker here on some kernels; bh_worker() is for it
+    # some kernels link the pseudo worker of a BH pool here; bh_worker() returns that one
     return (worker for worker in walk(pool.workers, 'struct worker', 'node') if worker.task)
 
 
 def bh_worker(pool):
-    """Softirqs have no kthread, yet what they run hangs on a worker."""
+    """A softirq has no kthread, but a worker that holds what it runs."""
     if pool_kind(pool) != 'bh':
         return None
     for worker in walk(pool.workers, 'struct worker', 'node'):
@@ -140,7 +140,7 @@ def inactive(pwq):
 
 
 def _works(head):
-    """Work items of a list, without the base kernel's marks of where a rescuer is."""
+    """Work items of a list, without the cursors of rescuers."""
     for work in walk(head, 'struct work_struct', 'entry'):
         if function(work.prog_, work.func.value_()) != 'mayday_cursor_func':
             yield work
@@ -153,10 +153,10 @@ def cpu_pwq(wq, cpu):
 
 
 def node_active(wq, node):
-    """Unbound workqueues count active items by node; -1 is the slot behind the last node."""
+    """Unbound workqueues count active items on each node; -1 is the entry behind the last node."""
     slots = field(wq, 'node_nr_active')
     if slots is None or not wq.flags.value_() & constant(wq.prog_, 'WQ_UNBOUND'):
-        return None     # there is no array behind the structure of others
+        return None     # others have no array behind the structure
     return slots[node if node >= 0 else _nr_node_ids(wq.prog_)] or None
 
 
@@ -226,7 +226,7 @@ def enumerators(prog, type_, prefix):
 def flag_names(prog, type_, prefix, flags):
     known = prog.cache.setdefault(('wqtools.flags', type_, prefix), {})
     if not known:
-        # masks of several bits are conveniences of the source
+        # masks of several bits are only abbreviations in the source
         known.update((value, name) for name, value in enumerators(prog, type_, prefix).items()
                      if value > 0 and not value & (value - 1))
     return [name for value, name in sorted(known.items()) if flags & value]
@@ -238,7 +238,7 @@ def function(prog, address):
         try:
             symbol = prog.symbol(address)
         except LookupError:
-            return f'{address:#x}'      # not kept: the module may be found next time
+            return f'{address:#x}'      # not cached: the module may be found next time
         offset = address - symbol.address
         names[address] = f'{symbol.name}+{offset:#x}' if offset else symbol.name
     return names[address]
@@ -249,7 +249,7 @@ def string(obj):
 
 
 def cpus(mask):
-    """cpumask_var_t is a pointer or an array, which depends on CONFIG_CPUMASK_OFFSTACK."""
+    """cpumask_var_t is a pointer or an array, depending on CONFIG_CPUMASK_OFFSTACK."""
     prog = mask.prog_
     if mask.type_.kind == drgn.TypeKind.TYPEDEF or mask.type_.kind == drgn.TypeKind.ARRAY:
         mask = mask + 0         # an array decays, a pointer stays
@@ -275,7 +275,7 @@ def online_cpus(prog):
 
 
 def nodes(prog):
-    """The online NUMA nodes; node 0 is all there is without CONFIG_NUMA."""
+    """The online NUMA nodes; only node 0 without CONFIG_NUMA."""
     try:
         states, online = prog['node_states'], prog.constant('N_ONLINE').value_()
     except LookupError:
@@ -285,7 +285,7 @@ def nodes(prog):
 
 
 def hz(prog):
-    """Ticks a second, from the length of one; the number itself is nowhere in memory."""
+    """Ticks per second, from the length of one tick. HZ itself is not in memory."""
     if 'wqtools.hz' not in prog.cache:
         clock = prog['clocksource_jiffies']
         prog.cache['wqtools.hz'] = round(1e9 / (clock.mult.value_() / (1 << clock.shift.value_())))
@@ -297,7 +297,7 @@ def jiffies(prog):
 
 
 def since(prog, stamp):
-    """Seconds since @stamp; 0 for what lies ahead, as happens when the clock ticks meanwhile."""
+    """Seconds since @stamp; 0 if it is in the future, since the clock may tick meanwhile."""
     passed = (jiffies(prog) - int(stamp)) & (1 << 64) - 1
     return 0.0 if passed >> 63 else passed / hz(prog)
 
@@ -309,6 +309,6 @@ def uptime(prog):
 
 
 def stat_names(prog):
-    """The counters of a pwq by name, in their order; kernels differ in which they have."""
+    """The counters of a pwq by name, in their order. Not all kernels have all of them."""
     found = enumerators(prog, 'enum pool_workqueue_stats', 'PWQ_STAT_')
     return {name.lower(): value for name, value in found.items()}

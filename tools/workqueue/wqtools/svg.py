@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The picture of a machine as SVG: boxes in boxes, coloured by what piles up.
+"""The picture of a machine as SVG: boxes in boxes, coloured by load.
 
-Every part measures itself first and is then drawn into a place of at least that
-size, so nothing overlaps.  Text is measured by the widest of the common sans-serif
-fonts; the viewer may have a narrower one.
+Every part first computes its size and is then drawn into a place of at least that
+size, so nothing overlaps.  Text is measured in the widest of the common sans-serif
+fonts.  The viewer may have a narrower one.
 """
 import math
 from xml.sax.saxutils import escape, quoteattr
@@ -14,7 +14,7 @@ SANS = 'Verdana, DejaVu Sans, Helvetica, Arial, sans-serif'
 MONO = 'DejaVu Sans Mono, Menlo, Consolas, monospace'
 MONO_WIDTH = 0.61           # of the font size, in the widest of these fonts
 
-# Blue for what runs, then ever darker from yellow to brown: told apart with any kind of colour blindness and in grey.
+# Blue for what runs, then darker and darker from yellow to brown. They differ also in grey and for the colour-blind.
 FILLS = ('#ffffff', '#cfe3f3', '#fee6a8', '#fdbb5a', '#ea7a1c', '#8c2d04')
 INKS = ('#1b2733',) * 5 + ('#ffffff',)
 INK, FAINT, LINE, ACCENT = '#1b2733', '#56636f', '#93a0ad', '#0b5394'
@@ -33,7 +33,7 @@ ASPECTS = {'machine': 1.7, 'socket': 1.7, 'node': 1.7, 'llc': 1.8, 'shard': 3.0,
 
 
 def text_width(text, size, bold=False):
-    """An upper bound for what the text takes, in the fonts named above."""
+    """An upper bound for the width of the text, in the fonts above."""
     ems = sum(0.40 if char in "ijl.,:;|!' ()·-" else 1.0 if char in 'mwMW%' else 0.78 if char.isupper() else 0.66
               for char in text)
     return ems * size * (1.12 if bold else 1)
@@ -91,7 +91,7 @@ def workers_width(load):
 
 
 def draw_workers(canvas, x, baseline, load, ink, room):
-    """How many are busy and idle: a figure and a full square, a figure and a hollow one, if there is room."""
+    """Busy and idle workers: a number and a full square, and, if there is room, a number and a hollow square."""
     counts = ((load.busy, True), (load.idle, False))
     for count, full in counts if workers_width(load) <= room else counts[:1]:
         canvas.text(x, baseline, number(count), fill=ink)
@@ -101,7 +101,7 @@ def draw_workers(canvas, x, baseline, load, ink, room):
 
 
 def ink_of(load):
-    """Counts of what is idle step back."""
+    """Counts of idle workers are drawn less strongly."""
     return INKS[load.level] if load.level else FAINT
 
 
@@ -118,7 +118,7 @@ def pile_words(load):
 
 
 class Chip:
-    """An unbound pool: its number and peculiarities, workers, items."""
+    """An unbound pool: its number and properties, workers, items."""
 
     height = 2 * ROW + 7
 
@@ -145,7 +145,7 @@ class Chip:
 
 
 class MoreChip:
-    """Stands for the pools of a group that have the least to do."""
+    """Represents the pools of a group that have the least to do."""
 
     height = Chip.height
 
@@ -196,7 +196,7 @@ class CpuCell:
         return [line for line in lines if line]
 
     def draw_box(self, canvas, x, y, fill):
-        """The outline says whether unbound work comes here, hatching that nothing does."""
+        """The outline shows whether the CPU gets unbound work. A hatched CPU is offline."""
         accent = self.group.default_pod
         isolated = self.picture.is_isolated(self.cpu.cpu)
         canvas.rect(x, y, self.width, self.height, fill, ACCENT if accent else INK if isolated else LINE,
@@ -259,7 +259,7 @@ class CpuTable(CpuCell):
 
 
 class Frame:
-    """A socket, node, LLC, shard or core: label, pools, and what is in it in a grid."""
+    """A socket, node, LLC, shard or core: label, pools, and its contents in a grid."""
 
     def __init__(self, picture, group, detailed, widen):
         self.picture, self.group = picture, group
@@ -273,7 +273,7 @@ class Frame:
         self.measure()
 
     def label(self):
-        """As much as fits: the CPUs are in the tooltip, too."""
+        """As much of the label as fits. The tooltip has the CPUs, too."""
         text = self.group.label
         if self.kind != 'machine':
             longer = f'{text}: {pic.cpus_words(self.group.cpus)}'
@@ -285,7 +285,7 @@ class Frame:
         self.head = 0 if self.is_core or self.kind == 'machine' else HEAD
         grid_width, grid_height = extent(self.rows, self.pad)
         inner = max(grid_width, widest_chip, 0 if not self.head else text_width(self.group.label, 11, True))
-        if len(self.chips) > 1:         # two beside each other do not make it much wider
+        if len(self.chips) > 1:         # two side by side do not make it much wider
             inner = max(inner, min(2 * widest_chip + PAD, inner * 1.4))
         self.width = inner + 2 * self.pad
         self.chip_rows = flow(self.chips, inner, PAD)
@@ -325,7 +325,7 @@ class Frame:
 
 
 def make_item(picture, group, detailed, widen):
-    """Cores of one thread show as their CPU."""
+    """A core with one thread is shown as its CPU."""
     while 'cpu' not in group.kinds and 'core' in group.kinds and len(group.children) == 1:
         group = group.children[0]
     if 'cpu' in group.kinds:
@@ -352,7 +352,7 @@ def extent(rows, gap):
 
 
 def best_rows(items, aspect, gap):
-    """The rows that come closest to the aspect ratio with little empty space."""
+    """The rows that come closest to the aspect ratio and leave little space empty."""
     area = sum((item.width + gap) * (item.height + gap) for item in items)
 
     def badness(rows):
@@ -365,14 +365,14 @@ def best_rows(items, aspect, gap):
 
 
 def lay_out(picture):
-    """The machine, with its groups as wide or narrow as makes the whole fit a screen best."""
+    """The machine. The width of its groups is chosen so that the whole fits a screen best."""
     detailed = len(picture.cpus) <= DETAILED_CPUS
     frames = [Frame(picture, picture.root, detailed, widen) for widen in (1, 0.6, 1.6, 2.4)]
     return min(frames, key=lambda frame: abs(math.log(frame.width / frame.height / ASPECTS['machine'])))
 
 
 class Legend:
-    """What the marks mean, in as many rows as it takes."""
+    """The legend, in as many rows as it needs."""
 
     def __init__(self, picture, width):
         self.picture = picture

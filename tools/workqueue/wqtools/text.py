@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A Snapshot as text for people: the sections of wq_dump.
+"""A Snapshot as readable text: the sections of wq_dump.
 
     lines(snapshot, sections, width=None, full=False)
 
-Lines are kept below width if that is given.  On machines of more than FEW_CPUS CPUs the
-pools of CPUs that are alike share a line unless full is set; so is any long list of items.
+Lines are kept within width if that is given.  On machines with more than FEW_CPUS CPUs,
+similar pools of CPUs share a line unless full is set.  Long lists of items are shortened in
+the same way.
 
-CPUs are listed as in sysfs.  What CPUs map to is written "0-3:17" for CPUs that share,
-"0-3:2,6,10,14" or "0-143:2,6..574" for neighbours whose numbers rise evenly.
+CPUs are listed as in sysfs.  A map from CPUs to numbers is written "0-3:17" if the CPUs have
+the same number, and "0-3:2,6,10,14" or "0-143:2,6..574" if the numbers rise evenly.
 """
 from .model import cpulist
 from .picture import seconds
 
 FEW_CPUS = 16
-FEW_ITEMS = 8           # of one list that are shown one by one
-WRITTEN_OUT = 8         # numbers of a series that are
-LONG_MAP = 60           # characters; above, workqueues with the same map share one copy
-NARROW = 16             # a column is made narrower down to this
+FEW_ITEMS = 8           # up to so many items of a list are shown one by one
+WRITTEN_OUT = 8         # up to so many numbers of a series are written out
+LONG_MAP = 60           # characters; workqueues share one copy of a map that is longer
+NARROW = 16             # the least width to which a column is narrowed
 INHERENT = {'unbound': ('DISASSOCIATED',), 'bh': ('BH', 'DISASSOCIATED'), 'percpu': ()}
 TYPE_FLAGS = ('UNBOUND', 'PERCPU', 'BH', 'ORDERED')
 
@@ -55,7 +56,7 @@ def scopes(snapshot, width, full):
 
 
 def pods(scope):
-    """The pods of a scope node by node; a row of pods that have a CPU each is one word."""
+    """The pods of a scope, node by node. A series of pods with one CPU each is one word."""
     words, start, node = [], 0, None
     while start < len(scope.pods):
         pod, end = scope.pods[start], start + 1
@@ -95,7 +96,7 @@ def pools(snapshot, width, full):
 
 
 def _alike(snapshot, full):
-    """Pools line by line; on a big machine those of CPUs that differ in nothing else together."""
+    """Pools line by line. On a big machine, pools that differ only in their CPU share a line."""
     groups = {}
     together = len(snapshot.kernel.possible_cpus) > FEW_CPUS and not full
     for pool in snapshot.pools:
@@ -117,7 +118,7 @@ def pool_map(snapshot, width, full):
 
 
 def _long_maps(maps):
-    """Names for those maps that would fill the screen, since many workqueues have the same."""
+    """Names for long maps that many workqueues share."""
     long = dict.fromkeys(one for one in maps if len(one) > LONG_MAP and maps.count(one) > 1)
     return {one: f'map{number}' for number, one in enumerate(long, 1)}
 
@@ -157,7 +158,7 @@ def active(snapshot, width, full):
 
 
 def now(snapshot, width, full):
-    """What goes on, pool by pool; idle pools are only counted."""
+    """What each pool is doing. Idle pools are only counted."""
     held = {}
     for wq in snapshot.workqueues:
         for pwq in wq.pwqs:
@@ -189,7 +190,7 @@ def _pool_title(pool):
 
 
 def _pool_now(pool, held, full):
-    """Pairs of a label and what is to be said."""
+    """Pairs of a label and its text."""
     entries = []
     for worker in pool.workers:
         entries += _worker_now(worker, pool, full)
@@ -206,7 +207,7 @@ def _pool_now(pool, held, full):
 
 
 def _since(pool):
-    """An item has no time stamp; the pool tells for how long none of them can have moved."""
+    """An item has no time stamp. The pool shows for how long it has started none."""
     return '' if pool.no_progress_for is None else f', none started for {seconds(pool.no_progress_for)}'
 
 
@@ -242,7 +243,7 @@ def _for(secs):
 
 
 def _items(label, items, full, suffix):
-    """A line an item; the rest of a long list by function and workqueue."""
+    """A line for each item. The rest of a long list is summed up by function and workqueue."""
     shown = items if full or len(items) <= FEW_ITEMS else items[:FEW_ITEMS]
     entries = []
     for item in shown:
@@ -257,7 +258,7 @@ def _items(label, items, full, suffix):
 
 
 def _node_limit(wq, pool):
-    """How many items of an unbound workqueue are active and may be on the pool's node; None: not counted so."""
+    """Active items and limit of an unbound workqueue on the pool's node; None if it is not counted by node."""
     if wq.type in ('unbound', 'ordered'):
         for one in wq.node_active:
             if one.node == pool.node:
@@ -275,7 +276,7 @@ def _held_because(limit, wq, pwq):
 
 SECTIONS = {'scopes': scopes, 'pools': pools, 'map': pool_map, 'rescuers': rescuers, 'active': active, 'now': now}
 CONFIGURATION = ('scopes', 'pools', 'map', 'rescuers', 'active')
-# what of a Snapshot each section shows
+# the parts of a Snapshot that each section shows
 PARTS = {'scopes': ('scopes',), 'pools': ('pools',), 'map': ('workqueues',), 'rescuers': ('workqueues',),
          'active': ('workqueues',), 'now': ('pools', 'workqueues')}
 
@@ -283,7 +284,7 @@ PARTS = {'scopes': ('scopes',), 'pools': ('pools',), 'map': ('workqueues',), 're
 # numbers
 
 def series(numbers):
-    """Numbers in their order, long even steps abbreviated: 2,6..574."""
+    """Numbers in their order. Long series with even steps are abbreviated: 2,6..574."""
     words, start = [], 0
     while start < len(numbers):
         end = _even(numbers, start)
@@ -306,7 +307,7 @@ def _even(numbers, start):
 
 
 def mapping(values):
-    """A dict from CPU to number; see the top for how it is written."""
+    """A map from CPU to number, written as described at the top."""
     shared, runs = {}, []
     for cpus, numbers in _runs(sorted(values.items())):
         if numbers[0] == numbers[-1]:
@@ -319,7 +320,7 @@ def mapping(values):
 
 
 def _runs(pairs):
-    """Neighbours with the same number, or with at least three that rise evenly, else single ones."""
+    """Groups of neighbours with the same number, or of at least three whose numbers rise evenly, else single CPUs."""
     start = 0
     while start < len(pairs):
         end = start + 1
@@ -329,7 +330,7 @@ def _runs(pairs):
         run = _even(numbers, 0)
         if numbers[0] != numbers[run - 1]:
             if run < len(numbers) and numbers[run] == numbers[run - 1]:
-                run -= 1        # the last one begins a run of its own
+                run -= 1        # the last one begins a new run
             run = run if run > 2 else 1
         yield list(cpus[:run]), list(numbers[:run])
         start += run
@@ -338,7 +339,7 @@ def _runs(pairs):
 # layout
 
 def table(heads, rows, width, numbers=()):
-    """Columns that are as wide as need be; if that is too wide the widest are wrapped."""
+    """Columns as wide as needed. If that is too wide, the widest are wrapped."""
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
     keep = [column for column in range(len(heads)) if any(row[column] for row in rows) or not rows]
     while width and 2 + sum(widths[column] + 2 for column in keep) - 2 > width:
@@ -360,7 +361,7 @@ def _cell(text, width, right):
 
 
 def pieces(text, width):
-    """Text in pieces of at most @width, broken at blanks, else behind commas, else anywhere."""
+    """Text in pieces of at most @width, broken at spaces, else after commas, else anywhere."""
     result = []
     while len(text) > width:
         cut = text.rfind(' ', 1, width + 1)
@@ -372,7 +373,7 @@ def pieces(text, width):
 
 
 def wrap(text, width, first=0, rest=2):
-    """One line, or several of which the later ones are set in by @rest."""
+    """One line, or several. Those after the first are indented by @rest."""
     if not width or len(text) + first <= width:
         return [' ' * first + text]
     head, *tail = pieces(text, max(width - first, NARROW))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The picture of a machine for a terminal: a box a group, a sign a CPU, and in words what is loaded."""
+"""The picture of a machine for a terminal: a box for each group, a sign for each CPU, and the load in words."""
 import textwrap
 
 from . import picture as pic
 from .model import cpulist
 
 MIN_WIDTH = 40
-LOADED = 8          # pools of a group that are described one by one
+LOADED = 8          # up to so many pools of a group are described one by one
 
 
 class Style:
@@ -20,7 +20,7 @@ class Style:
         self.unicode = unicode
 
     def plain(self, text):
-        """Only what the terminal can show."""
+        """Uses only signs that the terminal can show."""
         return text if self.unicode else text.replace('·', '/').encode('ascii', 'replace').decode()
 
     def cut(self, text, width):
@@ -35,7 +35,7 @@ class Drawing:
         self.marked = any(self.mark(cpu) for cpu in picture.root.cpus)
 
     def mark(self, cpu):
-        """Stuck is more urgent to know than isolated."""
+        """A stuck pool is more important than isolation."""
         if any(self.picture.loads[pool.id].is_stuck for pool in self.picture.cpu_pools[cpu]):
             return '!'
         return 'i' if self.picture.is_isolated(cpu) else ''
@@ -49,7 +49,7 @@ class Drawing:
         return '/'.join(self.cell(cpu) for cpu in group.cpus)
 
     def cells(self, group, width):
-        """The CPUs, threads of a core joined by a slash, in columns."""
+        """The CPUs in columns. A slash joins the threads of a core."""
         cores = [self.core(core) for core in pic.cores_of(group)]
         column = max(len(core) for core in cores) + 2
         number = max((width + 2) // column, 1)
@@ -57,7 +57,7 @@ class Drawing:
                 for start in range(0, len(cores), number)]
 
     def pool_lines(self, pools):
-        """Loaded pools one by one, the most loaded first; the idle ones in a line."""
+        """Loaded pools one by one, the most loaded first. The idle ones share a line."""
         loads = self.picture.loads
         loaded = sorted((pool for pool in pools if loads[pool.id].level), key=lambda pool: pic.heat(loads[pool.id]),
                         reverse=True)
@@ -77,7 +77,7 @@ class Drawing:
                 f'{pic.plural(self.picture.load_of(idle).idle, "worker")}']
 
     def box(self, group, width):
-        """A group in a frame of just this width."""
+        """A group in a frame of exactly this width."""
         style, inner = self.style, width - 4
         mark = ' [default pod]' if group.default_pod else ''
         label = style.cut(f' {group.label}: {pic.cpus_words(group.cpus)}{mark} ', inner)
@@ -87,7 +87,7 @@ class Drawing:
         return lines + [style.bottom[0] + style.horizontal * (inner + 2) + style.bottom[1]]
 
     def content(self, group, width):
-        """Pools and what is in the group, without a frame."""
+        """The pools and contents of the group, without a frame."""
         pools, children = group.pools, group.children
         is_leaf = all('core' in child.kinds or 'cpu' in child.kinds for child in children)
         if is_leaf:

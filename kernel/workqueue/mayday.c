@@ -4,13 +4,15 @@
  *
  * While a manager tries to make a worker, pool->mayday_timer ticks.  If the pool
  * still has none to spare then, each workqueue with items on the worklist has its
- * pwq there put on wq->maydays and its rescuer woken.  A long worklist takes several
- * ticks, one after the other: see cursor.c.
+ * pwq there put on wq->maydays and its rescuer woken.  A tick walks the worklist in
+ * strides, between which it drops the lock, see cursor.c.  It passes 16384 entries at
+ * most; the next jiffy goes on with a longer worklist.
  */
 #include "internal.h"
 
 #define MAYDAY_INITIAL_TIMEOUT	max(HZ / 100, 2)	/* 10 ms */
 #define MAYDAY_INTERVAL		(HZ / 10)		/* 100 ms */
+#define MAYDAY_STRIDES		64			/* in one tick */
 
 /**
  * pwq_call_rescuer - ask for the rescuer of a pwq's workqueue
@@ -56,17 +58,20 @@ static bool call_for_item(struct work_struct *work, void *unused)
 void pool_mayday_timeout(struct timer_list *timer)
 {
 	struct worker_pool *pool = timer_container_of(pool, timer, mayday_timer);
-	unsigned int budget = CURSOR_STRIDE;
+	unsigned int budget, strides = 0;
 
-	guard(raw_spinlock_irq)(&pool->lock);
+	do {
+		guard(raw_spinlock_irq)(&pool->lock);
 
-	if (pool_lacks_worker(pool))
-		cursor_advance(&pool->mayday_cursor, &pool->worklist, call_for_item, NULL,
-			       &budget);
-	/* the next tick goes on with a long worklist, or starts from its head again */
-	if (budget)
-		list_del_init(&pool->mayday_cursor.entry);
-	mod_timer(timer, jiffies + (budget ? MAYDAY_INTERVAL : 1));
+		budget = CURSOR_STRIDE;
+		if (pool_lacks_worker(pool))
+			cursor_advance(&pool->mayday_cursor, &pool->worklist,
+				       call_for_item, NULL, &budget);
+		/* the next tick goes on with a long worklist, or starts from its head */
+		if (budget)
+			list_del_init(&pool->mayday_cursor.entry);
+		mod_timer(timer, jiffies + (budget ? MAYDAY_INTERVAL : 1));
+	} while (!budget && ++strides < MAYDAY_STRIDES);
 }
 
 /**

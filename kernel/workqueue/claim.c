@@ -43,8 +43,8 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 /*
  * The pool that the word of @work should name once it is off @pwq.  An ordered item on
  * a plugged pwq may still run on an older one, and who waits for it goes by the word.
- * That run can end before the caller locks @pwq's pool again, but no other can begin:
- * older pwqs take no new items, and this one starts none.
+ * That run can end before the caller locks @pwq's pool again, but no other run of @work
+ * can begin: it is queued on this pwq, which starts none.
  */
 static struct worker_pool *work_home(struct work_struct *work, struct pool_workqueue *pwq)
 {

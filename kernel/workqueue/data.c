@@ -82,7 +82,8 @@ static unsigned long data_off_pool(struct work_struct *work, struct worker_pool 
 {
 	unsigned long data = (unsigned long)pool->id << WORK_OFFQ_POOL_SHIFT;
 
-	if (pool->flags & POOL_BH)
+	/* the caller may hold another pool's lock, but POOL_BH is set at boot only */
+	if (data_race(pool->flags) & POOL_BH)
 		data |= WORK_OFFQ_BH;
 	return data | data_static_bits(work);
 }

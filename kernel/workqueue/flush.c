@@ -45,14 +45,15 @@ static void check_flush_dependency(struct workqueue_struct *target, work_func_t 
 {
 	struct worker *worker = current_wq_worker();
 	struct pool_workqueue *pwq = worker ? worker->current_pwq : NULL;
+	unsigned int flags = pwq ? READ_ONCE(pwq->wq->flags) : 0;
 
-	if (target->flags & WQ_MEM_RECLAIM)
+	if (READ_ONCE(target->flags) & WQ_MEM_RECLAIM)
 		return;
 
 	WARN_ONCE(current->flags & PF_MEMALLOC,
 		  "workqueue: PF_MEMALLOC task %d(%s) is flushing !WQ_MEM_RECLAIM %s:%ps",
 		  current->pid, current->comm, target->name, func);
-	WARN_ONCE(pwq && (pwq->wq->flags & (WQ_MEM_RECLAIM | __WQ_LEGACY)) == WQ_MEM_RECLAIM,
+	WARN_ONCE((flags & (WQ_MEM_RECLAIM | __WQ_LEGACY)) == WQ_MEM_RECLAIM,
 		  "workqueue: WQ_MEM_RECLAIM %s:%ps is flushing !WQ_MEM_RECLAIM %s:%ps",
 		  pwq->wq->name, worker->current_func, target->name, func);
 }
@@ -61,7 +62,7 @@ static void check_flush_dependency(struct workqueue_struct *target, work_func_t 
 /* tell lockdep that the caller waits for what @map stands for */
 static void lockdep_touch(struct workqueue_struct *wq, struct lockdep_map *map)
 {
-	bool bh = wq->flags & WQ_BH;
+	bool bh = READ_ONCE(wq->flags) & WQ_BH;
 
 	if (bh)
 		local_bh_disable();
@@ -96,7 +97,7 @@ static void barrier_init(struct wq_barrier *barrier, struct workqueue_struct *wq
 	 */
 	printk_deferred_enter();
 	INIT_WORK_ONSTACK_KEY(&barrier->work, wq_barrier_func,
-			      wq->flags & WQ_BH ? &bh_key : &task_key);
+			      READ_ONCE(wq->flags) & WQ_BH ? &bh_key : &task_key);
 	printk_deferred_exit();
 	__set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(&barrier->work));
 	init_completion(&barrier->done);
@@ -136,11 +137,13 @@ static void pwq_insert_barrier(struct pool_workqueue *pwq, struct wq_barrier *ba
 
 /*
  * Put @barrier behind @work, which is queued on @pool, or else runs there.  Return the
- * pwq it counts in, NULL if the item is not there.
+ * pwq it counts in, NULL if the item is not there; @moved says whether it left for
+ * another pool.  That is decided under the lock, without which nobody queues the item
+ * on @pool again.
  */
 static struct pool_workqueue *pool_insert_barrier(struct worker_pool *pool,
 						  struct work_struct *work,
-						  struct wq_barrier *barrier)
+						  struct wq_barrier *barrier, bool *moved)
 {
 	struct worker *worker = NULL;
 	struct pool_workqueue *pwq;
@@ -151,8 +154,10 @@ static struct pool_workqueue *pool_insert_barrier(struct worker_pool *pool,
 	/* an ordered item may run here and be queued elsewhere since */
 	if (!pwq || pwq->pool != pool) {
 		worker = pool_find_busy(pool, work);
-		if (!worker)
+		if (!worker) {
+			*moved = work_last_pool(work) != pool;
 			return NULL;
+		}
 		pwq = worker->current_pwq;
 	}
 	pwq_insert_barrier(pwq, barrier, work, worker);
@@ -189,6 +194,7 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 	struct workqueue_struct *wq;
 	struct pool_workqueue *pwq;
 	struct worker_pool *pool;
+	bool moved;
 	int nr = 1;
 
 	guard(rcu)();
@@ -196,9 +202,9 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 		pool = work_last_pool(work);
 		if (!pool)
 			return 0;
-		pwq = pool_insert_barrier(pool, work, &barriers[0]);
-		/* it may have left for another pool, where it runs or is queued */
-	} while (!pwq && work_last_pool(work) != pool);
+		pwq = pool_insert_barrier(pool, work, &barriers[0], &moved);
+		/* then it runs or is queued elsewhere */
+	} while (!pwq && moved);
 	if (!pwq)
 		return 0;
 
@@ -206,7 +212,7 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 	if (!from_cancel) {
 		/* cancelled items are running, or not going to */
 		check_flush_dependency(wq, func);
-		if (wq->flags & __WQ_ORDERED)
+		if (READ_ONCE(wq->flags) & __WQ_ORDERED)
 			nr += older_insert_barrier(pwq, work, &barriers[1]);
 	}
 

@@ -282,7 +282,7 @@ static void learn_fn(struct work_struct *work)
 	guard(cpus_read_lock)();
 	guard(mutex)(&wq_pool_mutex);
 	if (follow_topology()) {
-		pr_warn("workqueue: no memory to place new CPUs in their pods, trying again\n");
+		pr_warn_once("workqueue: no memory to place new CPUs in their pods, trying again\n");
 		queue_delayed_work(system_dfl_long_wq, to_delayed_work(work), LEARN_RETRY);
 	}
 }
@@ -294,7 +294,8 @@ static DECLARE_DELAYED_WORK(learn_work, learn_fn);
  *
  * Many CPUs may come up in a row, and each rebuild goes through all unbound
  * workqueues.  The first CPU starts a delay, which later ones do not extend: there is
- * one rebuild per LEARN_DELAY at most, and no CPU waits for longer.
+ * one rebuild per LEARN_DELAY at most, and no CPU waits for longer, unless memory was
+ * short at the last one: then all wait for LEARN_RETRY.
  *
  * Context: hotplug; wq_pool_mutex held.
  */

@@ -126,6 +126,16 @@ static int node_of_cpus(const struct cpumask *cpus)
 	return NUMA_NO_NODE;
 }
 
+/*
+ * A pod whose CPUs were removed and added on another node needs a pool of its own, or its
+ * items would take the old node's slots.  What was made before nodes were known will do.
+ */
+static bool pool_is_on_its_node(const struct worker_pool *pool)
+{
+	return pool->node == NUMA_NO_NODE ||
+	       pool->node == node_of_cpus(pool->attrs->__pod_cpumask);
+}
+
 static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *attrs)
 {
 	int node = node_of_cpus(attrs->__pod_cpumask);
@@ -169,7 +179,7 @@ struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs)
 	lockdep_assert_held(&wq_pool_mutex);
 
 	hash_for_each_possible(unbound_pool_hash, pool, hash_node, attrs_hash(attrs)) {
-		if (attrs_equal(pool->attrs, attrs)) {
+		if (attrs_equal(pool->attrs, attrs) && pool_is_on_its_node(pool)) {
 			pool->refcnt++;
 			return pool;
 		}

@@ -211,9 +211,10 @@ static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_st
 	struct workqueue_struct *wq;
 
 	list_for_each_entry(wq, &workqueues, list) {
+		unsigned int flags = READ_ONCE(wq->flags);
 		struct attrs_plan *plan;
 
-		if (!(wq->flags & WQ_UNBOUND) || (wq->flags & __WQ_DESTROYING) ||
+		if (!(flags & WQ_UNBOUND) || (flags & __WQ_DESTROYING) ||
 		    (match && !match(wq)))
 			continue;
 		plan = plan_make(wq, wq->unbound_attrs, unbound);

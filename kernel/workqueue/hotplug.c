@@ -88,7 +88,7 @@ static void wqs_follow_cpu(int cpu)
 	struct workqueue_struct *wq;
 
 	list_for_each_entry(wq, &workqueues, list) {
-		if (!(wq->flags & WQ_UNBOUND))
+		if (!(READ_ONCE(wq->flags) & WQ_UNBOUND))
 			continue;
 		wq_update_pod_of(wq, cpu);
 		guard(mutex)(&wq->mutex);

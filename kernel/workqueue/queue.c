@@ -73,8 +73,8 @@ static int wq_select_unbound_cpu(int cpu)
 	    likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)))
 		return cpu;
 
-	if (READ_ONCE(wq_debug_force_rr_cpu))
-		pr_warn_once("workqueue: round-robin CPU selection forced, expect performance impact\n");
+	WQ_WARN(READ_ONCE(wq_debug_force_rr_cpu),
+		pr_warn_once("workqueue: round-robin CPU selection forced, performance suffers\n"));
 
 	next = cpumask_next_and_wrap(__this_cpu_read(wq_rr_cpu_last),
 				     wq_unbound_cpumask, cpu_online_mask);
@@ -89,12 +89,12 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
 	int cpu = req_cpu;
 
 	/* all CPUs must queue on the same pwq at any time, or items could overtake */
-	if (wq->flags & __WQ_ORDERED)
+	if (READ_ONCE(wq->flags) & __WQ_ORDERED)
 		return rcu_dereference(wq->dfl_pwq);
 
 	if (cpu == WORK_CPU_UNBOUND) {
 		cpu = raw_smp_processor_id();
-		if (wq->flags & WQ_UNBOUND)
+		if (READ_ONCE(wq->flags) & WQ_UNBOUND)
 			cpu = wq_select_unbound_cpu(cpu);
 	}
 	return rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
@@ -119,7 +119,7 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 		if (unlikely(!pwq))
 			break;
 
-		if (last && last != pwq->pool && !(wq->flags & __WQ_ORDERED)) {
+		if (last && last != pwq->pool && !(READ_ONCE(wq->flags) & __WQ_ORDERED)) {
 			struct worker *runner = pool_lock_runner(last, work, wq);
 
 			if (runner)
@@ -131,7 +131,7 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 			return pwq;
 		raw_spin_unlock(&pwq->pool->lock);
 
-		if (unlikely(!(wq->flags & WQ_UNBOUND)))
+		if (unlikely(!(READ_ONCE(wq->flags) & WQ_UNBOUND)))
 			break;
 		cpu_relax();
 	}
@@ -235,7 +235,7 @@ static int node_to_cpu(int node)
 bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *work)
 {
 	/* elsewhere a CPU is a promise that nothing backs here */
-	WARN_ON_ONCE(!(wq->flags & WQ_UNBOUND));
+	WARN_ON_ONCE(!(READ_ONCE(wq->flags) & WQ_UNBOUND));
 
 	guard(irqsave)();
 	if (!work_claim_idle(work))
@@ -306,9 +306,9 @@ static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
  * @dwork: the item
  * @delay: in jiffies; 0 queues at once
  *
- * The timer runs on @cpu, too, which must be online when it is armed: on a CPU that is
- * offline it would wait until that comes back.  If @cpu goes offline later, the timer
- * moves elsewhere.
+ * The timer runs on @cpu, too, or, if CPUs are isolated from timers, on one that is not.
+ * @cpu must be online when the timer is armed: on a CPU that is offline it would wait
+ * until that comes back.  If @cpu goes offline later, the timer moves elsewhere.
  *
  * Context: any but NMI.
  * Return: true if the item was idle, false if it was pending or is disabled.

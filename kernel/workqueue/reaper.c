@@ -61,7 +61,7 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 	guard(mutex)(&wq->mutex);
 	list_del_rcu(&pwq->pwqs_node);
 	pwq->was_last = list_empty(&wq->pwqs);
-	if (wq->flags & __WQ_ORDERED)
+	if (READ_ONCE(wq->flags) & __WQ_ORDERED)
 		wq_unplug_oldest(wq);
 }
 

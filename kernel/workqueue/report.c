@@ -330,7 +330,7 @@ void show_freezable_workqueues(void)
 
 	pr_info("Showing freezable workqueues that are still busy:\n");
 	list_for_each_entry_rcu(wq, &workqueues, list)
-		if (wq->flags & WQ_FREEZABLE)
+		if (READ_ONCE(wq->flags) & WQ_FREEZABLE)
 			show_one_workqueue(wq);
 }
 
@@ -465,9 +465,9 @@ EXPORT_SYMBOL_GPL(workqueue_congested);
  * work_busy - is an item pending or running?
  * @work: the item
  *
- * Outdated on return: a hint, no more.  An item that runs on a pool other than
- * the one it is queued on now, having moved to another workqueue, is not found
- * running.
+ * Outdated on return: a hint, no more.  An item that runs on another pool than the
+ * one it is queued on now is not found running: it has moved to another workqueue, or is
+ * ordered and the attributes have changed.
  *
  * Context: any.
  * Return: %WORK_BUSY_PENDING, %WORK_BUSY_RUNNING, both or 0.
@@ -534,7 +534,7 @@ bool current_is_workqueue_mem_reclaim(void)
 
 	if (!self || !self->current_pwq)
 		return false;
-	flags = self->current_pwq->wq->flags;
+	flags = READ_ONCE(self->current_pwq->wq->flags);
 	return (flags & WQ_MEM_RECLAIM) && !(flags & __WQ_LEGACY);
 }
 EXPORT_SYMBOL_GPL(current_is_workqueue_mem_reclaim);

@@ -29,7 +29,7 @@ static void worker_begin_item(struct worker *worker, struct work_struct *work,
 	strscpy(worker->desc, pwq->wq->name);
 
 	/* out of the count, so that pool_kick() finds the next one a worker */
-	if (pwq->wq->flags & WQ_CPU_INTENSIVE)
+	if (READ_ONCE(pwq->wq->flags) & WQ_CPU_INTENSIVE)
 		worker_set_flags(worker, WORKER_CPU_INTENSIVE);
 }
 

@@ -2,9 +2,9 @@
 """A shell, or one command, in a kernel of ours on this machine's own files.
 
 Boots the kernel of a build folder under virtme-ng: the guest sees the host's
-files (read-only, with scratch space over /tmp, /run, /var and the like), so fio,
-cryptsetup, python3 and drgn are there, and `modprobe test_workqueue` finds the
-modules. With --command that is run, its output passed on and its exit status
+files (read-only, with scratch space over /tmp, /run, /var and the like), so python3
+and drgn are there, and `modprobe test_workqueue` finds the modules. fio, cryptsetup
+and ext4 need the kernel of CONFIG=workload. With --command that is run, its output passed on and its exit status
 taken; without it there is an interactive shell (`exit` or Ctrl-D ends it).
 
 While it runs, scripts/dump-guest.sh can look into it from outside.

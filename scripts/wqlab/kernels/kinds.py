@@ -11,10 +11,10 @@ from wqlab.steps import Failure, plain_environment
 
 LINUX = '7.3'
 VARIANTS = ('cmwq', 'base')
-CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up')
+CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up', 'workload')
 COMMON = ('common', 'workqueue', 'cgroup', 'tracing', 'hang', 'kunit', 'bench', 'selftest', 'torture')
 PLAIN = ('common', 'workqueue', 'qemu', 'crashdump')      # for a release that is built as it comes
-LIKE_RELEASE = ('preempt', 'rt', 'up')                  # release, and something more
+LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload')      # release, and something more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Engine:
 
 
 ENGINES = {engine.name: engine for engine in (
-    Engine('qemu', 'x86_64', 'arch/x86/boot/bzImage', (*COMMON, 'qemu', 'pm', 'virtme', 'storage', 'crashdump'),
-           ('release', 'debug', 'kcsan', 'preempt', 'rt')),
-    Engine('uml', 'um', 'linux', (*COMMON, 'uml'), ('release', 'debug', 'up')),
+    Engine('qemu', 'x86_64', 'arch/x86/boot/bzImage', (*COMMON, 'qemu', 'pm', 'virtme', 'crashdump'),
+           ('release', 'debug', 'kcsan', 'preempt', 'rt', 'workload')),
+    Engine('uml', 'um', 'linux', (*COMMON, 'uml'), ('release', 'debug', 'up', 'workload')),
     Engine('arm64', 'arm64', 'arch/arm64/boot/Image', (*COMMON, 'arm64', 'pm', 'crashdump'),
            ('release', 'debug', 'kcsan', 'preempt', 'rt'), cross='aarch64-linux-gnu-'),
 )}
@@ -104,7 +104,10 @@ class Kind:
             names.append(self.linux)
         if self.config in LIKE_RELEASE:
             names.append('release')
-        paths = [ROOT / f'configs/{name}.config' for name in (*names, self.config, self.variant)]
+        names.append(self.config)
+        if (ROOT / f'configs/{self.config}-{self.engine.name}.config').is_file():
+            names.append(f'{self.config}-{self.engine.name}')
+        paths = [ROOT / f'configs/{name}.config' for name in (*names, self.variant)]
         for path in paths:
             if not path.is_file():
                 raise Failure(f'configs/{path.name} is missing')

@@ -10,60 +10,60 @@ help: ## this list
 	@echo '  LINUX=7.3|6.12 (only VARIANT=base)'
 	@echo '  the base tree, if not from Debian: KERNEL_SRC=DIR, or LINUX_TARBALL=FILE|URL LINUX_TARBALL_SHA256=SUM'
 
-deps: ## install what is missing, as root Debian packages, and build/venv: ENGINE=
+deps: ## install missing Debian packages (as root) and build/venv: ENGINE=
 	@scripts/deps.sh
 
-tree: ## get the base tree, lay the project over it: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
+tree: ## get the base tree and put the project's files and patches into a copy of it: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
 	@scripts/lab tree
 
 kernel: deps ## build one kernel: ENGINE= VARIANT= CONFIG= LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
 	@scripts/lab kernel
 
 boot: override export ENGINE := qemu
-boot: deps ## a shell in the QEMU kernel, or CMD='...': CPUS= TOPOLOGY= MEM= APPEND= VARIANT= CONFIG=
+boot: deps ## boot the QEMU kernel and run a shell in it, or CMD='...': CPUS= TOPOLOGY= MEM= APPEND= VARIANT= CONFIG=
 	@scripts/lab kernel
 	@scripts/lab boot --kernel "$$(scripts/lab kernel --print-dir)" $(call options,CPUS TOPOLOGY MEM APPEND) \
 		$${CMD:+"--command=$$CMD"}
 
-dump: ## look into a running guest from outside: ARGS='dump --stalls'
+dump: ## read the memory of a running guest with a drgn tool: ARGS='dump --stalls'
 	@scripts/dump-guest.sh $(or $(ARGS),dump)
 
-bench: ## both variants booted in turn, side by side: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--pairs 5 ...'
+bench: ## boot both variants in turn and compare their speed: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--pairs 5 ...'
 	@scripts/run-bench.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
 
-torture: deps ## break the workqueues, or fail to: DURATION= ENGINE= VARIANT= CONFIG= SEED= CPUS= TOPOLOGY= MEM= PARAMS= APPEND= TIMEOUT=
+torture: deps ## use the whole interface at random and look for violations: DURATION= ENGINE= VARIANT= CONFIG= SEED= CPUS= TOPOLOGY= MEM= PARAMS= APPEND= TIMEOUT=
 	@scripts/lab torture $(call options,ENGINE VARIANT CONFIG DURATION SEED CPUS TOPOLOGY MEM PARAMS APPEND TIMEOUT)
 
-matrix: deps ## torture in every configuration, and a table: DURATION= ONLY='qemu-rt uml*' VARIANT= ARGS='--again'
+matrix: deps ## torture in every configuration; prints a table: DURATION= ONLY='qemu-rt uml*' VARIANT= ARGS='--again'
 	@scripts/lab matrix $(call options,VARIANT DURATION) $(ARGS) -- $(foreach name,$(ONLY),'$(name)')
 
-basebugs: deps ## bugs of the base kernel that ours does not have, shown on both: ONLY='flush leak'
+basebugs: deps ## show bugs of the base kernel that ours does not have, on both: ONLY='flush leak'
 	@scripts/lab basebugs $(ONLY)
 
-test: deps ## the tests, on the host and in guests; closes with "N passed, N failed": VARIANT= ARGS='-k uml'
+test: deps ## run the tests, on the host and in guests; ends with "N passed, N failed": VARIANT= ARGS='-k uml'
 	@tests/run.sh $(ARGS)
 
-test-quick: deps ## those that take 3 minutes, for each commit: VARIANT= ARGS=
+test-quick: deps ## run those that take 3 minutes, for each commit: VARIANT= ARGS=
 	@tests/run.sh --tier quick $(ARGS)
 
-test-all: deps ## all of them, hours: arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= ARGS=
+test-all: deps ## run all tests, for hours: also arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= ARGS=
 	@ENGINE=arm64 scripts/deps.sh
 	@tests/run.sh --tier all $(ARGS)
 
-mutants: deps ## known bugs, put in one at a time: does a test catch each?: ARGS='--list'
+mutants: deps ## put known bugs in, one at a time, and see whether a test catches each: ARGS='--list'
 	@PYTHONPATH=scripts:tests build/venv/bin/python3 -m byhand.mutants $(ARGS)
 
 arm64: override export ENGINE := arm64
-arm64: deps ## the tests of arm64 guests, which `test` leaves out: VARIANT= ARGS=
+arm64: deps ## run the tests on arm64 guests, which `test` leaves out: VARIANT= ARGS=
 	@tests/run.sh --tier all tests/guest/test_arm64.py $(ARGS)
 
-check: deps ## checkpatch, sparse, more warnings, ruff, mypy, shellcheck, codespell on our files: ENGINE= CONFIG= ARGS='--no-kernel'
+check: deps ## run checkpatch, sparse, more warnings, ruff, mypy, shellcheck and codespell on our files: ENGINE= CONFIG= ARGS='--no-kernel'
 	@scripts/lab check $(ARGS)
 
-module: ## the benchmark and the torture test as modules for another kernel, 6.5 or later: KDIR=
+module: ## build the benchmark and the torture test as modules for another kernel, 6.5 or later: KDIR=
 	@scripts/lab module
 
-series: ## patches for `git am` on the base tree: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
+series: ## write patches for `git am` on the base tree: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
 	@scripts/lab series
 
 clean: ## remove what was built; the base tree, downloads and build/venv stay

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit suite for kernel/workqueue/cursor.c: places in a worklist that are kept while
- * others change it.
+ * KUnit suite for kernel/workqueue/cursor.c: cursors that keep their place in a worklist
+ * while others change it.
  *
- * It is compiled with a copy of cursor.c of its own and uses lists of its own, so that
- * it can count how many entries are looked at.
+ * The suite compiles its own copy of cursor.c and uses its own lists, so that it can count
+ * how many entries the code looks at.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -94,7 +94,7 @@ static struct item *seek(struct seeker *seeker, struct list_head *list, unsigned
 	return work ? item_of(work) : NULL;
 }
 
-/* off the list, with the barriers behind it: they are the entries that follow */
+/* Take an item off the list, with its barriers, which are the entries that follow it. */
 static void item_take(struct item *item, struct list_head *list)
 {
 	while (item->barriers--)
@@ -104,8 +104,8 @@ static void item_take(struct item *item, struct list_head *list)
 }
 
 /*
- * As a rescuer where one item may be active at a time: the next one comes when the last
- * one has run.  Each entry is looked at once, however many are in front.
+ * Like a rescuer of a workqueue that may have one active item: the next item arrives when
+ * the last one has run.  Each entry is looked at once, however many are in front.
  */
 static void wq_cursor_linear_test(struct kunit *test)
 {
@@ -128,7 +128,7 @@ static void wq_cursor_linear_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, seeker.looks, NR_OTHERS + NR_OWN);
 }
 
-/* A call passes no more than it may, and the next one goes on there. */
+/* A call passes no more entries than its budget, and the next call continues there. */
 static void wq_cursor_budget_test(struct kunit *test)
 {
 	struct item *items = make_items(test, NR_OTHERS);
@@ -151,14 +151,14 @@ static void wq_cursor_budget_test(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, calls, (NR_OTHERS - 1) / CURSOR_STRIDE);
 
-	/* what is left of the budget tells the end from a rest */
+	/* the end of the list leaves some of the budget, a break does not */
 	item_take(&items[NR_OTHERS - 1], &list);
 	budget = CURSOR_STRIDE;
 	KUNIT_EXPECT_NULL(test, seek(&seeker, &list, &budget));
 	KUNIT_EXPECT_EQ(test, budget, CURSOR_STRIDE);
 }
 
-/* Whoever takes the first item never meets a cursor, which then starts anew. */
+/* A cursor is never the first entry when an item is taken; it then starts again. */
 static void wq_cursor_front_test(struct kunit *test)
 {
 	struct item *items = make_items(test, 4);
@@ -219,7 +219,7 @@ static void wq_cursor_barrier_test(struct kunit *test)
 	}
 }
 
-/* The rules, and that nothing new is in front of a cursor. */
+/* Checks the rules, and that nothing new is in front of a cursor. */
 static void check_list(struct kunit *test, struct list_head *list, struct seeker *seekers)
 {
 	struct work_struct *work;
@@ -249,7 +249,7 @@ static bool is_pending(struct item *item)
 	return item->work.entry.next && !list_empty(&item->work.entry);
 }
 
-/* A barrier right behind its item, as flush_work() puts it. */
+/* Puts a barrier right behind its item, as flush_work() does. */
 static void link_barrier(struct item *item, struct item *barrier)
 {
 	item_append(barrier, item->owner, &item->work.entry);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * KUnit suite for kernel/workqueue/topology.c: made-up machines whose CPUs come, go
- * and are moved to other places.  Like wq_shard_kunit.c it is compiled with a copy of
- * what it tests.
+ * and are moved to other places.  Like wq_shard_kunit.c, the suite compiles its own copy
+ * of the code that it tests.
  */
 #include <kunit/test.h>
 #include <linux/bitmap.h>
@@ -86,7 +86,7 @@ static void machine_init(struct machine *m, int nr_cpus, bool knows_caches)
 
 /* Checks: each returns NULL or what is wrong. */
 
-/* a group's number is its lowest CPU, and who was never online has none */
+/* a group's number is that of its lowest CPU; a CPU that was never online has none */
 static const char *check_numbers(const struct machine *m, const int *of)
 {
 	int cpu, lower;
@@ -105,7 +105,7 @@ static const char *check_numbers(const struct machine *m, const int *of)
 	return NULL;
 }
 
-/* online CPUs are together if, and only if, they share; a core is in one LLC */
+/* online CPUs are in one group if, and only if, they share; a core is in one LLC */
 static const char *check_pairs(const struct machine *m)
 {
 	const struct wq_topology *t = &m->topo;
@@ -133,7 +133,7 @@ static const char *check_pairs(const struct machine *m)
 	return NULL;
 }
 
-/* nobody but @cpu leaves a group */
+/* no CPU but @cpu leaves a group */
 static const char *check_others(struct machine *m, int cpu, const int *before, const int *of)
 {
 	bool left = false;
@@ -182,7 +182,7 @@ static void go_down(struct machine *m, int cpu)
 	__clear_bit(cpu, m->online);
 }
 
-/* Told cases */
+/* Cases in a table */
 
 struct story {
 	const char *name;
@@ -193,7 +193,7 @@ struct story {
 	 * added to core c in LLC y.
 	 */
 	const char *events;
-	/* the groups' numbers by CPU in the end, '.' for none */
+	/* the number of each CPU's group at the end, '.' for none */
 	const char *core_of;
 	const char *llc_of;
 	bool no_caches;		/* as with SCHED_MC=n */
@@ -221,7 +221,7 @@ static const struct story stories[] = {
 	{ "two moved", "aabb", "xxyy", "+0+1+2+3-1-2 1by2ax+1+2", "0101", "0101" },
 	{ "moved and back", "abcd", "xxyy", "+0+1+2+3-0 0ey+0-0 0ax+0", "0123", "0022" },
 	{ "moved, no caches known", "aabb", "xxxx", "+0+1+2+3-1 1bx+1", "0111", "0111", true },
-	/* nobody contradicts until CPU 1 comes up */
+	/* no online CPU contradicts before CPU 1 comes up */
 	{ "moved, its core was away", "aab", "xxy", "+0+1+2-1-0 0by+0", "000", "000" },
 	{ "its core comes back", "aab", "xxy", "+0+1+2-1-0 0by+0+1", "010", "010" },
 	{ "two of a core come back", "aaab", "xxxy", "+0+1+2+3-1-2-0 0by+0+2+1", "0110", "0110" },

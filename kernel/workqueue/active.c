@@ -8,8 +8,8 @@
  * every CPU write to one cache line, so it is divided among the NUMA nodes by
  * their online CPUs, and each node has slots (wq_node_nr_active).  A pwq that
  * cannot get a slot for an item holds the item back and parks on pending_pwqs of
- * its node.  Whoever makes a slot free hands it to the pwq parked longest, even
- * if that belongs to another pool.
+ * its node.  Whoever frees a slot hands it to the pwq that has been parked longest,
+ * even if that pwq belongs to another pool.
  *
  * Invariant, seen under pool->lock: an unbound pwq with held-back items is
  * parked, unless it is plugged.
@@ -60,7 +60,7 @@ static bool slots_take(struct wq_node_nr_active *slots)
 }
 
 /*
- * Take a slot for @pwq, or park it.  It may be parked already: its held-back items
+ * Take a slot for @pwq, or park it.  It may be parked already, if its held-back items
  * were cancelled and nobody has noticed yet.
  */
 static bool slots_take_or_park(struct wq_node_nr_active *slots,
@@ -83,8 +83,8 @@ static bool slots_take_or_park(struct wq_node_nr_active *slots,
  * pwq_reserve_active - may one more item of a pwq become active?
  * @pwq: the pwq, its pool locked
  *
- * Return: true if so, and the item is counted; else the caller holds the item
- * back on @pwq->inactive_works before it drops the lock.
+ * Return: true if it may; the item is then counted.  Otherwise the caller must hold
+ * the item back on @pwq->inactive_works before it drops the lock.
  */
 bool pwq_reserve_active(struct pool_workqueue *pwq)
 {
@@ -107,7 +107,7 @@ bool pwq_reserve_active(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_activate_first - activate the oldest item held back, if it may
+ * pwq_activate_first - activate the oldest held-back item if the limit allows it
  * @pwq: pwq that is not parked, its pool locked
  *
  * Return: true if an item became active; the caller kicks the pool.
@@ -129,7 +129,7 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 	pwq->nr_active++;
 	pwq_activate(pwq, work);
 
-	/* the invariant: what is left waits for the next slot */
+	/* the invariant: held-back items wait for the next slot */
 	if (slots && !list_empty(&pwq->inactive_works)) {
 		guard(raw_spinlock)(&slots->lock);
 		if (list_empty(&pwq->pending_node))
@@ -138,7 +138,7 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 	return true;
 }
 
-/* take a free slot for the pwq parked longest and send it to the back */
+/* take a free slot for the pwq that has been parked longest; that pwq goes to the back */
 static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *slots)
 {
 	struct pool_workqueue *pwq;
@@ -154,8 +154,8 @@ static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *sl
 
 /*
  * Use the slot that slots_take_for_parked() took for @pwq, whose pool is locked.  If
- * its items were cancelled meanwhile, the slot is free again: false then, and the caller
- * has to look for others that may have been refused it.
+ * the items of @pwq were cancelled in the meantime, free the slot and return false.  The
+ * caller must then look for other pwqs that may have been refused this slot.
  */
 static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
@@ -179,7 +179,7 @@ static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *s
 	return work;
 }
 
-/* as pwq_use_slot(), from outside the pool; interrupts off keep the pwq in memory */
+/* pwq_use_slot() without the pool's lock; disabled interrupts keep the pwq in memory */
 static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
 				  struct wq_node_nr_active *slots)
 {
@@ -195,8 +195,9 @@ static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
 }
 
 /*
- * A slot was freed: activate one item of the pwq parked longest.  In the caller's own
- * pool nobody needs to be woken for it: a worker goes on, others kick the pool.
+ * A slot was freed: activate one item of the pwq that has been parked longest.  This
+ * wakes nobody in the caller's own pool: if the caller is a worker of that pool, it goes
+ * on to the next item; any other caller kicks the pool.
  */
 static void slots_hand_over(struct wq_node_nr_active *slots, struct worker_pool *own)
 {
@@ -217,12 +218,12 @@ static void slots_hand_over(struct wq_node_nr_active *slots, struct worker_pool 
 }
 
 /**
- * pwq_free_slot - one item fewer of a pwq is active
+ * pwq_free_slot - account for an item of a pwq that is no longer active
  * @pwq: the pwq, its pool locked
  *
  * The slot goes to the next item.
  *
- * Context: the lock may be dropped and retaken, with interrupts off all the time.
+ * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */
 void pwq_free_slot(struct pool_workqueue *pwq)
 {
@@ -240,13 +241,13 @@ void pwq_free_slot(struct pool_workqueue *pwq)
 		slots_hand_over(slots, pwq->pool);
 }
 
-/* give parked pwqs all slots there are, one item of each in turn */
+/* hand all free slots to parked pwqs, one item of each pwq in turn */
 static void slots_fill(struct wq_node_nr_active *slots)
 {
 	struct pool_workqueue *pwq;
 
 	do {
-		/* anew for each item: there may be thousands */
+		/* for one item at a time: there may be thousands */
 		guard(irqsave)();
 		pwq = slots_take_for_parked(slots);
 		if (pwq)
@@ -266,10 +267,10 @@ static void wq_divide_max(struct workqueue_struct *wq)
 	int max = READ_ONCE(wq->max_active), min = READ_ONCE(wq->min_active);
 	int cpu, node, total;
 
-	/* a change goes unseen here only if its author has yet to call us */
+	/* if this misses a change, whoever made the change has yet to call us */
 	total = data_race(cpumask_weight_and(allowed, wq_online_cpumask));
 
-	/* a node without a CPU now may have items that came before: let them go on */
+	/* a node that has lost its CPUs may still have items: let them go on */
 	min = max(min, !!max);
 
 	for_each_node(node) {
@@ -287,9 +288,9 @@ static void wq_divide_max(struct workqueue_struct *wq)
  * @wq: unbound workqueue
  *
  * A node gets its share by online CPUs that @wq may use, rounded up and at least
- * min_active.  Whoever changes wq_online_cpumask calls this afterwards, so a CPU that
- * comes or goes meanwhile is made up for.  Pools that span nodes may use all of
- * max_active.  Items that fit under a raised limit become active.
+ * min_active.  Whoever changes wq_online_cpumask calls this afterwards; that call
+ * corrects the shares if a CPU comes or goes during this one.  Pools that span nodes
+ * may use all of max_active.  Items that fit under a raised limit become active.
  *
  * Context: may sleep; wq->mutex held.
  */
@@ -319,8 +320,8 @@ static bool slots_any_taken(struct wq_node_nr_active *slots)
  * wq_has_slots_taken - is any slot of an unbound workqueue in use?
  * @wq: unbound workqueue
  *
- * Return: true if so.  False stays false if a limit of 0 is in force and each pool's
- * lock was taken since, so that nobody goes by the old one any more.
+ * Return: true if so.  The answer stays false once a limit of 0 is in force and the
+ * lock of each pool has been taken since: nobody uses the old limit after that.
  */
 bool wq_has_slots_taken(struct workqueue_struct *wq)
 {
@@ -357,8 +358,8 @@ static void wq_fill_percpu(struct workqueue_struct *wq)
  * Items that fit under a raised limit become active, oldest first.  Items over a
  * lowered one finish.
  *
- * Context: wq->mutex held.  Whoever changes workqueue_freezing calls this afterwards,
- * so a value that is changing now is made up for.
+ * Context: wq->mutex held.  Whoever changes workqueue_freezing calls this afterwards;
+ * that call corrects the limits if the value changes during this one.
  */
 void wq_apply_max_active(struct workqueue_struct *wq)
 {
@@ -402,8 +403,8 @@ int wq_clamp_max_active(int max_active, const char *name)
  * @wq: workqueue that is neither ordered nor a BH one
  * @max_active: the new limit, 1 to %WQ_MAX_ACTIVE; others are clamped
  *
- * When the limit rises, items that were held back start in order.  When it falls, those
- * that run are left to finish, and min_active falls with it.
+ * When the limit rises, items that were held back start in order.  When it falls,
+ * active items are left to finish, and min_active falls with it.
  *
  * Context: may sleep.
  */
@@ -414,7 +415,7 @@ void workqueue_set_max_active(struct workqueue_struct *wq, int max_active)
 
 	max_active = wq_clamp_max_active(max_active, wq->name);
 
-	/* not wq_pool_mutex: items that memory depends on may call this */
+	/* not wq_pool_mutex: memory reclaim may depend on items that call this */
 	guard(mutex)(&wq->mutex);
 	WRITE_ONCE(wq->saved_max_active, max_active);
 	if (wq->flags & WQ_UNBOUND)
@@ -428,7 +429,7 @@ EXPORT_SYMBOL_GPL(workqueue_set_max_active);
  * @wq: unbound workqueue that is not ordered
  * @min_active: the new minimum per NUMA node, 0 to max_active; others are clamped
  *
- * A node's share of max_active is never less.  Raise it for items that wait for more
+ * A node's share of max_active is never smaller.  Raise it for items that wait for more
  * than %WQ_DFL_MIN_ACTIVE others of the same workqueue.
  *
  * Context: may sleep.
@@ -461,8 +462,8 @@ void wq_free_slots(struct workqueue_struct *wq)
  * wq_alloc_slots - allocate the slots of an unbound workqueue
  * @wq: zeroed workqueue with room for nr_node_ids + 1 pointers
  *
- * Each lies on memory of its node.  There are none to take before
- * wq_update_node_max().
+ * The slots of a node are counted in memory of that node.  No slot can be taken
+ * before wq_update_node_max() was called.
  *
  * Return: 0 or -ENOMEM, with nothing left allocated.
  */

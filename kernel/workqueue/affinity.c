@@ -3,10 +3,10 @@
  * Affinity scopes: which CPUs form a pod, and which CPU unbound work starts from.
  *
  * Pods are built from what topology.c has learned.  A CPU that was never online is a
- * pod of its own in the scopes below numa.  A CPU that comes up is learned a little
- * later, with those that come up next to it; if that changes a group, the pods are
- * rebuilt and the workqueues follow.  Until then the CPU is served by the pods as
- * they are.
+ * pod of its own in the scopes below numa.  A CPU that comes up is learned after a
+ * short delay, together with other CPUs that come up during the delay.  If that changes
+ * a group, the pods are rebuilt and the workqueues follow.  Until then the existing pods
+ * serve the CPU.
  */
 #include <linux/bitmap.h>
 #include <linux/cpu.h>
@@ -21,7 +21,7 @@
 #include "shard.h"
 #include "topology.h"
 
-/* how long the pods wait for more CPUs to come up, and for memory when there is none */
+/* how long a rebuild waits for more CPUs to come up, and for memory after a failure */
 #define LEARN_DELAY	HZ
 #define LEARN_RETRY	(10 * HZ)
 
@@ -49,8 +49,8 @@ static struct cpumask wq_cmdline_cpumask __initdata;
 
 /*
  * The online CPUs behind @cpu's last-level cache.  The scheduler builds its domains by
- * the same mask, but has nothing to say of CPUs outside all domains: to
- * cpus_share_cache(), those all share one cache.
+ * the same mask, but knows nothing about CPUs outside all domains: according to
+ * cpus_share_cache(), those CPUs all share one cache.
  */
 static const struct cpumask *llc_cpus(int cpu)
 {
@@ -73,7 +73,7 @@ static bool same_cache(int cpu0, int cpu1)
 	return cpumask_test_cpu(cpu1, llc_cpus(cpu0));
 }
 
-/* P: changes with CPUs held online or in hotplug */
+/* P: changed only while CPUs are held online, or in hotplug */
 static struct wq_topology wq_topology = {
 	.same_core	= same_core,
 	.same_cache	= same_cache,
@@ -242,7 +242,7 @@ static bool wq_has_shards(struct workqueue_struct *wq)
 		(scope == WQ_AFFN_DFL && wq_affn_dfl == WQ_AFFN_CACHE_SHARD));
 }
 
-/* the numa pods were built when the CPU was not there or on another node */
+/* was the CPU absent, or on another node, when the numa pods were built? */
 static bool node_changed(int cpu)
 {
 	const struct wq_pod_type *pods = &wq_pod_types[WQ_AFFN_NUMA];
@@ -251,8 +251,8 @@ static bool node_changed(int cpu)
 }
 
 /*
- * Learn the CPUs that came up, and let pods and workqueues follow.  Without memory
- * they stay as they are, all of them, until the next call.
+ * Learn the CPUs that came up, and let pods and workqueues follow.  If memory runs
+ * out, all pods and workqueues stay as they are until the next call.
  */
 static int follow_topology(void)
 {
@@ -293,9 +293,9 @@ static DECLARE_DELAYED_WORK(learn_work, learn_fn);
  * affinity_cpu_online - a CPU came up: learn its place soon
  *
  * Many CPUs may come up in a row, and each rebuild goes through all unbound
- * workqueues.  The first CPU starts a delay, which later ones do not extend: there is
- * one rebuild per LEARN_DELAY at most, and no CPU waits for longer, unless memory was
- * short at the last one: then all wait for LEARN_RETRY.
+ * workqueues.  The first CPU starts a delay, and later CPUs do not extend it.  So there
+ * is at most one rebuild per LEARN_DELAY, and no CPU waits longer than that.  After a
+ * rebuild that ran out of memory, all CPUs wait for LEARN_RETRY instead.
  *
  * Context: hotplug; wq_pool_mutex held.
  */
@@ -306,7 +306,7 @@ void affinity_cpu_online(void)
 }
 
 /**
- * affinity_cpu_offline - a CPU goes down: it may be elsewhere when it returns
+ * affinity_cpu_offline - a CPU goes down: it may have moved when it returns
  * @cpu: the CPU
  *
  * Context: hotplug; wq_pool_mutex held.
@@ -347,7 +347,7 @@ static const struct kernel_param_ops wq_affn_dfl_ops = {
 };
 module_param_cb(default_affinity_scope, &wq_affn_dfl_ops, NULL, 0644);
 
-/* divide the LLCs anew; return 0, or -ENOMEM and nothing has changed */
+/* divide the LLCs again; return 0, or -ENOMEM with nothing changed */
 static int reshard(unsigned int size)
 {
 	struct wq_pod_type types[WQ_AFFN_NR_TYPES] = { };
@@ -436,7 +436,7 @@ void __init affinity_init_early(void)
 	wq_topology_init(&wq_topology);
 
 	wq_boot_needs(!pods_build(&wq_pod_types[WQ_AFFN_SYSTEM], share_all, NULL));
-	/* its CPUs may be on many nodes; which, is not known yet */
+	/* its CPUs may be on several nodes, which are not known yet */
 	wq_pod_types[WQ_AFFN_SYSTEM].pod_node[0] = NUMA_NO_NODE;
 }
 
@@ -455,7 +455,7 @@ void __init workqueue_init_topology(void)
 	wq_topo_initialized = true;
 	wq_boot_needs(!follow_topology());
 
-	/* ordered ones were passed over, but have their share of each node now */
+	/* this skipped ordered ones, but they now need their share of each node */
 	list_for_each_entry(wq, &workqueues, list) {
 		guard(mutex)(&wq->mutex);
 		if (wq->flags & WQ_UNBOUND)

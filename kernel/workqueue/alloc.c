@@ -8,7 +8,7 @@
 
 #ifdef CONFIG_LOCKDEP
 /**
- * wq_init_lockdep - set up the map that functions of a workqueue's items run under
+ * wq_init_lockdep - set up the map under which the items of a workqueue run
  * @wq: the workqueue
  * @map: the caller's map, or %NULL for one of our own
  */
@@ -50,7 +50,7 @@ static void wq_free_lockdep(struct workqueue_struct *wq) { }
 
 static void wq_set_limits(struct workqueue_struct *wq, int max_active)
 {
-	/* the softirq runs one item at a time, and as many may wait as there are */
+	/* the softirq runs one item at a time, and any number may wait */
 	if (wq->flags & WQ_BH)
 		max_active = INT_MAX;
 	else

@@ -2,11 +2,11 @@
 /*
  * How a change of attributes is carried out.
  *
- * A change is planned first: all pools and pwqs that it needs are made, which may
- * fail and then leaves no trace.  Committing the plan swaps the pwqs of the
- * workqueue and cannot fail.  The pwqs that were there finish what they have.
- * Plans for many workqueues, as a new global CPU mask needs, are committed together
- * or not at all.
+ * A change is planned first: the plan makes all pools and pwqs that the change needs.
+ * This may fail, and then leaves no trace.  Committing the plan swaps the pwqs of the
+ * workqueue and cannot fail.  The old pwqs finish the items that they have.  A new
+ * global CPU mask needs plans for many workqueues; these are committed together or not
+ * at all.
  */
 #include <linux/slab.h>
 
@@ -15,7 +15,7 @@
 /* P: for wq_update_pod_of(), which may run where memory is short */
 static struct workqueue_attrs *update_attrs;
 
-/* a change to come; before the commit its pwqs are new, after it the old ones */
+/* a planned change: it holds the new pwqs before the commit, the old ones after it */
 struct attrs_plan {
 	struct list_head node;
 	struct workqueue_struct *wq;
@@ -115,7 +115,7 @@ static struct attrs_plan *plan_make(struct workqueue_struct *wq,
 	if (!plan->attrs)
 		goto out;
 
-	/* order is for life, whatever attributes a caller made from scratch say */
+	/* whatever the caller's attributes say, a workqueue stays ordered or not */
 	attrs_copy(plan->attrs, attrs);
 	plan->attrs->ordered = wq->flags & __WQ_ORDERED;
 	cpumask_and(plan->attrs->cpumask, plan->attrs->cpumask, cpu_possible_mask);
@@ -132,7 +132,7 @@ out:
 	return ERR_PTR(ret);
 }
 
-/* make @pwq the one of @cpu and return the one before */
+/* make @pwq the pwq of @cpu and return the previous one */
 static struct pool_workqueue *wq_swap_pwq(struct workqueue_struct *wq, int cpu,
 					  struct pool_workqueue *pwq)
 {
@@ -164,10 +164,10 @@ static void plan_commit(struct attrs_plan *plan)
 /**
  * wq_apply_attrs_locked - change the attributes of a workqueue
  * @wq: unbound workqueue
- * @attrs: what it shall have; the ordered flag is not looked at
+ * @attrs: the new attributes; the ordered flag is ignored
  *
  * Context: may sleep; wq_pool_mutex held.
- * Return: 0, or -EINVAL or -ENOMEM and nothing has changed.
+ * Return: 0, or -EINVAL or -ENOMEM with nothing changed.
  */
 int wq_apply_attrs_locked(struct workqueue_struct *wq,
 			  const struct workqueue_attrs *attrs)
@@ -191,12 +191,12 @@ int wq_apply_attrs_locked(struct workqueue_struct *wq,
  * @wq: unbound workqueue
  * @attrs: from alloc_workqueue_attrs(); copied, so that they may be freed afterwards
  *
- * Items queued from now on go to pools that match @attrs.  Items queued before finish
- * where they are, so both may run at once, except on an ordered workqueue, which
- * finishes the old ones first.
+ * Items queued from now on go to pools that match @attrs.  Items queued earlier finish
+ * where they are.  So old and new items may run at the same time, except on an ordered
+ * workqueue, which finishes the old ones first.
  *
  * Context: may sleep.
- * Return: 0, or -EINVAL or -ENOMEM and nothing has changed.
+ * Return: 0, or -EINVAL or -ENOMEM with nothing changed.
  */
 int apply_workqueue_attrs(struct workqueue_struct *wq,
 			  const struct workqueue_attrs *attrs)
@@ -226,12 +226,12 @@ static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_st
 }
 
 /**
- * wqs_reapply_attrs - let unbound workqueues follow a change around them
+ * wqs_reapply_attrs - adapt unbound workqueues to new pods or a new global mask
  * @match: which ones; %NULL for all
  * @unbound: global mask of CPUs for unbound work
  *
  * Context: may sleep; wq_pool_mutex held.
- * Return: 0, or -ENOMEM and no workqueue has changed.
+ * Return: 0, or -ENOMEM with no workqueue changed.
  */
 int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
 		      const struct cpumask *unbound)
@@ -257,7 +257,7 @@ int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
  * @wq: the workqueue; nothing happens unless it is unbound and not ordered
  * @cpu: the CPU; wq_online_cpumask tells which way it went
  *
- * Without memory the default pwq serves the pod.
+ * If memory runs out, the default pwq serves the pod.
  *
  * Context: may sleep; wq_pool_mutex held.
  */
@@ -301,7 +301,7 @@ void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 	}
 }
 
-/* workers that are bound to no pool's CPUs follow the global mask */
+/* move the workers that are not bound to the CPUs of a pool: they follow the global mask */
 static void unbound_cpumask_changed(const struct cpumask *cpumask)
 {
 	struct workqueue_struct *wq;
@@ -343,11 +343,11 @@ static int wq_apply_unbound_cpumask(const struct cpumask *cpumask)
 
 /**
  * wq_set_unbound_cpumask - set the CPUs for unbound work, as the user asks
- * @cpumask: the CPUs; isolated ones are not left out, if the user wants them
+ * @cpumask: the CPUs; these may include isolated ones, if the user wants that
  *
  * Context: may sleep.
- * Return: 0; -EINVAL if no CPU of @cpumask is possible, -ENOMEM; nothing has
- * changed then.
+ * Return: 0, -EINVAL if no CPU of @cpumask is possible, or -ENOMEM.  After an error
+ * nothing has changed.
  */
 int wq_set_unbound_cpumask(const struct cpumask *cpumask)
 {
@@ -371,11 +371,11 @@ int wq_set_unbound_cpumask(const struct cpumask *cpumask)
  * workqueue_unbound_housekeeping_update - keep unbound work off isolated CPUs
  * @hk: the CPUs that are not isolated
  *
- * Unbound work runs on what the user asked for without the isolated CPUs, or, if
- * that leaves none, on all that the user asked for.
+ * Unbound work runs on the CPUs that the user asked for, minus the isolated ones.  If
+ * no CPU is left, it runs on all CPUs that the user asked for.
  *
  * Context: may sleep.
- * Return: 0, or -ENOMEM and nothing has changed.
+ * Return: 0, or -ENOMEM with nothing changed.
  */
 int workqueue_unbound_housekeeping_update(const struct cpumask *hk)
 {

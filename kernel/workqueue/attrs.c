@@ -108,8 +108,8 @@ bool attrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *
 }
 
 /**
- * attrs_restrict - leave the CPUs that unbound work may use
- * @attrs: attributes as the user asked; if that leaves no CPU, they get all of @unbound
+ * attrs_restrict - reduce attributes to the CPUs that unbound work may use
+ * @attrs: attributes as the user asked; they get all of @unbound if no CPU is left
  * @unbound: those CPUs
  */
 void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound)
@@ -123,11 +123,11 @@ void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound
  * @attrs: attributes with the CPUs that are wanted
  * @pod: CPUs of the pod
  *
- * A pod without a CPU that is both wanted and online is served by the whole mask, that
- * is by the default pwq.
+ * If no CPU of the pod is both wanted and online, the whole mask serves the pod, that
+ * is, the default pwq does.
  *
  * Context: wq_pool_mutex held.
- * Return: false if so.
+ * Return: false in that case.
  */
 bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod)
 {

@@ -3,20 +3,20 @@
  * BH pools: work items in softirq context.
  *
  * Each CPU has two, served by the tasklet and high-priority tasklet softirqs.
- * Their one worker has no task; it stands for the softirq and lives for ever.  The
- * pools count as disassociated: there is no concurrency to manage.
+ * The only worker of such a pool has no task: it stands for the softirq and is never
+ * freed.  The pools count as disassociated: there is no concurrency to manage.
  */
 #include <linux/bottom_half.h>
 
 #include "internal.h"
 
-/* one turn of the softirq; longer ones are for ksoftirqd */
+/* items in one turn of the softirq; ksoftirqd takes over when there are more */
 #define BH_MAX_ITEMS	10
 #define BH_MAX_MSECS	2
 
 #ifdef CONFIG_PREEMPT_RT
 /*
- * Softirqs are preemptible on RT.  cb_lock is held while items run, so that one who
+ * Softirqs are preemptible on RT.  cb_lock is held while items run, so that a task that
  * waits for an item can lend its priority instead of spinning.
  */
 static void bh_lock_running(struct worker_pool *pool)
@@ -47,7 +47,7 @@ static void bh_unlock_running(struct worker_pool *pool) { }
  * bh_wait_running - wait until a pool's softirq is out of its items
  * @pool: the pool
  *
- * Does something on PREEMPT_RT only.
+ * This does nothing unless the kernel is PREEMPT_RT.
  */
 void bh_wait_running(struct worker_pool *pool) { }
 #endif
@@ -72,7 +72,7 @@ static void bh_serve(struct worker_pool *pool)
 	}
 
 	worker_enter_idle(worker);
-	/* what is left is for the next turn; this wakes no task */
+	/* the rest waits for the next turn; this wakes no task */
 	pool_kick(pool);
 	raw_spin_unlock_irq(&pool->lock);
 	bh_unlock_running(pool);
@@ -89,8 +89,8 @@ void workqueue_softirq_action(bool highpri)
 	struct worker_pool *pool = this_cpu_ptr(bh_worker_pools) + highpri;
 
 	/*
-	 * Whoever queues raises the softirq after it has put the item there.  The
-	 * worker is this softirq, so it is idle, but in early boot there is none.
+	 * Whoever queues an item raises the softirq after that.  The worker is this
+	 * softirq, so it is idle now; but in early boot there is no worker.
 	 */
 	if (data_race(pool_needs_worker(pool) && pool->nr_idle))
 		bh_serve(pool);

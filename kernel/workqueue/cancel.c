@@ -22,7 +22,7 @@ static bool work_disable_sync(struct work_struct *work, unsigned int how)
 {
 	bool was_pending = work_cancel(work, how, 1);
 
-	/* BH items are waited for by spinning */
+	/* waiting for a BH item spins */
 	if (work_data(work) & WORK_OFFQ_BH)
 		WARN_ON_ONCE(in_hardirq());
 	else
@@ -34,7 +34,7 @@ static bool work_disable_sync(struct work_struct *work, unsigned int how)
 	return was_pending;
 }
 
-/* disabled meanwhile, however hard others queue the item */
+/* cancel and wait; the item is disabled meanwhile, however hard others queue it */
 static bool work_cancel_sync(struct work_struct *work, unsigned int how)
 {
 	bool was_pending = work_disable_sync(work, how);
@@ -62,8 +62,8 @@ EXPORT_SYMBOL(cancel_work);
  * cancel_work_sync - take an item off its queue and wait if it is running
  * @work: the item; if it is part of a delayed_work, the timer goes on
  *
- * Queueing is refused meanwhile, to the item itself and to others, on whatever workqueue.
- * So the item is idle on return, until somebody queues it anew.
+ * During the call nobody can queue the item on any workqueue, not even the item itself.
+ * So the item is idle on return, until somebody queues it again.
  *
  * Context: may sleep; for an item last queued on a BH workqueue, softirqs as well.  Not
  * from the item itself, nor with a lock held that it takes.
@@ -145,7 +145,7 @@ bool enable_work(struct work_struct *work)
 	bool enabled;
 
 	work_claim(work, 0, &irq_flags);
-	/* by PENDING, nobody else changes the depth */
+	/* we own PENDING, so nobody else changes the depth */
 	enabled = (work_data(work) & WORK_OFFQ_DISABLE_MASK) <= 1UL << WORK_OFFQ_DISABLE_SHIFT;
 	work_clear_pending(work, -1);
 	local_irq_restore(irq_flags);

@@ -11,8 +11,8 @@
 #include "internal.h"
 
 /*
- * Take @work off the pool it is queued on, which is locked, and unlock that.  Its word
- * names @home from then on.
+ * Take @work off the list of its pool, which the caller has locked, and unlock the pool.
+ * The data word of @work names @home from then on.
  */
 static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 			 struct worker_pool *home)
@@ -31,9 +31,9 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 
 	pwq_item_done(pwq, data);
 	/*
-	 * Barriers, or an item that gets the slot, may find all workers asleep.  What
-	 * a CPU left in its BH pools on its way down is workqueue_softirq_dead()'s;
-	 * interrupts are off, so that the CPU does not go between test and kick.
+	 * Barriers, or an item that gets the slot, may find all workers asleep.  If
+	 * the CPU of a BH pool is down, workqueue_softirq_dead() runs what is left
+	 * there.  Interrupts are off, so the CPU cannot go down between test and kick.
 	 */
 	if (!(pool->flags & POOL_BH) || cpu_online(pool->cpu))
 		wake = pool_kick(pool);
@@ -41,10 +41,10 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 }
 
 /*
- * The pool that the word of @work should name once it is off @pwq.  An ordered item on
- * a plugged pwq may still run on an older one, and who waits for it goes by the word.
- * That run can end before the caller locks @pwq's pool again, but no other run of @work
- * can begin: it is queued on this pwq, which starts none.
+ * The pool that the data word of @work should name once @work is off @pwq.  An ordered
+ * item on a plugged pwq may still run on an older pwq, and waiters use the word to find
+ * that run.  The run can end before the caller locks @pwq's pool again.  But no other
+ * run of @work can begin: @work is queued on @pwq, which starts nothing while plugged.
  */
 static struct worker_pool *work_home(struct work_struct *work, struct pool_workqueue *pwq)
 {
@@ -59,8 +59,8 @@ static struct worker_pool *work_home(struct work_struct *work, struct pool_workq
 }
 
 /*
- * True if @work was queued on @pool; it may have moved since that was looked up.  RCU
- * keeps its pwq.
+ * Dequeue @work if it is queued on @pool, and return true if it was.  It may have moved
+ * since the caller looked the pool up.  RCU keeps its pwq in memory.
  */
 static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 {
@@ -82,7 +82,7 @@ static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 		raw_spin_lock(&pool->lock);
 		if (work_pwq(work) != pwq)
 			goto moved;
-		/* unplugged meanwhile: if the item runs, it does so here */
+		/* unplugged in the meantime: if the item runs, it runs here */
 		if (!pwq->plugged)
 			home = pool;
 	}
@@ -102,7 +102,7 @@ static int work_try_claim(struct work_struct *work, unsigned int how)
 {
 	struct worker_pool *pool;
 
-	/* a timer that is not there is expired, or being armed by an owner */
+	/* a timer that is not pending has expired, or its owner is arming it */
 	if ((how & WORK_CLAIM_DELAYED) && timer_delete(&to_delayed_work(work)->timer))
 		return 1;
 

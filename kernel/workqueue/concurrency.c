@@ -2,11 +2,11 @@
 /*
  * Concurrency management of per-CPU pools.
  *
- * The scheduler tells when a worker sleeps, runs again, or has a tick.  From
- * that, pool->nr_running counts the workers that compete for the CPU.  While it
- * is above zero nobody is woken for waiting work; when the last one sleeps, the
- * next one is woken at once.  Workers with any WORKER_NOT_RUNNING flag, all
- * unbound ones among them, do not count.
+ * The scheduler tells us when a worker sleeps, runs again, or gets a tick.  From
+ * this, pool->nr_running counts the workers that compete for the CPU.  While the
+ * count is above zero, no worker is woken for waiting work.  When the last counted
+ * worker sleeps, the next one is woken at once.  Workers with any WORKER_NOT_RUNNING
+ * flag do not count; all unbound workers have one.
  */
 #include <linux/delay.h>
 #include <linux/hashtable.h>
@@ -19,7 +19,7 @@
 
 #include "internal.h"
 
-/* us on the CPU without sleeping that make an item CPU intensive; 0: never */
+/* after so many us on the CPU without sleep, an item is CPU intensive; 0: never */
 #define THRESH_BY_MACHINE	ULONG_MAX
 static unsigned long wq_cpu_intensive_thresh_us = THRESH_BY_MACHINE;
 module_param_named(cpu_intensive_thresh_us, wq_cpu_intensive_thresh_us, ulong, 0644);
@@ -72,11 +72,11 @@ void wq_worker_sleeping(struct task_struct *task)
 	struct task_struct *next = NULL;
 	struct worker_pool *pool;
 
-	/* also all that is known of a detached rescuer */
+	/* a detached rescuer, which has no pool, ends here, too */
 	if (worker->flags & WORKER_NOT_RUNNING)
 		return;
 
-	/* preempted on the way to wq_worker_running(): counted out already */
+	/* preempted on the way to wq_worker_running(): already counted out */
 	if (READ_ONCE(worker->sleeping))
 		return;
 	WRITE_ONCE(worker->sleeping, 1);
@@ -107,9 +107,9 @@ void wq_worker_running(struct task_struct *task)
 		return;
 
 	/*
-	 * The CPU's pools are unbound on this very CPU.  Without preemption the
-	 * flag test and the count are one step to that.  Only this CPU counts;
-	 * pool_needs_worker() may look from another.
+	 * Hotplug unbinds the CPU's pools on this very CPU.  With preemption off, it
+	 * cannot come between the flag test and the count.  Only this CPU changes
+	 * the count; pool_needs_worker() may read it on another one.
 	 */
 	scoped_guard(preempt) {
 		struct worker_pool *pool = worker->pool;
@@ -118,21 +118,22 @@ void wq_worker_running(struct task_struct *task)
 			WRITE_ONCE(pool->nr_running, pool->nr_running + 1);
 	}
 
-	/* only CPU time without a break makes an item CPU intensive */
+	/* only CPU time since the last sleep makes an item CPU intensive */
 	worker->current_at = READ_ONCE(task->se.sum_exec_runtime);
 	WRITE_ONCE(worker->sleeping, 0);
 }
 
 #ifdef CONFIG_WQ_CPU_INTENSIVE_REPORT
 
-/* occurrences after which a function is reported, then at each doubling */
+/* a function is reported after this many occurrences, then at each doubling */
 static unsigned int wq_cpu_intensive_warning_thresh = 4;
 module_param_named(cpu_intensive_warning_thresh, wq_cpu_intensive_warning_thresh,
 		   uint, 0644);
 
 /*
- * The functions seen so far.  Entries are added only, from a static table since
- * this runs in the timer interrupt; once it is full, new offenders go unreported.
+ * The functions seen so far.  Entries are never removed.  They come from a static
+ * table because this runs in the timer interrupt.  Once the table is full, new
+ * offenders go unreported.
  */
 #define NR_HOGS		128
 
@@ -204,8 +205,8 @@ static bool worker_hogs_cpu(struct worker *worker)
 	unsigned long thresh = READ_ONCE(wq_cpu_intensive_thresh_us);
 
 	/*
-	 * A worker on its way to sleep is leaving nr_running by itself; taking
-	 * it out here, too, would count it out twice.
+	 * A worker on its way to sleep takes itself out of nr_running; doing so
+	 * here as well would count it out twice.
 	 */
 	if (!thresh || (worker->flags & WORKER_NOT_RUNNING) || READ_ONCE(worker->sleeping))
 		return false;

@@ -66,7 +66,7 @@ static int wq_publish(struct workqueue_struct *wq)
 	if (ret)
 		return ret;
 
-	/* frozen workqueues may be born while freezing is on */
+	/* the system may be frozen while the workqueue is created */
 	scoped_guard(mutex, &wq->mutex)
 		wq_apply_max_active(wq);
 	list_add_tail_rcu(&wq->list, &workqueues);
@@ -76,7 +76,7 @@ static int wq_publish(struct workqueue_struct *wq)
 static int wq_make_rescuer(struct workqueue_struct *wq)
 {
 	guard(mutex)(&wq_pool_mutex);
-	/* workqueue_init() sees to those made before there are kthreads */
+	/* before kthreads can be made, this is left to workqueue_init() */
 	return wq_online ? rescuer_create(wq) : 0;
 }
 
@@ -100,7 +100,7 @@ static struct workqueue_struct *wq_create(const char *fmt, unsigned int flags,
 	wq_init_lockdep(wq, map);
 
 	if (wq_publish(wq)) {
-		/* dead pwqs of a failed plan still point here */
+		/* dead pwqs of a failed plan still point to @wq */
 		pwq_reaper_flush();
 		wq_unregister_lockdep(wq);
 		wq_free(wq);
@@ -173,8 +173,8 @@ EXPORT_SYMBOL_GPL(alloc_workqueue_noprof);
  * @lockdep_map: stands for the workqueue in lockdep, and outlives it
  * @...: arguments of @fmt
  *
- * For those who make and destroy many workqueues for one purpose: lockdep sees
- * them as one, and does not run out of classes.
+ * Use this if you make and destroy many workqueues for one purpose.  Lockdep sees
+ * them as one and does not run out of classes.
  *
  * Context: Process context. May sleep.
  * Return: The workqueue, %NULL on failure.
@@ -199,7 +199,7 @@ static int pwq_nr_entries(struct workqueue_struct *wq, struct pool_workqueue *pw
 {
 	int cpu, nr = 0;
 
-	/* one by construction, and there are as many pwqs as CPUs */
+	/* always one; counting is slow, as there are as many pwqs as CPUs */
 	if (!(wq->flags & WQ_UNBOUND))
 		return 1;
 
@@ -216,7 +216,7 @@ static bool pwq_is_busy(struct pool_workqueue *pwq, int nr_entries)
 	return pwq->refcnt > nr_entries || pwq->nr_active || !pwq_is_empty(pwq);
 }
 
-/* say so and return true if a drained workqueue is in use still */
+/* report it and return true if a drained workqueue is still in use */
 static bool wq_is_busy(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;
@@ -251,7 +251,7 @@ void destroy_workqueue(struct workqueue_struct *wq)
 {
 	int cpu;
 
-	/* first, so that its name is free again whatever comes */
+	/* do this first, so that the name is free again even if @wq is leaked */
 	workqueue_sysfs_unregister(wq);
 
 	scoped_guard(mutex, &wq->mutex)
@@ -261,15 +261,15 @@ void destroy_workqueue(struct workqueue_struct *wq)
 	rescuer_destroy(wq);
 
 	scoped_guard(mutex, &wq_pool_mutex) {
-		/* better leak it than have somebody use it when it is freed */
+		/* a leak is better than a use after free */
 		if (wq_is_busy(wq))
 			return;
 		list_del_rcu(&wq->list);
 	}
 
 	/*
-	 * Nobody changes the pwqs now.  The last pwq takes the workqueue with it,
-	 * but not before the end of this RCU reader.
+	 * Nobody changes the pwqs now.  The end of the last pwq frees the workqueue,
+	 * but not before this RCU reader ends.
 	 */
 	guard(rcu)();
 	for (cpu = -1; cpu < (int)nr_cpu_ids; cpu++) {

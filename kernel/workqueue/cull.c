@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of workers: those idle for too long, and all of an unused pool.
+ * How workers end: those that are idle for too long, and all those of an unused pool.
  */
 #include <linux/kthread.h>
 #include <linux/sched/task.h>
@@ -8,7 +8,7 @@
 
 #include "internal.h"
 
-/* take an idle worker out of the pool's books; L and A */
+/* stop counting an idle worker in its pool and move it to @dying; L and A */
 static void worker_doom(struct worker *worker, struct list_head *dying)
 {
 	struct worker_pool *pool = worker->pool;
@@ -59,7 +59,7 @@ void pool_kill_workers(struct worker_pool *pool)
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	/* a manager that went to make a worker while there was work */
+	/* wait for a manager that began to make a worker while there was work */
 	for (;;) {
 		/* the flag is checked again under the lock */
 		rcuwait_wait_event(&manager_wait,

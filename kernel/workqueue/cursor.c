@@ -2,27 +2,28 @@
 /*
  * Cursors: how to walk a long worklist a few entries at a time.
  *
- * The rescuer looks for the items of one pwq, and runs them one by one, among items
- * of others that nobody runs meanwhile.  The mayday timer looks for workqueues to
- * help.  Neither may keep interrupts off for a whole worklist, nor start from its
- * head again and again.  So each leaves a cursor in the list when it drops the lock:
+ * The rescuer looks for the items of one pwq and runs them one by one.  They stand
+ * among items of other pwqs, which nobody runs meanwhile.  The mayday timer looks for
+ * workqueues to help.  Neither may keep interrupts off for a whole worklist, nor start
+ * from its head again and again.  So each leaves a cursor in the list when it drops the
+ * lock:
  *
  *	worklist: other, other, [cursor], item, other, item
  *
- * A cursor has the shape of a work item, since those who walk the list take each
- * entry for one, but belongs to no pwq and is never run.  Two rules keep it from
- * getting into anybody's way:
+ * A cursor has the type of a work item, because whoever walks the list takes each entry
+ * for an item.  But it belongs to no pwq and is never run.  Two rules keep it out of
+ * everybody's way:
  *
- * - It is never the first entry.  Whoever takes an entry off the list drops the
- *   cursors that come first then: all that they had passed is gone, so a cursor that
- *   is on no list stands before the first entry.  Hence a worklist with no items is
- *   empty, and its first entry is an item.
+ * - It is never the first entry.  Whoever takes an entry off the list also drops the
+ *   cursors that would then come first.  All entries that those cursors had passed are
+ *   gone, so a cursor that is on no list stands before the first entry.  Hence a
+ *   worklist with no items is empty, and the first entry is always an item.
  *
- * - It is never between an item and the flush barriers linked behind that: they move
- *   together.
+ * - It is never between an item and the flush barriers linked behind that item: they
+ *   move together.
  *
  * Items are appended to the worklist.  Only barriers go into the middle, behind
- * their item.  So what a cursor has passed contains nothing new.
+ * their item.  So nothing new appears among the entries that a cursor has passed.
  */
 #include <linux/bug.h>
 
@@ -59,8 +60,9 @@ void cursor_init(struct work_struct *cursor)
  *	    the last item are passed, too.
  *
  * Context: the lock of the list held.
- * Return: the entry that the cursor has stopped at, or %NULL.  Then it is at the end,
- * or, if @budget is used up, may be called again, now or after dropping the lock.
+ * Return: the entry at which the cursor has stopped, or %NULL.  After %NULL the cursor
+ * is at the end, unless @budget is used up.  In that case call this again, at once or
+ * after dropping the lock.
  */
 struct work_struct *cursor_advance(struct work_struct *cursor, struct list_head *worklist,
 				   cursor_stop_fn stop_at, void *arg, unsigned int *budget)

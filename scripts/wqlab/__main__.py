@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """scripts/lab PROGRAM [ARGUMENT...]: the programs of this package, by name."""
 import importlib
+import os
+import signal
 import sys
 
 from wqlab import procs
@@ -45,5 +47,18 @@ def main(argv: list[str]) -> int:
     return 2 if wrong else 0
 
 
+def run(argv: list[str]) -> int:
+    """main(), but quiet if the reader of our output has gone, as `head` does."""
+    try:
+        try:
+            return main(argv)
+        finally:
+            print(end='', flush=True)
+    except BrokenPipeError:
+        # Python flushes once more on exit. Without this, that would fail with a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the scripts say and leave behind when they are called wrongly, or when
-what they need is not there."""
+"""What the scripts print and leave behind when a call is wrong, or when something
+that they need is missing."""
+import os
 import re
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,17 @@ def test_help(command):
 def test_unknown_option(command):
     done = call(*command, '--no-such-option')
     assert done.returncode and command[-1] in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize('words', [['--help'], ['kernel', '--help'], ['guest', '--help']], ids=' '.join)
+def test_reader_of_the_help_is_gone(words):
+    """As in `scripts/lab --help | head -1`: no traceback."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, 'wb') as pipe:
+        done = subprocess.run([ROOT / 'scripts/lab', *words], stdin=subprocess.DEVNULL, stdout=pipe,
+                              stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, '')
 
 
 def test_help_of_make_lists_every_target():

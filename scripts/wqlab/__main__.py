@@ -9,26 +9,27 @@ from wqlab import procs
 from wqlab.steps import Failure
 
 PROGRAMS = {
-    'base': ('kernels.base', 'get the base tree'),
-    'tree': ('kernels.tree', 'lay the project over the base tree (make tree)'),
+    'base': ('kernels.base', 'get the base kernel tree'),
+    'tree': ('kernels.tree', 'put our files and patches into a copy of the base tree (make tree)'),
     'kernel': ('kernels.build', 'build one kernel (make kernel)'),
-    'module': ('kernels.module', 'build the modules for another kernel (make module)'),
-    'series': ('kernels.series', 'write patches for the base tree (make series)'),
+    'module': ('kernels.module', 'build our modules for another kernel (make module)'),
+    'series': ('kernels.series', 'write the project as patches for the base tree (make series)'),
     'check': ('kernels.check', 'run all checkers (make check)'),
     'clean': ('kernels.clean', 'remove what was built (make clean)'),
-    'busybox': ('kernels.debian', 'get the one program of an arm64 guest'),
-    'boot': ('guest.boot', 'a shell or a command in a kernel (make boot)'),
-    'guest': ('guest.run', 'boot any kernel, run a command in it, keep its log'),
-    'dump': ('guest.dump', 'look into a running guest from outside (dump-guest.sh)'),
-    'pptt': ('guest.pptt', "write the ACPI table of an arm64 guest's caches"),
-    'bench': ('bench.run', 'compare both variants (run-bench.sh)'),
-    'plot': ('bench.plot', 'draw the pictures of a bench that was run'),
-    'torture': ('torture.run', 'break the workqueues, or fail to (make torture)'),
-    'basebugs': ('basebugs', 'show bugs of the base kernel that ours has not (make basebugs)'),
-    'matrix': ('torture.matrix', 'torture in every configuration (make matrix)'),
+    'busybox': ('kernels.debian', 'download busybox for arm64 guests'),
+    'boot': ('guest.boot', 'boot a kernel and run a shell or a command in it (make boot)'),
+    'guest': ('guest.run', 'boot any kernel in a small guest and run a command in it'),
+    'dump': ('guest.dump', 'inspect the memory of a running guest (dump-guest.sh)'),
+    'pptt': ('guest.pptt', "write the ACPI table that describes an arm64 guest's caches"),
+    'bench': ('bench.run', 'compare the speed of both variants (run-bench.sh)'),
+    'plot': ('bench.plot', 'draw the plots of an earlier benchmark run'),
+    'torture': ('torture.run', 'use the interface at random and look for violations (make torture)'),
+    'basebugs': ('basebugs', 'show bugs of the base kernel that ours does not have (make basebugs)'),
+    'matrix': ('torture.matrix', 'run the torture test in every configuration (make matrix)'),
 }
 USAGE = 'usage: scripts/lab PROGRAM [ARGUMENT...]\n\n' + '\n'.join(
-    f'  {name:10}{what}' for name, (_, what) in PROGRAMS.items()) + '\n\n--help after a PROGRAM lists its arguments.'
+    f'  {name:10}{what}' for name, (_, what) in PROGRAMS.items()) + (
+    '\n\n`scripts/lab PROGRAM --help` lists the arguments of a program.')
 
 
 def main(argv: list[str]) -> int:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Show bugs of the base kernel's workqueue, and that they are not in ours.
+"""Show bugs of the base kernel's workqueue that ours does not have.
 
-Each bug has a test among the self-tests and KUnit suites. Such a test is run on the
-base kernel, where it should fail, and then on ours, where it should pass, each time in
-a freshly booted guest (QEMU, 4 CPUs on 2 nodes).
+For each bug there is a self-test or a KUnit case. It runs first on the base kernel,
+where it should fail, and then on ours, where it should pass. Each run boots a guest of
+its own (QEMU, 4 CPUs on 2 nodes).
 
-exit status: 0 if every test failed on the base kernel and passed on ours, else 1; 2 for
-a wrong call.
+exit status: 0 if every test failed on the base kernel and passed on ours, 1 if not, 2 if
+the command line is wrong.
 """
 import argparse
 import dataclasses
@@ -31,24 +31,24 @@ WHY_LINES = 3
 @dataclasses.dataclass(frozen=True)
 class Bug:
     name: str
-    what: str       # a user sees on the base kernel
-    test: str       # SCRIPT.TEST of the self-tests, or kunit.SUITE.CASE
+    what: str       # what a user sees on the base kernel
+    test: str       # SCRIPT.TEST for a self-test, kunit.SUITE.CASE for a KUnit case
 
 
 BUGS = (
-    Bug('strict', 'once a CPU has come online, workers of strict pods run on any CPU of their workqueue',
+    Bug('strict', 'after a CPU comes back online, workers of strict pods may run on every CPU',
         'hotplug.strict_workers_stay_in_their_pods'),
-    Bug('limit', 'max_active is raised while the workqueue has no CPU: items stay held back even so',
+    Bug('limit', 'if max_active is raised while no CPU of the workqueue is online, items still wait at the old limit',
         'hotplug.limit_raised_while_its_CPU_is_away'),
-    Bug('stall', 'cancel_work() hands its slot to an item, and no worker is woken for that',
+    Bug('stall', 'cancel_work() passes its slot to a waiting item, but no worker is woken to run that item',
         'kunit.wq_api_cancel.cancel_wakes_successor'),
-    Bug('flush', 'flush_work() returns while the item runs, if a later queueing of it is cancelled',
+    Bug('flush', 'flush_work() returns while the item still runs, if the item was queued again and then cancelled',
         'kunit.wq_api_flush.flush_work_waits_for_run_after_cancel'),
-    Bug('cancel', 'cancel_work_sync() returns while an ordered item runs, after a change of attributes',
+    Bug('cancel', 'after a change of attributes, cancel_work_sync() returns while an ordered item still runs',
         'kunit.wq_api_cancel.cancel_sync_finds_older_run'),
-    Bug('rescue', 'without memory for workers, pools that take turns at one slot wait up to 100 ms for each item',
+    Bug('rescue', 'without memory for workers, pools that share one slot wait up to 100 ms for each item',
         'rescuer.turns_at_the_slot:pools'),
-    Bug('leak', 'destroy_workqueue() warns and leaks if its rescuer was called but never ran',
+    Bug('leak', 'destroy_workqueue() warns and leaks memory if the rescuer was called but never ran',
         'rescuer.gone_before_it_ran'),
 )
 
@@ -57,7 +57,7 @@ say = sayer('basebugs')
 
 
 def points_of(bug, folder, variant):
-    """What the bug's test reports on a kernel that is booted for it."""
+    """Boot a kernel, run the bug's test in it, and return the test points."""
     place, _, name = bug.test.partition('.')
     if place == 'kunit':
         command = 'modprobe wq_api_kunit base_bugs=1'
@@ -78,7 +78,7 @@ def points_of(bug, folder, variant):
 
 
 def shown(bug, folder, variant):
-    """Whether the bug's test failed, as is to be on the base kernel alone; prints what it said."""
+    """Print the result of the bug's test on one kernel. Return True if the test failed."""
     points = points_of(bug, folder, variant)
     failed = [point for point in points if not point.ok]
     print(f'  {variant}: {len(failed)} of {len(points)} test points fail', flush=True)
@@ -90,11 +90,11 @@ def shown(bug, folder, variant):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     known = [bug.name for bug in BUGS]
-    parser.add_argument('names', nargs='*', metavar='NAME', help=f'of {", ".join(known)}; default: all')
+    parser.add_argument('names', nargs='*', metavar='NAME', help=f'the bugs to show: {", ".join(known)}; default: all')
     args = parser.parse_args(argv)
     for name in args.names:
         if name not in known:
-            parser.error(f'no bug is called {name}: choose from {", ".join(known)}')
+            parser.error(f'there is no bug named {name}: choose from {", ".join(known)}')
     chosen = [bug for bug in BUGS if not args.names or bug.name in args.names]
 
     try:
@@ -107,5 +107,5 @@ def main(argv=None):
             as_said += fails['base'] and not fails['cmwq']
     except (GuestError, OSError) as error:
         raise Failure(str(error)) from error
-    print(f'{as_said} of {len(chosen)} fail on the base kernel and pass on ours')
+    print(f'{as_said} of {len(chosen)} tests fail on the base kernel and pass on ours')
     return 0 if as_said == len(chosen) else 1

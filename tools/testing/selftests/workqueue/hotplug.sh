@@ -236,7 +236,7 @@ test_BH_item_cancelled_on_a_dead_CPU()
 	online "$FIRST" && is_equal "warnings" "$(nr_warnings)" "$warnings" && return $ok
 }
 
-# In the base kernel they may run on all CPUs of the workqueue afterwards.
+# In the base kernel they may run on every CPU afterwards, even outside their workqueue.
 test_strict_workers_stay_in_their_pods()
 {
 	local pods

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * work->data: what one word of an item says.
+ * work->data: the word that says where an item is.
  *
  *   queued:    [ pwq                           | colour | flags | PWQ=1 ]
  *   off queue: [ last pool's id | disable depth | BH    | flags | PWQ=0 ]
  *
- * PENDING among the flags is a lock.  Whoever sets it owns the item until it is
- * on a list, or until PENDING is cleared.  While the item is on a list, the word
- * changes under the lock of the pool it is on only.
+ * PENDING, one of the flags, is a lock.  Whoever sets it owns the item until the item
+ * is on a list, or until PENDING is cleared.  While the item is on a list, the word
+ * changes only under the lock of the pool that the item is on.
  *
  * Two CPUs meet in PENDING without any other lock:
  *
@@ -18,13 +18,14 @@
  *   (3) smp_mb()                           barrier also when it fails
  *   run the function
  *
- * (1) pairs with (2): if the bit was clear, the queueing CPU sees the item and
- * its last pool complete.  (3) pairs with (2): if the bit was still set, queueing
- * is refused and the function about to run sees what was written before it.
+ * (1) pairs with (2): if the bit was clear, the queueing CPU sees everything that was
+ * written to the item, its last pool included.  (3) pairs with (2): if the bit was
+ * still set, queueing is refused, and the function that is about to run sees what was
+ * written before the attempt to queue.
  */
 #include "internal.h"
 
-/* the bits that stay with an item for life */
+/* the bits that never change during an item's life */
 static unsigned long data_static_bits(struct work_struct *work)
 {
 	return work_data(work) & WORK_STRUCT_STATIC;
@@ -48,7 +49,7 @@ struct pool_workqueue *data_pwq(unsigned long data)
  * @work: any initialised item
  *
  * Context: under RCU, which keeps the pool, or under wq_pool_mutex.
- * Return: the pool, %NULL if it never was on one or the pool is gone.
+ * Return: the pool, or %NULL if the item was never on one or the pool is gone.
  */
 struct worker_pool *work_last_pool(struct work_struct *work)
 {
@@ -77,7 +78,7 @@ void work_set_pwq(struct work_struct *work, struct pool_workqueue *pwq,
 			data_static_bits(work));
 }
 
-/* the word of an item that left @pool; nobody can have disabled a queued one */
+/* the word of an item that left @pool; a queued item cannot have been disabled */
 static unsigned long data_off_pool(struct work_struct *work, struct worker_pool *pool)
 {
 	unsigned long data = (unsigned long)pool->id << WORK_OFFQ_POOL_SHIFT;
@@ -90,8 +91,8 @@ static unsigned long data_off_pool(struct work_struct *work, struct worker_pool 
 
 /**
  * work_set_offq_pending - take an item off its queue and keep PENDING
- * @work: queued item, the pool that it is on locked
- * @pool: the pool it runs on, if it does, else the one that it is on
+ * @work: queued item, whose pool is locked
+ * @pool: the pool on which the item runs, or, if it does not run, the one it is on
  */
 void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool)
 {
@@ -108,7 +109,7 @@ static void work_release(struct work_struct *work, unsigned long data)
 
 /**
  * work_release_to_pool - clear PENDING of an item that is about to run
- * @work: item on @pool; may not be touched afterwards
+ * @work: item on @pool; must not be touched afterwards
  * @pool: its pool, locked
  */
 void work_release_to_pool(struct work_struct *work, struct worker_pool *pool)
@@ -117,11 +118,11 @@ void work_release_to_pool(struct work_struct *work, struct worker_pool *pool)
 }
 
 /**
- * work_clear_pending - give an item that is off queue back
+ * work_clear_pending - give up an item that is off queue
  * @work: item, owned by the caller through PENDING
  * @disable_delta: what to add to its disable depth: -1, 0 or 1
  *
- * The depth saturates with a warning.  Last pool and BH mark stay.
+ * The depth saturates with a warning.  The last pool and the BH mark stay.
  */
 void work_clear_pending(struct work_struct *work, int disable_delta)
 {

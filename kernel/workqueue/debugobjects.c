@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Work items as debugobjects know them: active from queueing until the function
- * starts.  Setting up or freeing an active item is reported, and repaired by
- * taking the item back first.
+ * Work items as debugobjects sees them: active from queueing until the function
+ * starts.  If an active item is set up or freed, debugobjects reports that, and the
+ * fix-up cancels the item first.
  */
 #include <linux/debugobjects.h>
 #include <linux/export.h>
@@ -12,7 +12,7 @@
 
 static const struct debug_obj_descr work_descr;
 
-/* what a report names the item by */
+/* reports identify the item by this */
 static void *work_hint(void *addr)
 {
 	const struct work_struct *work = addr;
@@ -20,13 +20,13 @@ static void *work_hint(void *addr)
 	return work->func;
 }
 
-/* items that DECLARE_WORK() made never saw __init_work() */
+/* items made by DECLARE_WORK() were never passed to __init_work() */
 static bool work_is_static(void *addr)
 {
 	return work_data(addr) & WORK_STRUCT_STATIC;
 }
 
-/* an active item must get off its lists before its memory serves otherwise */
+/* an active item must leave its lists before its memory is used for something else */
 static bool cancel_if_active(void *addr, enum debug_obj_state state)
 {
 	if (state != ODEBUG_STATE_ACTIVE)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Waiting: for one item, for a workqueue, until a workqueue stays empty.
+ * Waiting for one item, for a workqueue, or until a workqueue stays empty.
  *
- * flush_work() puts a barrier, an item of its own, behind the one it waits for;
- * the two are linked and move together.  An ordered item that is queued on a new pwq
- * while it runs on an old one gets a barrier in each place.
+ * flush_work() inserts a barrier, which is an item of its own, behind the item that it
+ * waits for.  The two are linked and move together.  An ordered item that is queued on
+ * a new pwq while it runs on an old one gets a barrier in each place.
  *
  * flush_workqueue() uses colours.  New items of a workqueue have its work_color.
- * A flusher takes that colour and moves the workqueue on to the next; it waits until
- * no item of its colour, or an older one, is in flight.  Colours finish one after
- * the other:
+ * A flusher takes that colour and moves the workqueue on to the next one.  Then it waits
+ * until no item of its colour or an older colour is in flight.  Colours finish one
+ * after the other:
  *
  *       flush_color                                work_color
  *            |                                          |
@@ -17,9 +17,9 @@
  *            |
  *       armed: pwqs with items of colour 3 count in nr_pwqs_to_flush
  *
- * A is first_flusher.  When the count reaches zero it is woken, completes B, moves
- * flush_color on and arms 4 on behalf of C, which is first then.  With all colours in
- * use, flushers wait in flusher_overflow and share the next one to become free.
+ * A is first_flusher.  When the count reaches zero, A is woken.  It completes B, moves
+ * flush_color on and arms colour 4 on behalf of C, which is then first.  While all
+ * colours are in use, flushers wait in flusher_overflow and share the next free colour.
  */
 #include <linux/completion.h>
 #include <linux/export.h>
@@ -38,8 +38,8 @@ void wq_barrier_func(struct work_struct *work)
 }
 
 /*
- * A flush must not make an item that memory depends on wait for one that memory
- * may be needed for.  Legacy workqueues have WQ_MEM_RECLAIM without need.
+ * An item that memory reclaim depends on must not wait for an item that may itself need
+ * memory.  Legacy workqueues do not count: they have WQ_MEM_RECLAIM without needing it.
  */
 static void check_flush_dependency(struct workqueue_struct *target, work_func_t func)
 {
@@ -88,12 +88,12 @@ static void lockdep_touch_work(struct workqueue_struct *wq, struct work_struct *
 
 static void barrier_init(struct wq_barrier *barrier, struct workqueue_struct *wq)
 {
-	/* one key for both would mix softirq and task context in lockdep's eyes */
+	/* with one key for both, lockdep would mix up softirq and task context */
 	static __maybe_unused struct lock_class_key bh_key, task_key;
 
 	/*
-	 * INIT_WORK_ONSTACK_KEY() may be under a raw lock: this cannot need fixing up.
-	 * If debugobjects complains, that has to be deferred.
+	 * INIT_WORK_ONSTACK_KEY() may be called under a raw lock, since this item never
+	 * needs a fix-up.  If debugobjects complains, its message has to be deferred.
 	 */
 	printk_deferred_enter();
 	INIT_WORK_ONSTACK_KEY(&barrier->work, wq_barrier_func,
@@ -105,9 +105,9 @@ static void barrier_init(struct wq_barrier *barrier, struct workqueue_struct *wq
 }
 
 /*
- * Let @barrier run right after @target: on the @worker that is running it, or
- * behind it in its list.  It has the colour of @target, so that flush_workqueue()
- * does not overlook it, and no slot under max_active.
+ * Let @barrier run right after @target: on the @worker that is running @target, or
+ * behind @target in its list.  The barrier has the colour of @target, so that
+ * flush_workqueue() does not overlook it.  It takes no slot under max_active.
  */
 static void pwq_insert_barrier(struct pool_workqueue *pwq, struct wq_barrier *barrier,
 			       struct work_struct *target, struct worker *worker)
@@ -136,10 +136,10 @@ static void pwq_insert_barrier(struct pool_workqueue *pwq, struct wq_barrier *ba
 }
 
 /*
- * Put @barrier behind @work, which is queued on @pool, or else runs there.  Return the
- * pwq it counts in, NULL if the item is not there; @moved says whether it left for
- * another pool.  That is decided under the lock, without which nobody queues the item
- * on @pool again.
+ * Put @barrier behind @work, which is queued or runs on @pool.  Return the pwq that
+ * counts the barrier, or NULL if the item is not there; @moved then says whether it left
+ * for another pool.  This is decided under the lock, since nobody can queue the item on
+ * @pool again without it.
  */
 static struct pool_workqueue *pool_insert_barrier(struct worker_pool *pool,
 						  struct work_struct *work,
@@ -151,7 +151,7 @@ static struct pool_workqueue *pool_insert_barrier(struct worker_pool *pool,
 	guard(raw_spinlock_irq)(&pool->lock);
 
 	pwq = work_pwq(work);
-	/* an ordered item may run here and be queued elsewhere since */
+	/* an ordered item may run here and meanwhile be queued elsewhere */
 	if (!pwq || pwq->pool != pool) {
 		worker = pool_find_busy(pool, work);
 		if (!worker) {
@@ -165,9 +165,9 @@ static struct pool_workqueue *pool_insert_barrier(struct worker_pool *pool,
 }
 
 /*
- * @work is ordered and may run on a pwq older than @pwq, which it is queued on.  Put
- * @barrier there: the one behind the queued item does not wait for that run any more
- * when the item is cancelled.  Return false if it does not run.
+ * @work is ordered and queued on @pwq, and may still run on an older pwq.  In that case
+ * put @barrier there, since the barrier behind the queued item no longer waits for that
+ * run if the item is cancelled.  Return false if @work does not run there.
  */
 static bool older_insert_barrier(struct pool_workqueue *pwq, struct work_struct *work,
 				 struct wq_barrier *barrier)
@@ -184,8 +184,8 @@ static bool older_insert_barrier(struct pool_workqueue *pwq, struct work_struct 
 }
 
 /*
- * Put one barrier behind @work wherever it is queued or running; return how many these
- * are.
+ * Put one barrier behind @work in each place where it is queued or running; return the
+ * number of barriers.
  */
 static int work_insert_barriers(struct work_struct *work, struct wq_barrier barriers[2],
 				bool from_cancel)
@@ -203,14 +203,14 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 		if (!pool)
 			return 0;
 		pwq = pool_insert_barrier(pool, work, &barriers[0], &moved);
-		/* then it runs or is queued elsewhere */
+		/* if it has moved, it runs or is queued elsewhere: look there */
 	} while (!pwq && moved);
 	if (!pwq)
 		return 0;
 
 	wq = pwq->wq;
 	if (!from_cancel) {
-		/* cancelled items are running, or not going to */
+		/* a cancelled item is running already, or will not run */
 		check_flush_dependency(wq, func);
 		if (READ_ONCE(wq->flags) & __WQ_ORDERED)
 			nr += older_insert_barrier(pwq, work, &barriers[1]);
@@ -218,8 +218,8 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 
 	lockdep_touch_work(wq, work);
 	/*
-	 * One item that waits for another of the same workqueue needs two of its
-	 * workers.  Neither a limit of one nor a lone rescuer has them.
+	 * An item that waits for another item of the same workqueue needs a second
+	 * worker.  There is none with a limit of one, or if the rescuer is alone.
 	 */
 	if (!from_cancel && (READ_ONCE(wq->saved_max_active) == 1 ||
 			     (READ_ONCE(wq->flags) & WQ_MEM_RECLAIM)))
@@ -227,7 +227,7 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 	return nr;
 }
 
-/* wait for a BH item from where one may not sleep; it runs on another CPU */
+/* wait, without sleeping, for a BH item that runs on another CPU */
 static void barrier_spin(struct work_struct *work, struct wq_barrier *barrier)
 {
 	while (!try_wait_for_completion(&barrier->done)) {
@@ -248,7 +248,7 @@ static void barrier_spin(struct work_struct *work, struct wq_barrier *barrier)
 /**
  * work_flush - wait until an item has run
  * @work: the item
- * @from_cancel: @work is disabled, and can only be running, not queued
+ * @from_cancel: @work is disabled, so it may be running but is not queued
  *
  * Return: true if there was something to wait for.
  */
@@ -262,7 +262,7 @@ bool work_flush(struct work_struct *work, bool from_cancel)
 	nr = work_insert_barriers(work, barriers, from_cancel);
 
 	for (i = 0; i < nr; i++) {
-		/* off queue as it is, the item's word tells where it runs */
+		/* the item is off queue, so its word tells where it runs */
 		if (from_cancel && !WARN_ON_ONCE(work_data(work) & WORK_STRUCT_PWQ) &&
 		    (work_data(work) & WORK_OFFQ_BH))
 			barrier_spin(work, &barriers[i]);
@@ -277,10 +277,10 @@ bool work_flush(struct work_struct *work, bool from_cancel)
  * flush_work - wait until an item's last queueing has run
  * @work: the item
  *
- * An item that runs may be queued again: both runs are waited for, and the first one
- * also when the second is cancelled meanwhile.  Unless the item is queued again after
- * the call, it is idle on return.  An item that waits for a timer is not waited for:
- * see flush_delayed_work().
+ * If the item is running and queued again, this waits for both runs.  It waits for the
+ * first one even if the second is cancelled meanwhile.  The item is idle on return,
+ * unless it is queued again after the call.  This does not wait for an item whose timer
+ * is still running: see flush_delayed_work().
  *
  * Context: may sleep; not from the item itself, nor with a lock held that it takes.
  * Return: true if it waited, false if the item was idle.
@@ -293,7 +293,7 @@ bool flush_work(struct work_struct *work)
 EXPORT_SYMBOL_GPL(flush_work);
 
 /**
- * flush_delayed_work - run a delayed item without the rest of its delay and wait
+ * flush_delayed_work - end the delay of a delayed item and wait until it has run
  * @dwork: the item
  *
  * Context: as flush_work().
@@ -320,7 +320,7 @@ bool flush_rcu_work(struct rcu_work *rwork)
 {
 	bool pending = work_pending(&rwork->work);
 
-	/* then it may be in RCU's hands still */
+	/* if so, RCU may not have queued it yet */
 	if (pending)
 		rcu_barrier();
 	return flush_work(&rwork->work) || pending;
@@ -328,8 +328,8 @@ bool flush_rcu_work(struct rcu_work *rwork)
 EXPORT_SYMBOL(flush_rcu_work);
 
 /*
- * Give the colour of new items to the flushers that wait for one, if one is free,
- * and move on to the next.
+ * If the next colour is free, give the colour of new items to the flushers that wait
+ * for one, and let new items have the next colour.
  */
 static void wq_assign_color(struct workqueue_struct *wq)
 {
@@ -352,7 +352,7 @@ static void wq_assign_color(struct workqueue_struct *wq)
 }
 
 /*
- * Count the pwqs with items of the oldest colour, for the first flusher to wait for.
+ * Count the pwqs with items of the oldest colour; the first flusher waits for them.
  * Return false if there are none.
  */
 static bool wq_arm(struct workqueue_struct *wq)
@@ -361,7 +361,7 @@ static bool wq_arm(struct workqueue_struct *wq)
 
 	wq->first_flusher = list_first_entry(&wq->flushers, struct wq_flusher, list);
 
-	/* one for this function, so that it is not over before all are armed */
+	/* a count for this function, so that it cannot reach 0 before all are armed */
 	atomic_set(&wq->nr_pwqs_to_flush, 1);
 	for_each_pwq(pwq, wq) {
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
@@ -425,7 +425,7 @@ void __flush_workqueue(struct workqueue_struct *wq)
 	if (self.finished)
 		return;
 
-	/* this was the first flusher when its colour was done */
+	/* this was the first flusher of its colour, which is done now */
 	mutex_lock(&wq->mutex);
 	do {
 		wq_retire_color(wq);
@@ -450,8 +450,8 @@ static bool wq_is_empty(struct workqueue_struct *wq)
  * drain_workqueue - wait until a workqueue is empty
  * @wq: the workqueue
  *
- * Only its own items may queue on it meanwhile; anybody else's attempt warns and leaves
- * the item idle.  If the items keep queueing for ten rounds, the log says so.
+ * Meanwhile only its own items may queue on it.  If anybody else tries to, that warns
+ * and leaves the item idle.  If its items keep queueing for ten rounds, the log says so.
  *
  * Context: may sleep; not from an item of @wq.
  */
@@ -459,7 +459,7 @@ void drain_workqueue(struct workqueue_struct *wq)
 {
 	unsigned int rounds = 0;
 
-	/* queueing looks at the flags anyway, so the count of drainers is in there */
+	/* queueing reads the flags anyway, so a flag tells it that there are drainers */
 	scoped_guard(mutex, &wq->mutex) {
 		if (!wq->nr_drainers++)
 			WRITE_ONCE(wq->flags, wq->flags | __WQ_DRAINING);
@@ -486,8 +486,8 @@ EXPORT_SYMBOL_GPL(drain_workqueue);
 /**
  * __warn_flushing_systemwide_wq - complain about the flush of a shared workqueue
  *
- * Called where flush_workqueue() is used on one of the system's workqueues: its
- * items are anyone's, and so are the locks they take.
+ * Code that flushes one of the system's workqueues calls this.  The items on it belong
+ * to anyone, and so do the locks that they take.
  */
 void __warn_flushing_systemwide_wq(void)
 {

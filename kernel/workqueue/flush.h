@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who waits: for a workqueue, and for an item by an item queued behind it.
+ * What waiters leave behind: flushers of a workqueue, and barriers behind an item.
  */
 #ifndef _KERNEL_WORKQUEUE_FLUSH_H
 #define _KERNEL_WORKQUEUE_FLUSH_H
@@ -13,14 +13,14 @@
 struct task_struct;
 
 /**
- * struct wq_barrier - an item that tells a flusher that its turn has come
+ * struct wq_barrier - an item that tells a flusher that it has waited long enough
  *
- * It lives on the flusher's stack, so @task is there for as long as the barrier
- * can be found on a list.
+ * It lives on the flusher's stack, so @task exists for as long as the barrier can be
+ * found on a list.
  *
  * @work: the item; its function is wq_barrier_func(), by which dumps know it
  * @done: completed by that function
- * @task: who waits, for dumps only
+ * @task: the task that waits, for dumps only
  */
 struct wq_barrier {
 	struct work_struct work;
@@ -32,7 +32,7 @@ struct wq_barrier {
 struct wq_flusher {
 	struct list_head list;		/* W: wq->flushers or flusher_overflow */
 	int flush_color;		/* W: what it waits for */
-	struct completion done;		/* as first_flusher: its turn; else finished */
+	struct completion done;		/* it has become first_flusher, or is finished */
 	bool finished;			/* W, then ordered by @done */
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Freezing: WQ_FREEZABLE workqueues start nothing while the system is suspended.
+ * Freezing: WQ_FREEZABLE workqueues start no item while the system is suspended.
  */
 #include <linux/freezer.h>
 
@@ -21,7 +21,7 @@ static void wqs_apply_max_active(void)
 }
 
 /**
- * freeze_workqueues_begin - hold back what freezable workqueues have not started
+ * freeze_workqueues_begin - hold back items that freezable workqueues have not started
  *
  * Context: may sleep.
  */
@@ -42,9 +42,9 @@ static bool pwq_has_active(struct pool_workqueue *pwq)
 }
 
 /*
- * A slot may have been taken under the old limit, while this runs or just before.  If
- * that was under pool->lock, nr_active counts it by now.  If it was under slots->lock,
- * the slot is still taken, though the item may not be active yet.
+ * Somebody may have taken a slot under the old limit while this runs or just before.  If
+ * that happened under pool->lock, nr_active counts it by now.  If it happened under
+ * slots->lock, the slot is still taken, though the item may not be active yet.
  */
 static bool wq_has_active(struct workqueue_struct *wq)
 {
@@ -77,7 +77,7 @@ bool freeze_workqueues_busy(void)
 }
 
 /**
- * thaw_workqueues - start what was held back
+ * thaw_workqueues - start the items that were held back
  *
  * Context: may sleep.
  */

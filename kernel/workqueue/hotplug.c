@@ -2,10 +2,10 @@
 /*
  * CPUs that come and go.
  *
- * When a CPU goes down, the workers of its pools are unbound: they finish what there
- * is on other CPUs, and concurrency management is off.  When it comes back they are
- * bound again.  Unbound workqueues switch to other pods where a pod has lost its last
- * CPU or got its first one.
+ * When a CPU goes down, the workers of its pools are unbound: they finish their items on
+ * other CPUs, without concurrency management.  When the CPU comes back, they are bound
+ * again.  Unbound workqueues change their pwqs when a pod loses its last CPU or gets its
+ * first one.
  */
 #include <linux/cpu.h>
 #include <linux/export.h>
@@ -15,9 +15,8 @@
 #ifdef CONFIG_SMP
 
 /*
- * The CPU is going down and this runs on it: scheduler hooks of its workers, which
- * are atomic to this by keeping preemption off, see nr_running and the flags change
- * at once.
+ * The CPU is going down, and this runs on it.  The scheduler hooks of its workers keep
+ * preemption off, so they see nr_running and the flags change in one step.
  */
 static void pool_unbind_workers(struct worker_pool *pool)
 {
@@ -31,7 +30,7 @@ static void pool_unbind_workers(struct worker_pool *pool)
 		WRITE_ONCE(worker->flags, worker->flags | WORKER_UNBOUND);
 	pool->flags |= POOL_DISASSOCIATED;
 	pool->nr_running = 0;
-	/* a running worker does not hold the next one back any more */
+	/* from now on a running worker does not hold the next one back */
 	wake = pool_kick(pool);
 	pool_unlock_wake_irq(pool, wake);
 
@@ -59,17 +58,17 @@ static void pool_rebind_workers(struct worker_pool *pool)
 		unsigned int flags = worker->flags & ~WORKER_UNBOUND;
 
 		/*
-		 * A busy worker may be counted only by itself: REBOUND keeps it out
-		 * until it takes its next item.  In one store, for the scheduler
-		 * hooks look at the flags without the lock.
+		 * Only a busy worker itself may count itself: REBOUND keeps it out of
+		 * the count until it takes its next item.  This is one store because
+		 * the scheduler hooks read the flags without the lock.
 		 */
 		WRITE_ONCE(worker->flags, flags | WORKER_REBOUND);
 	}
 }
 
 /*
- * The scheduler lets a task whose CPUs are all offline run anywhere.  Bring the
- * workers of an unbound pool back to a CPU that is theirs.
+ * The scheduler lets a task run anywhere if its CPUs are all offline.  Bring the workers
+ * of an unbound pool back to a CPU that belongs to the pool.
  */
 static void pool_restore_cpus(struct worker_pool *pool, int cpu)
 {
@@ -82,7 +81,7 @@ static void pool_restore_cpus(struct worker_pool *pool, int cpu)
 		WARN_ON_ONCE(set_cpus_allowed_ptr(worker->task, allowed));
 }
 
-/* let unbound workqueues follow a CPU that came or goes */
+/* let unbound workqueues follow a CPU that comes or goes */
 static void wqs_follow_cpu(int cpu)
 {
 	struct workqueue_struct *wq;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who is woken when work waits: the choice of a worker, or a softirq.
+ * What is woken when work waits: choose a worker, or raise a softirq.
  */
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
@@ -33,7 +33,7 @@ void __init bh_pool_init(struct worker_pool *pool, int highpri)
 		      highpri ? bh_kick_highpri : bh_kick_normal);
 }
 
-/* raise the softirq that serves @pool; a dead CPU's is served where it is drained; L */
+/* raise the softirq that serves @pool; L; for a dead CPU's pool, on the CPU that drains it */
 static void bh_pool_kick(struct worker_pool *pool)
 {
 	bool highpri = bh_is_highpri(pool);
@@ -47,9 +47,9 @@ static void bh_pool_kick(struct worker_pool *pool)
 
 #ifdef CONFIG_SMP
 /*
- * A worker of a non-strict pool may have been moved out of its pod while it ran.
- * It is about to be woken, which is the cheapest moment to bring it back.  This has
- * no effect if it went idle just now and is still on its CPU, which does no harm.
+ * The scheduler may have moved a worker of a non-strict pool out of its pod.  Now that
+ * the worker is about to be woken, moving it back is cheapest.  If it went idle only just
+ * now and is still on its CPU, this has no effect and does no harm.
  */
 static void worker_repatriate(struct worker_pool *pool, struct task_struct *task)
 {
@@ -76,13 +76,13 @@ static void worker_repatriate(struct worker_pool *pool, struct task_struct *task
  * pool_kick - see to it that waiting work gets a worker
  * @pool: the pool, locked
  *
- * If the pool needs a worker and has an idle one, choose it.  The last one that
- * went idle is the one whose stack and CPU are warm.  A BH pool is kicked on the
- * spot, since that wakes no task.
+ * If the pool needs a worker and has idle ones, choose the one that went idle last: its
+ * stack and its CPU's caches are still warm.  The softirq of a BH pool is raised at once,
+ * since that wakes no task.
  *
- * The choice cannot get lost between the unlock and the wake-up: a worker found
- * awake or asleep again by then has looked at the worklist since, and only a
- * worker that was idle for minutes behind two others can be told to end.
+ * The choice cannot get lost between the unlock and the wake-up.  If the worker is awake
+ * by then, or asleep again, it has looked at the worklist since.  And it cannot have
+ * been told to end: only a worker that was idle for minutes behind two others is.
  *
  * Return: the task to wake after dropping the lock with interrupts still off,
  * see pool_unlock_wake(), or %NULL.

@@ -19,19 +19,19 @@ struct rcuwait manager_wait = __RCUWAIT_INITIALIZER(manager_wait);
 /* pool_lacks_worker() without the lock; the caller checks again with it */
 static bool pool_seems_short(struct worker_pool *pool)
 {
-	/* the answer may be outdated at once anyway */
+	/* the answer may be outdated at once, with or without the lock */
 	return data_race(pool_lacks_worker(pool));
 }
 
 /*
- * Make workers until the pool has an idle one, or no more work to do.  Drops and
- * retakes pool->lock.
+ * Make workers until the pool has an idle one, or has no more work.  Drops and retakes
+ * pool->lock.
  */
 static void pool_make_worker(struct worker_pool *pool)
 	__must_hold(&pool->lock)
 {
 	do {
-		/* if this takes long, rescuers are called */
+		/* if this takes long, the timer calls the rescuers */
 		pool_mayday_arm(pool);
 		raw_spin_unlock_irq(&pool->lock);
 
@@ -48,8 +48,8 @@ static void pool_make_worker(struct worker_pool *pool)
 }
 
 /*
- * Be the manager, if there is none.  Return true if the lock was dropped, and the
- * pool has to be looked at again.
+ * Become the manager if there is none.  Return true if the lock was dropped: the caller
+ * then has to look at the pool again.
  */
 static bool worker_manage(struct worker *worker)
 {
@@ -72,7 +72,7 @@ static void worker_serve(struct worker *worker)
 {
 	struct worker_pool *pool = worker->pool;
 
-	/* never start on an item with no worker in reserve, but for a manager */
+	/* start an item only with a worker in reserve, or a manager that makes one */
 	do {
 		if (!pool_needs_worker(pool))
 			return;
@@ -80,7 +80,7 @@ static void worker_serve(struct worker *worker)
 
 	WQ_WARN_ON_ONCE(!list_empty(&worker->scheduled));
 
-	/* from here on the worker counts, also if it was bound again */
+	/* from here on the worker counts, even if it was bound again meanwhile */
 	worker_clr_flags(worker, WORKER_PREP | WORKER_REBOUND);
 	do {
 		worker_run_next(worker);
@@ -101,8 +101,8 @@ static int worker_thread(void *data)
 		worker_serve(worker);
 		worker_enter_idle(worker);
 		/*
-		 * Wakers choose from the idle list under the lock, after this, so
-		 * that their wake-up finds the state set.
+		 * Wakers choose from the idle list under the lock, so they come after
+		 * this store, and their wake-up finds the state set.
 		 */
 		__set_current_state(TASK_IDLE);
 		raw_spin_unlock_irq(&pool->lock);
@@ -111,7 +111,7 @@ static int worker_thread(void *data)
 	}
 	raw_spin_unlock_irq(&pool->lock);
 
-	/* workers_bury() does the rest: a thread that is stopped early never comes here */
+	/* workers_bury() does the rest, as a thread stopped early never comes here */
 	worker_mark_task(false);
 	return 0;
 }
@@ -128,7 +128,7 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 	worker_format_id(name, sizeof(name), worker, pool);
 	task = kthread_create_on_node(worker_thread, worker, pool->node, "%s", name);
 	if (IS_ERR(task)) {
-		/* -EINTR is a user's doing, anything else repeats */
+		/* a user's signal causes -EINTR; any other error will come again */
 		if (PTR_ERR(task) == -EINTR)
 			pr_err("workqueue: interrupted while making worker %s\n", name);
 		else
@@ -149,7 +149,7 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
  * The new worker is idle.
  *
  * Context: may sleep; allocates with GFP_KERNEL.
- * Return: the worker, or %NULL if there is no memory or no task to be had.
+ * Return: the worker, or %NULL if there is no memory or no task can be made.
  */
 struct worker *worker_create(struct worker_pool *pool)
 {
@@ -174,7 +174,7 @@ struct worker *worker_create(struct worker_pool *pool)
 	raw_spin_lock_irq(&pool->lock);
 	pool->nr_workers++;
 	worker_enter_idle(worker);
-	/* it waits for its first wake-up, whether there is work or not */
+	/* the thread waits for its first wake-up, whether there is work or not */
 	pool_unlock_wake_irq(pool, worker->task);
 	return worker;
 

@@ -2,11 +2,11 @@
 /*
  * Calls for rescuers, which rescuer.c answers.
  *
- * While a manager tries to make a worker, pool->mayday_timer ticks.  If the pool
- * still has none to spare then, each workqueue with items on the worklist has its
- * pwq there put on wq->maydays and its rescuer woken.  A tick walks the worklist in
- * strides, between which it drops the lock, see cursor.c.  It passes 16384 entries at
- * most; the next jiffy goes on with a longer worklist.
+ * While a manager tries to make a worker, pool->mayday_timer ticks.  If the pool still
+ * has no worker to spare at a tick, the timer goes through the worklist: for each
+ * workqueue with items there, it puts the pwq on wq->maydays and wakes the rescuer.  A
+ * tick walks the worklist in strides and drops the lock between them, see cursor.c.  It
+ * passes 16384 entries at most; if the worklist is longer, the next jiffy goes on.
  */
 #include "internal.h"
 
@@ -18,8 +18,8 @@
  * pwq_call_rescuer - ask for the rescuer of a pwq's workqueue
  * @pwq: the pwq, its pool locked; nothing happens if its workqueue has no rescuer
  *
- * Those who call from a task are rescuers that call themselves, so nobody else is
- * woken under the pool's lock except by the timer.
+ * The callers are the timer and rescuers that call themselves.  So nobody but the timer
+ * wakes another task under the pool's lock.
  *
  * Context: wq_mayday_lock held, too.
  */
@@ -32,7 +32,7 @@ void pwq_call_rescuer(struct pool_workqueue *pwq)
 	if (!wq->rescuer || !list_empty(&pwq->mayday_node))
 		return;
 
-	/* its items may all be done, and its slots changed, before the rescuer is */
+	/* all its items may be done before the rescuer comes, and its entries changed */
 	pwq_get(pwq);
 	list_add_tail(&pwq->mayday_node, &wq->maydays);
 	pwq->stats[PWQ_STAT_MAYDAY]++;
@@ -67,7 +67,7 @@ void pool_mayday_timeout(struct timer_list *timer)
 		if (pool_lacks_worker(pool))
 			cursor_advance(&pool->mayday_cursor, &pool->worklist,
 				       call_for_item, NULL, &budget);
-		/* the next tick goes on with a long worklist, or starts from its head */
+		/* the next tick goes on where this one stopped, or starts from the head */
 		if (budget)
 			list_del_init(&pool->mayday_cursor.entry);
 		mod_timer(timer, jiffies + (budget ? MAYDAY_INTERVAL : 1));
@@ -75,8 +75,8 @@ void pool_mayday_timeout(struct timer_list *timer)
 }
 
 /**
- * pool_mayday_arm - call rescuers if there is no worker in a while
- * @pool: locked pool that is going to make one; delete the timer when that is done
+ * pool_mayday_arm - call rescuers if it takes long to make a worker
+ * @pool: locked pool that is about to make one; delete the timer when that is done
  */
 void pool_mayday_arm(struct worker_pool *pool)
 {
@@ -85,14 +85,14 @@ void pool_mayday_arm(struct worker_pool *pool)
 	mod_timer(&pool->mayday_timer, jiffies + MAYDAY_INITIAL_TIMEOUT);
 }
 
-/* call the rescuers soon, if they would be called later */
+/* call the rescuers soon, if the timer would call them later */
 static void pool_mayday_hasten(struct worker_pool *pool)
 {
 	unsigned long soon = jiffies + MAYDAY_INITIAL_TIMEOUT;
 
 	lockdep_assert_held(&pool->lock);
 
-	/* no manager, no timer: the one to come arms it */
+	/* without a manager no timer is armed; the next manager arms it */
 	if (time_after(pool->mayday_timer.expires, soon))
 		mod_timer_pending(&pool->mayday_timer, soon);
 }
@@ -101,11 +101,11 @@ static void pool_mayday_hasten(struct worker_pool *pool)
  * rescuer_follows_slot - an item got a slot that may need the rescuer
  * @pwq: unbound pwq of the item, its pool locked
  *
- * The next tick of that pool's timer may be 100 ms away, and so it may be again after
- * each item if slots go from pool to pool.  A rescuer that gave the slot to its own
- * workqueue goes there itself, after those who called before; for anybody else the timer
- * is brought forward.  Nothing happens if the pool has a worker to spare, or the caller
- * is one of its workers.
+ * The next tick of that pool's timer may be 100 ms away.  If slots go from pool to pool,
+ * each item may have to wait that long.  So a rescuer that gave the slot to its own
+ * workqueue goes there itself, after the pools that called earlier; for any other caller,
+ * this brings the timer forward.  Nothing happens if the pool has a worker to spare, or
+ * if the caller is one of its workers.
  *
  * Context: interrupts off.
  */
@@ -123,8 +123,8 @@ void rescuer_follows_slot(struct pool_workqueue *pwq)
 		return;
 	}
 	/*
-	 * It has just done an item there and looks for the next.  If it is in the middle
-	 * of one, which cancels another, this is left to the next tick.
+	 * The rescuer has just finished an item and looks for the next one.  If it is in
+	 * the middle of an item that cancels another, the next tick takes care of this.
 	 */
 	if (!worker || worker->pool != pwq->pool)
 		pool_mayday_hasten(pwq->pool);

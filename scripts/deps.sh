@@ -4,9 +4,9 @@
 #
 # usage: [ENGINE=qemu|uml|arm64] scripts/deps.sh [--check]
 #
-# What only ENGINE=arm64 needs (a cross compiler, another QEMU) is asked for with it.
-# Nothing is done that was done before. Without root, or with --check, missing
-# packages are named and nothing is installed.
+# ENGINE=arm64 adds packages that only arm64 guests need (a cross compiler, another QEMU).
+# What is already installed is left alone. Without root, or with --check, this only names
+# the packages that are missing.
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
@@ -16,7 +16,7 @@ export LC_ALL=C
 say() { printf 'deps: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
 
-# Print the comment block above: as help, or as the answer to a wrong call (status 1).
+# Print the comment block above. Status 0: the user asked for help; 1: the call was wrong.
 usage() # [STATUS]
 {
 	local text
@@ -25,7 +25,7 @@ usage() # [STATUS]
 	exit "${1:-0}"
 }
 
-# Run a long command with its output in a log; say every 10 seconds how far it is.
+# Run a long command and write its output to a log. Report progress every 10 seconds.
 logged() # LOG WHAT COMMAND...
 {
 	local log=$1 what=$2 start=$SECONDS pid watcher rc=0
@@ -50,7 +50,7 @@ logged() # LOG WHAT COMMAND...
 	return "$rc"
 }
 
-# TOOL OR FILE: PACKAGE
+# TOOL-OR-FILE:PACKAGE that provides it
 NEEDS="
 gcc:gcc /usr/include/stdio.h:libc6-dev make:make flex:flex bison:bison bc:bc ccache:ccache sparse:sparse
 patch:patch xz:xz-utils cpio:cpio kmod:kmod git:git perl:perl ldd:libc-bin
@@ -88,8 +88,8 @@ install_packages()
 {
 	local packages=$1 log=$BUILD/log/apt.log
 	[ -n "$packages" ] || return 0
-	[ "$(id -u)" = 0 ] || die "missing packages; run this as root: apt-get install $packages"
-	command -v apt-get >/dev/null || die "not a Debian system; install what gives: $packages"
+	[ "$(id -u)" = 0 ] || die "packages are missing; run this as root: apt-get install $packages"
+	command -v apt-get >/dev/null || die "this system has no apt-get: install by hand what these Debian packages provide: $packages"
 	export DEBIAN_FRONTEND=noninteractive
 	if ! logged "$log" "installing $packages" apt-get -q -y install --no-install-recommends $packages; then
 		logged "$log" "reading the package lists" apt-get -q update ||
@@ -99,14 +99,14 @@ install_packages()
 	fi
 }
 
-# A venv cannot be renamed once made (its scripts name their interpreter), so a
-# stamp, written last, says that it is complete.
+# A venv cannot be renamed, since its scripts contain the path of their interpreter. So a
+# stamp file is written last, and shows that the venv is complete.
 make_venv()
 {
 	local venv=$BUILD/venv log=$BUILD/log/venv.log
 	cmp -s "$ROOT/requirements.txt" "$venv/.complete" && [ -x "$venv/bin/python3" ] && return
 	rm -rf "$venv"
-	/usr/bin/python3 -m venv "$venv" || die "python3 -m venv failed: is python3-venv installed?"
+	/usr/bin/python3 -m venv "$venv" || die "python3 -m venv failed: see the lines above, and install python3-venv if it is missing"
 	if ! logged "$log" "installing requirements.txt into build/venv" \
 		"$venv/bin/pip" install --disable-pip-version-check --no-deps -r "$ROOT/requirements.txt" ||
 		! "$venv/bin/pip" check >>"$log" 2>&1; then
@@ -125,8 +125,8 @@ case ${1:-} in
 esac
 mkdir -p "$BUILD/log"
 exec 9>"$BUILD/.lock-deps"
-flock -n 9 || { say "waiting for another run that installs"; flock 9; }
+flock -n 9 || { say "waiting for another run of deps.sh to finish"; flock 9; }
 install_packages "$missing"
 missing=$(missing_packages | sort -u | xargs)
-[ -z "$missing" ] || die "still missing after installing: $missing"
+[ -z "$missing" ] || die "these packages are still missing after the installation: $missing (see build/log/apt.log)"
 make_venv

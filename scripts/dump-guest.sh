@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Look at the workqueues of a running QEMU guest from outside: take its memory,
-# and run tools/workqueue/wq_dump.py or wq_monitor.py on that.
+# Inspect the workqueues of a running QEMU guest from outside: write its memory to a file
+# and run tools/workqueue/wq_dump.py or wq_monitor.py on it.
 #
-# usage: scripts/dump-guest.sh [OPTIONS] dump|monitor [ARGUMENT...]	(--help lists them)
+# usage: scripts/dump-guest.sh [OPTIONS] dump|monitor [ARGUMENT...]	(--help lists the options)
 exec "$(dirname "$0")/lab" dump "$@"

@@ -66,7 +66,7 @@ def nothing_left(folder):
     ('absent', r'KERNEL_SRC=\S*absent is not a directory'),
     ('empty', rf'KERNEL_SRC=\S*empty is not a Linux {re.escape(LINUX)} tree'),
     ('older', rf'KERNEL_SRC=\S*older is not a Linux {re.escape(LINUX)} tree'),
-    ('built', r'KERNEL_SRC=\S*built has been built in: .*mrproper'),
+    ('built', r'KERNEL_SRC=\S*built contains build output: .*mrproper'),
     ('file', r'KERNEL_SRC=\S*file is not a directory'),
 ])
 def test_wrong_kernel_src(copy, tmp_path, name, pattern):
@@ -160,7 +160,7 @@ def test_no_network(copy, tmp_path):
     stub(tmp_path / 'bin', 'apt-cache')
     path = stub(tmp_path / 'bin', 'apt-get', 'case "$*" in *indextargets*) echo http://d.example/debian main;; '
                                              '*) exit 100;; esac')
-    refuses(rf'could not get {re.escape(PACKAGE)} .*KERNEL_SRC=DIR.*LINUX_TARBALL=', copy / 'scripts/lab', 'base',
+    refuses(rf'could not download {re.escape(PACKAGE)} .*KERNEL_SRC=DIR.*LINUX_TARBALL=', copy / 'scripts/lab', 'base',
             cwd=copy, PATH=path, lines=10)
     nothing_left(copy)
 
@@ -172,7 +172,7 @@ def test_no_mirror(copy, tmp_path):
 
 
 def test_no_such_package(copy, archive):
-    done = refuses(r'could not get .*KERNEL_SRC=DIR', copy / 'scripts/lab', 'base', cwd=copy,
+    done = refuses(r'could not download .*KERNEL_SRC=DIR', copy / 'scripts/lab', 'base', cwd=copy,
                    PATH=archive(trixie_backports=[], sid=[]), lines=10)
     assert f'sid has no {PACKAGE}' in done.stderr
     nothing_left(copy)
@@ -182,7 +182,7 @@ def test_damaged_package(copy):
     package = copy / f'build/apt/dl/{PACKAGE}_{LINUX}.1-1_all.deb'
     package.parent.mkdir(parents=True)
     package.write_bytes(b'!<arch>\nnonsense')
-    refuses(r'damaged and is deleted: run this again', copy / 'scripts/lab', 'base', cwd=copy, lines=3)
+    refuses(r'damaged and has been deleted: run this again', copy / 'scripts/lab', 'base', cwd=copy, lines=3)
     assert not package.exists()
     nothing_left(copy)
 
@@ -191,7 +191,7 @@ def test_damaged_userland(copy):
     package = copy / 'build/apt/dl/busybox-static_1.0-1_arm64.deb'
     package.parent.mkdir(parents=True)
     package.write_bytes(b'!<arch>\nnonsense')
-    refuses(r'damaged and is deleted: run this again', copy / 'scripts/lab', 'busybox', cwd=copy, lines=10)
+    refuses(r'damaged and has been deleted: run this again', copy / 'scripts/lab', 'busybox', cwd=copy, lines=10)
     assert not list((copy / 'build/apt').glob('*busybox*')) and not package.exists()
 
 
@@ -248,7 +248,7 @@ def test_tarball_file(copy, tarball, suffix):
     ({'LINUX_TARBALL': '/no/such.tar.xz'}, r'LINUX_TARBALL=/no/such.tar.xz is not a file'),
     ({'KERNEL_SRC': '/'}, r'both name a base tree: give one'),
     ({'LINUX_TARBALL': 'http://127.0.0.1:1/linux.tar.xz'}, r'LINUX_TARBALL_SHA256= is missing'),
-    ({'LINUX_TARBALL': 'http://127.0.0.1:1/x.tar.xz', 'LINUX_TARBALL_SHA256': 'f' * 64}, r'could not get http:'),
+    ({'LINUX_TARBALL': 'http://127.0.0.1:1/x.tar.xz', 'LINUX_TARBALL_SHA256': 'f' * 64}, r'could not download http:'),
 ])
 def test_wrong_tarball(copy, tarball, change, pattern):
     path, _ = tarball()
@@ -283,12 +283,12 @@ def test_wrong_answers_of_a_server(copy, tarball, server, monkeypatch):
     path, checksum = tarball()
     _, url = server
     lab = (copy / 'scripts/lab', 'base')
-    refuses(r'could not get .*404', *lab, cwd=copy, lines=3, LINUX_TARBALL=f'{url}/none.tar.xz',
+    refuses(r'could not download .*404', *lab, cwd=copy, lines=3, LINUX_TARBALL=f'{url}/none.tar.xz',
             LINUX_TARBALL_SHA256=checksum)
     refuses(r'has the checksum .* deleted', *lab, cwd=copy, lines=3, LINUX_TARBALL=f'{url}/{path.name}',
             LINUX_TARBALL_SHA256='f' * 64)
     monkeypatch.setattr(Quiet, 'cut', True)
-    refuses(r'(ended after|could not get)', *lab, cwd=copy, lines=3, LINUX_TARBALL=f'{url}/{path.name}',
+    refuses(r'(ended after|could not download)', *lab, cwd=copy, lines=3, LINUX_TARBALL=f'{url}/{path.name}',
             LINUX_TARBALL_SHA256=checksum)
     assert not list((copy / 'build/dl').iterdir())
     nothing_left(copy)
@@ -368,7 +368,7 @@ def fake_kdir(folder, release=None, config='CONFIG_MODULES=y\n', symvers=True):
     ({'release': '6.12.1', 'symvers': False}, r'has no Module\.symvers'),
     ({'release': '6.4.9-generic'}, r'is Linux 6\.4\.9-generic: .* 6\.5'),
     ({'release': '5.15.0'}, r'is Linux 5\.15\.0: .* 6\.5'),
-    ({'release': '6.12.1', 'config': ''}, r'has no CONFIG_MODULES'),
+    ({'release': '6.12.1', 'config': ''}, r'was configured without CONFIG_MODULES'),
 ])
 def test_module_against_an_unfit_kernel(tmp_path, args, pattern):
     refuses(pattern, 'scripts/lab', 'module', KDIR=fake_kdir(tmp_path / 'kdir', **args))

@@ -3,11 +3,12 @@
 
 usage: [LINUX=7.3] [KERNEL_SRC=DIR | LINUX_TARBALL=FILE|URL [LINUX_TARBALL_SHA256=SUM]] scripts/lab base
 
-Without any of these it is Debian's package linux-source-$LINUX, which needs no root
-and changes nothing outside build/: the version that the project was tested with, or, once
-Debian has dropped that, the newest of the same release. KERNEL_SRC=DIR is a clean tree
-to copy. LINUX_TARBALL= is a release as kernel.org has it, with its checksum from
-sha256sums.asc there, which a URL needs.
+By default this downloads Debian's package linux-source-$LINUX. It needs no root and changes
+nothing outside build/. It takes the version that the project was tested with. If Debian no
+longer has that version, it takes the newest one of the same release.
+KERNEL_SRC=DIR names a clean tree to copy. LINUX_TARBALL= names a release tarball from
+kernel.org. LINUX_TARBALL_SHA256= is its checksum from sha256sums.asc on kernel.org. A URL
+needs the checksum; for a file it is optional.
 """
 import argparse
 import datetime
@@ -30,7 +31,7 @@ from wqlab.steps import Failure, locked, logged, sayer, shown
 say = sayer('base')
 SUITES = {'7.3': ('trixie-backports', 'sid'), '6.12': ('trixie', 'bookworm-backports')}
 ALL_SUITES = ('sid', 'trixie-backports', 'trixie', 'bookworm-backports')
-# What the project was tested with. Another 7.3.y does as well, as long as the patches apply.
+# The version that the project was tested with. Any other 7.3.y works if the patches apply to it.
 TESTED = {'7.3': '7.3.4-1~bpo13+1'}
 PARTS = ('kernel/workqueue.c', 'include/linux/workqueue.h', 'lib/Kconfig.debug', 'scripts/kconfig/merge_config.sh')
 BUILT = ('.config', 'include/config', 'arch/x86/include/generated')
@@ -38,7 +39,7 @@ CHUNK = 1 << 20
 
 
 def version_of(folder: Path) -> str:
-    """"7.3.4" of a kernel tree, from its Makefile; "" if it is none."""
+    """The version of a kernel tree from its Makefile, such as "7.3.4", or "" if this is no kernel tree."""
     try:
         text = (folder / 'Makefile').read_text(errors='replace')
     except OSError:
@@ -57,11 +58,11 @@ class Base:
         self.temp = BUILD / f'linux-{linux}.tmp'
 
     def fits(self, folder: Path) -> bool:
-        """Is this a source tree of the release?"""
+        """Return True if this is a source tree of the release."""
         return version_of(folder).startswith(f'{self.linux}.') and all((folder / part).is_file() for part in PARTS)
 
     def came_from(self, words: str) -> bool:
-        """Is the tree there, and from what these words say?"""
+        """Return True if the tree exists and was made from the source that @words names."""
         return self.fits(self.tree) and self.origin.exists() and self.origin.read_text().startswith(f'{words}, ')
 
     def note(self, words: str) -> None:
@@ -69,7 +70,7 @@ class Base:
         files.write(self.origin, f'{words}, {version_of(self.tree)}, {now}\n')
 
     def fill(self, what: str, command: str, words: str, wrong: str) -> None:
-        """Fill the tree by a shell command that runs in it; Failure(@wrong) leaves the old one in place."""
+        """Fill the tree by a shell command that runs in it. On failure, raise Failure(@wrong) and keep the old tree."""
         shutil.rmtree(self.temp, ignore_errors=True)
         self.temp.mkdir(parents=True)
         try:
@@ -77,7 +78,8 @@ class Base:
                       cwd=self.temp):
                 raise Failure(wrong)
             if not self.fits(self.temp):
-                raise Failure(f'{words} is not a Linux {self.linux} tree: it is {version_of(self.temp) or "none"}')
+                raise Failure(f'{words} is not a Linux {self.linux} tree: '
+                              f'it is {version_of(self.temp) or "no kernel tree"}')
             old = BUILD / f'linux-{self.linux}.old'
             shutil.rmtree(old, ignore_errors=True)
             if self.tree.exists():
@@ -92,15 +94,15 @@ class Base:
     def from_folder(self, given: str) -> None:
         source = Path(given).resolve()
         if not source.is_dir():
-            raise Failure(f'KERNEL_SRC={given} is not a directory')
+            raise Failure(f'KERNEL_SRC={given} is not a directory: name a Linux {self.linux} tree')
         if source in (self.tree, BUILD / f'tree-{self.linux}'):
-            raise Failure(f'KERNEL_SRC={given} is where the tree goes to')
+            raise Failure(f'KERNEL_SRC={given} is where this script puts the tree: name another directory')
         if self.came_from(f'directory {source}'):
             return
         if not self.fits(source):
-            raise Failure(f'KERNEL_SRC={given} is not a Linux {self.linux} tree')
+            raise Failure(f'KERNEL_SRC={given} is not a Linux {self.linux} tree: name one')
         if any((source / part).exists() for part in BUILT):
-            raise Failure(f"KERNEL_SRC={given} has been built in: run 'make mrproper' there or name a clean tree")
+            raise Failure(f"KERNEL_SRC={given} contains build output: run 'make mrproper' there or name a clean tree")
         self.fill(f'copying {source}', f'tar -C {shlex.quote(str(source))} --exclude=./.git -cf - . | tar -xf -',
                   f'directory {source}', f'could not copy {source} (see build/log/base.log)')
 
@@ -108,17 +110,17 @@ class Base:
         remote = re.match(r'\w+://', given)
         if remote and not checksum:
             raise Failure('LINUX_TARBALL_SHA256= is missing: give the checksum of the tarball, '
-                          'from sha256sums.asc beside it on kernel.org')
+                          'from sha256sums.asc in the same directory on kernel.org')
         if checksum and not re.fullmatch('[0-9a-f]{64}', checksum):
-            raise Failure(f'LINUX_TARBALL_SHA256={checksum} is not a SHA-256 checksum: it has 64 digits')
+            raise Failure(f'LINUX_TARBALL_SHA256={checksum} is not a SHA-256 checksum: give 64 hexadecimal digits')
         if checksum and self.came_from(f'tarball sha256:{checksum}'):
             return
         path = download(given, checksum) if remote else Path(given).resolve()
         if not path.is_file():
-            raise Failure(f'LINUX_TARBALL={given} is not a file')
+            raise Failure(f'LINUX_TARBALL={given} is not a file: name a release tarball')
         found = digest(path)
         if checksum and found != checksum:
-            raise Failure(f'LINUX_TARBALL={given} has the checksum {found}, not {checksum}: get it again')
+            raise Failure(f'LINUX_TARBALL={given} has the checksum {found}, not {checksum}: download it again')
         words = f'tarball sha256:{found}'
         if not self.came_from(words):
             self.fill(f'unpacking {path.name}', f'tar -xf {shlex.quote(str(path))} --strip-components=1', words,
@@ -146,7 +148,7 @@ def digest(path: Path) -> str:
 
 
 def download(url: str, checksum: str) -> Path:
-    """The file at @url with this checksum, kept in build/dl for the next time."""
+    """Download @url, check its checksum, and keep the file in build/dl. Return its path."""
     path = BUILD / 'dl' / f'{checksum[:12]}-{url.rsplit("/", 1)[-1]}'
     if path.exists() and digest(path) == checksum:
         return path
@@ -163,16 +165,16 @@ def download(url: str, checksum: str) -> Path:
             if total and done != total:
                 raise Failure(f'{url} ended after {done} of {total} bytes: run this again')
     except (OSError, urllib.error.URLError, ValueError) as error:
-        raise Failure(f'could not get {url}: {error}') from error
+        raise Failure(f'could not download {url}: {error}') from error
     if digest(path) != checksum:
         found = digest(path)
         path.unlink()
-        raise Failure(f'{url} has the checksum {found}, not {checksum}: it was deleted')
+        raise Failure(f'{url} has the checksum {found}, not {checksum}: the file was deleted; check both values')
     return path
 
 
 def fetch(linux: str = LINUX) -> Base:
-    """See to it that the base tree is there, from where the environment says."""
+    """Make sure that the base tree exists. The environment says where it comes from."""
     base = Base(linux)
     source, tarball = os.environ.get('KERNEL_SRC', ''), os.environ.get('LINUX_TARBALL', '')
     if source and tarball:

@@ -6,8 +6,8 @@ usage: [ENGINE=qemu|uml|arm64] [VARIANT=cmwq|base]
 
 Output: build/<engine>-<variant>-<config>-<linux>/, with arch/x86/boot/bzImage,
 arch/arm64/boot/Image or the UML binary `linux`. The configuration is
-`allnoconfig` and the fragments of configs/ that kinds.py names; an option
-that did not take is an error.
+`allnoconfig` plus the fragments in configs/ that kinds.py names. It is an error if
+an option of a fragment does not reach the final configuration.
 """
 import argparse
 import os
@@ -38,7 +38,7 @@ def need(*tools: str, engine: str = '') -> None:
 
 
 def options(path: Path) -> dict[str, str]:
-    """Option -> value of a configuration, 'n' for what is named as not set."""
+    """Read a configuration: option -> value. The value is 'n' for "is not set"."""
     found = filter(None, map(OPTION.match, path.read_text().splitlines()))
     return {match[1] or match[3]: match[2] or 'n' for match in found}
 
@@ -48,7 +48,7 @@ def not_taken(wanted: dict[str, str], got: dict[str, str]) -> list[str]:
 
 
 def known(names: set[str], source: Path) -> set[str]:
-    """Those of the options that this release has at all."""
+    """Return those of the options that exist in this release."""
     text = subprocess.run(['grep', '-rhoE', '--include=Kconfig*', r'^[[:space:]]*(menu)?config \w+$', source],
                           capture_output=True, text=True, check=False).stdout
     return names & {f'CONFIG_{line.split()[1]}' for line in text.splitlines()}
@@ -74,7 +74,7 @@ def configure(kind: Kind, log: Path) -> None:
         have = known({option.split('=')[0] for option in missing}, kind.tree)
         missing = [option for option in missing if option.split('=')[0] in have]
     if missing:
-        raise Failure(f'{kind.name}: these options did not take (dependencies?): {" ".join(missing)}')
+        raise Failure(f'{kind.name}: these options were lost (check their dependencies): {" ".join(missing)}')
     old = kind.folder / '.config'
     if not old.exists() or old.read_bytes() != new.read_bytes():
         files.write(old, new.read_bytes())
@@ -83,7 +83,7 @@ def configure(kind: Kind, log: Path) -> None:
 
 
 def note_other_variant(kind: Kind) -> None:
-    """The two variants are compared with each other: nothing but the choice may differ."""
+    """Warn if the two variants differ in more than the choice of the workqueue, since they are compared."""
     other = Kind(kind.engine, 'base' if kind.variant == 'cmwq' else 'cmwq', kind.config, kind.linux).folder
     if not (other / '.config').exists():
         return
@@ -91,7 +91,7 @@ def note_other_variant(kind: Kind) -> None:
     differ = sorted(name for name in mine.keys() | theirs.keys()
                     if mine.get(name, 'n') != theirs.get(name, 'n') and not CHOICE.match(name))
     if differ:
-        say(f'note: {other.name} was configured otherwise; build it again before comparing: {" ".join(differ[:3])}')
+        say(f'note: {other.name} has another configuration; build it again before you compare: {" ".join(differ[:3])}')
 
 
 def release_of(folder: Path) -> str:
@@ -109,14 +109,14 @@ def compile_all(kind: Kind, log: Path) -> None:
     ours = [line for line in lines if OURS.match(line)]
     if ours:
         print('\n'.join(ours), file=sys.stderr, flush=True)
-        say("the project's files have warnings")
+        say("the compiler warned about the project's own files: see above")
     if not kind.image.exists() or not kind.image.stat().st_size:
-        raise Failure(f'the build left no {kind.engine.image}: see {shown(log)}')
+        raise Failure(f'the build did not create {kind.engine.image}: see {shown(log)}')
     say(f'{shown(kind.image)} is Linux {release_of(kind.folder)}')
 
 
 def build(kind: Kind, config_only: bool = False) -> Path:
-    """Build what is not up to date; returns the kernel's folder."""
+    """Build what is not up to date. Return the kernel's folder."""
     need('make', 'gcc', 'flex', 'bison', 'bc')
     need(f'{kind.engine.cross}gcc', engine=kind.engine.name if kind.engine.cross else '')
     if kind.ours:
@@ -137,8 +137,8 @@ def build(kind: Kind, config_only: bool = False) -> Path:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--config-only', action='store_true', help='configure, do not build')
-    parser.add_argument('--print-dir', action='store_true', help='name the build folder and end')
+    parser.add_argument('--config-only', action='store_true', help='only configure the kernel')
+    parser.add_argument('--print-dir', action='store_true', help='only print the build folder')
     args = parser.parse_args(argv)
     kind = Kind.asked()
     if args.print_dir:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Check our sources: checkpatch, kernel-doc, compiler warnings, sparse; and ruff, mypy, shellcheck, codespell.
+"""Run checkpatch, kernel-doc, compiler warnings, sparse, ruff, mypy, shellcheck and codespell on our files.
 
 usage: [ENGINE=qemu|uml|arm64] [CONFIG=release] scripts/lab check [--no-kernel]
 
-Exit status 1 when any of them has something to say about our files.
+The exit status is 1 if any checker reports something about our files.
 """
 import argparse
 import os
@@ -18,7 +18,7 @@ from wqlab.steps import Failure, logged, plain_environment, sayer, shown
 
 say = sayer('check')
 VENV = ROOT / 'build/venv/bin'
-# Debian 12's sparse 0.6.4 is older than some of what the kernel's headers use.
+# Debian 12's sparse 0.6.4 does not know some features that the kernel's headers use.
 SPARSE = ("sparse -D__typeof_unqual__=__typeof__ '-D__builtin_strlen(s)=(sizeof(s)-1)' "
           "'-D__builtin_ia32_rdtsc()=0ull'")
 OURS = re.compile(r'(kernel/workqueue|lib/cmwq|linux/cmwq)/[^ ]*: (warning|error)')
@@ -26,7 +26,7 @@ HEADER = 'include/linux/workqueue.h'
 
 
 def report(what: str, findings: list[str]) -> bool:
-    """Says what was found; True if that is nothing."""
+    """Print the findings. Return True if there are none."""
     if findings:
         print('\n'.join(findings), file=sys.stderr)
     say(f'{what}: {f"{len(findings)} lines to look at" if findings else "clean"}')
@@ -34,14 +34,14 @@ def report(what: str, findings: list[str]) -> bool:
 
 
 def findings_of(*command) -> list[str]:
-    """What a checker says when its status is not 0."""
+    """Run a checker. Return its output lines if its status is not 0."""
     done = subprocess.run([str(word) for word in command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, check=False, env=plain_environment())
-    return (done.stdout.splitlines() or ['it failed and said nothing']) if done.returncode else []
+    return (done.stdout.splitlines() or ['the checker failed without a message']) if done.returncode else []
 
 
 def tracked(*patterns: str) -> list[str]:
-    """Our files, relative to the repository; what git does not know yet belongs to them."""
+    """Our files, relative to the repository. New files that git does not track yet are included."""
     listed = subprocess.run(['git', '-C', ROOT, 'ls-files', '-co', '--exclude-standard', '--', *patterns],
                             capture_output=True, text=True, check=False).stdout.split('\n')
     return sorted(name for name in listed if name and (ROOT / name).is_file())
@@ -72,12 +72,12 @@ def checkpatch(*words: str) -> list[str]:
 
 
 def check_style() -> bool:
-    """Two things are not asked.
+    """Run checkpatch. Two of its checks are left out.
 
-    Whether a __setup() is documented: without a tree checkpatch cannot see that
-    workqueue.unbound_cpus= is, in kernel-parameters.txt. And, of the public header alone,
-    whether a macro uses an argument twice: a static initialiser has to name its own
-    variable, and INIT_WORK() names the item for lockdep.
+    One is whether a __setup() is documented. kernel-parameters.txt documents
+    workqueue.unbound_cpus=, but checkpatch cannot see that without a tree. The other, for
+    the public header only, is whether a macro uses an argument twice. A static initialiser
+    has to name its own variable, and INIT_WORK() names the item for lockdep.
     """
     names = sorted(name for name in tracked('kernel', 'include', 'lib') if name.endswith(('.c', '.h')))
     private = [name for name in names if name != HEADER]
@@ -87,20 +87,20 @@ def check_style() -> bool:
 
 
 def documented_prototypes(text: str) -> list[int]:
-    """Lines of a header where kernel-doc stands at a function that is defined elsewhere."""
+    """Return the lines of a header where kernel-doc describes a function that is defined elsewhere."""
     comment = r'/\*\*\n(?: \*[^\n]*\n)*? \*/\n'
     found = re.finditer(comment + r'(?!#|static|struct|enum|typedef|extern)[^;{#]*;', text)
     return [text.count('\n', 0, one.start()) + 1 for one in found]
 
 
 def check_kernel_doc() -> bool:
-    """Each function is described once, where it is defined, and as it is."""
+    """Check that kernel-doc is correct, and that it describes each function only where that is defined."""
     names = sorted(name for name in tracked('kernel', 'include', 'lib') if name.endswith(('.c', '.h')))
     done = subprocess.run([sys.executable, base.Base(Kind.asked().linux).tree / 'scripts/kernel-doc', '-none', '-Wall',
                            *names], cwd=ROOT, capture_output=True, text=True, check=False, env=plain_environment())
     lines = done.stderr.splitlines()
     if done.returncode and not lines:
-        lines = [f'it failed with status {done.returncode}']
+        lines = [f'kernel-doc failed with status {done.returncode}']
     lines += [f'{name}:{line}: describe the function where it is defined, not at its prototype'
               for name in names if name.endswith('.h')
               for line in documented_prototypes((ROOT / name).read_text())]
@@ -108,7 +108,7 @@ def check_kernel_doc() -> bool:
 
 
 def check_folder(kind: Kind, name: str) -> bool:
-    """Our objects alone, again: W=1 and sparse look at what is compiled."""
+    """Compile our own objects again, with W=1 and sparse."""
     for path in (kind.folder / name).rglob('*.o'):
         path.unlink()
     log = BUILD / 'log/check.log'
@@ -124,7 +124,7 @@ def check_folder(kind: Kind, name: str) -> bool:
 
 
 def check_originality(kind: Kind) -> bool:
-    """A tool of those who have it: beside the repository, not in it."""
+    """Run an optional tool that lies beside the repository. Without it this check passes."""
     tool = ROOT.parent / 'shared/bin/originality'
     if not os.access(tool, os.X_OK):
         return True
@@ -133,7 +133,7 @@ def check_originality(kind: Kind) -> bool:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--no-kernel', action='store_true', help='only what needs no kernel tree and no build')
+    parser.add_argument('--no-kernel', action='store_true', help='run only the checkers that need no kernel')
     args = parser.parse_args(argv)
     kind = Kind.asked()
     one_of('VARIANT', kind.variant, ('cmwq',))

@@ -3,8 +3,8 @@
 
 usage: scripts/lab clean
 
-The base tree, downloads, build/venv and measured results (build/bench) stay:
-remove build/ yourself to be rid of them, too.
+The base tree, downloads, build/venv and benchmark results (build/bench) stay. To
+remove them too, delete build/ yourself.
 """
 import argparse
 import shutil

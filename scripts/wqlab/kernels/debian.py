@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Fetch Debian packages without installing them.
+"""Download Debian packages without installing them.
 
-apt gets lists, cache and sources of its own under build/apt; that needs no root and
-changes nothing outside build/. The mirror is the one that this machine's apt uses.
-Packages stay in build/apt/dl.
+apt uses its own lists, cache and sources under build/apt. This needs no root and changes
+nothing outside build/. The mirror is the one that this machine's apt uses. Packages stay
+in build/apt/dl.
 
 usage: scripts/lab busybox
 
-As a program it gets build/apt/busybox-arm64, all that an arm64 guest runs.
+This program downloads build/apt/busybox-arm64, the only program in an arm64 guest.
 """
 import argparse
 import getpass
@@ -29,14 +29,14 @@ BUSYBOX = APT / 'busybox-arm64'
 
 
 def output(command: Sequence) -> str:
-    """What a command prints; nothing if it fails."""
+    """Return what a command prints, or nothing if it fails."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
                           env=plain_environment())
     return '' if done.returncode else done.stdout
 
 
 def mirror(instead: str) -> str:
-    """The Debian archive as this machine's own apt has it."""
+    """Return the URI of the Debian archive that this machine's apt uses."""
     listed = output(['apt-get', 'indextargets', '--no-release-info', '--format', '$(REPO_URI) $(COMPONENT)',
                      'Created-By: Packages'])
     for line in listed.splitlines():
@@ -47,7 +47,7 @@ def mirror(instead: str) -> str:
 
 
 def own_apt(suite: str, arch: str) -> list[str]:
-    """Options that give apt a place of its own."""
+    """Return options that make apt use files under build/apt."""
     options = {
         'Dir::Etc::sourcelist': APT / f'{suite}.list', 'Dir::Etc::sourceparts': APT / 'parts',
         'Dir::Etc::preferences': '/dev/null', 'Dir::Etc::preferencesparts': APT / 'parts',
@@ -61,7 +61,7 @@ def own_apt(suite: str, arch: str) -> list[str]:
 
 
 class Archive:
-    """Some suites of the Debian archive, for one package."""
+    """The suites of the Debian archive that may have one package."""
 
     def __init__(self, package: str, suites: Sequence[str], *, arch: str = '', say=None, instead: str) -> None:
         for tool in ('apt-get', 'apt-cache', 'dpkg-deb'):
@@ -84,7 +84,7 @@ class Archive:
         return True
 
     def versions(self, suite: str) -> list[str]:
-        """What the suite has, newest first."""
+        """Return the versions that the suite has, newest first."""
         listed = output(['apt-cache', *own_apt(suite, self.arch), 'madison', self.package])
         return [line.split('|')[1].strip() for line in listed.splitlines() if line.count('|') == 2]
 
@@ -104,7 +104,7 @@ class Archive:
         return deb.rename(APT / 'dl' / deb.name)
 
     def download(self, pinned: str = '') -> Path:
-        """The pinned version from the first suite that has it, else the newest of the first that has any."""
+        """Download the pinned version if any suite has it, or else the newest one of the first suite that has any."""
         others = []
         for suite in self.suites:
             versions = self.versions(suite) if self.update(suite) else None
@@ -123,11 +123,11 @@ class Archive:
             deb = self.fetch(suite, version)
             if deb:
                 return deb
-        raise Failure(f'could not get {self.package} from {self.mirror}: connect this machine to it, {self.instead}')
+        raise Failure(f'could not download {self.package} from {self.mirror}: check the network, {self.instead}')
 
 
 def newest_deb(package: str, arch: str = '') -> Path | None:
-    """The newest version of a package that is there already."""
+    """Return the newest downloaded version of a package, or None."""
     def order(one: Path, two: Path) -> int:
         older = ['dpkg', '--compare-versions', one.name.split('_')[1], 'lt', two.name.split('_')[1]]
         return -1 if subprocess.run(older, check=False).returncode == 0 else 1
@@ -136,7 +136,7 @@ def newest_deb(package: str, arch: str = '') -> Path | None:
 
 
 def unpack(deb: Path, member: str) -> bytes:
-    """One file of a package, which is deleted if it is damaged."""
+    """Extract one file of a package. Delete the package if it is damaged."""
     with subprocess.Popen(['dpkg-deb', '--fsys-tarfile', deb], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as source:
         done = subprocess.run(['tar', '-xO', '--wildcards', member], stdin=source.stdout, capture_output=True,
@@ -148,11 +148,11 @@ def unpack(deb: Path, member: str) -> bytes:
 
 def damaged(deb: Path) -> NoReturn:
     deb.unlink(missing_ok=True)
-    raise Failure(f'{deb.name} was damaged and is deleted: run this again')
+    raise Failure(f'{deb.name} was damaged and has been deleted: run this again')
 
 
 def busybox() -> Path:
-    """The one program of an arm64 guest: shell, tools and modprobe, from Debian's busybox-static."""
+    """Make sure that the only program of an arm64 guest exists. It is shell, tools and modprobe in one."""
     say = sayer('busybox')
     with locked('busybox'):
         if not BUSYBOX.exists():

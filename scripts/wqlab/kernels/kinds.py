@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which kernels there are, and for each where it is built, by what, and from which fragments of configs/."""
+"""The kernels that can be built. For each: its folder, its make command, and its fragments from configs/."""
 import dataclasses
 import os
 import shutil
@@ -13,8 +13,8 @@ LINUX = '7.3'
 VARIANTS = ('cmwq', 'base')
 CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up', 'workload')
 COMMON = ('common', 'workqueue', 'cgroup', 'tracing', 'hang', 'kunit', 'bench', 'selftest', 'torture')
-PLAIN = ('common', 'workqueue', 'qemu', 'crashdump')      # for a release that is built as it comes
-LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload')      # release, and something more
+PLAIN = ('common', 'workqueue', 'qemu', 'crashdump')      # for a release that is built without our files
+LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload')      # the release configuration and more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Kind:
 
     @classmethod
     def of(cls, engine='qemu', variant='cmwq', config='release', linux=LINUX) -> 'Kind':
-        """One that can be built; Failure otherwise."""
+        """Return a kind that can be built, or raise Failure."""
         kind = cls(ENGINES[one_of('ENGINE', engine, ENGINES)], one_of('VARIANT', variant, VARIANTS),
                    one_of('CONFIG', config, CONFIGS), linux)
         if not kind.ours and (engine, variant, config) != ('qemu', 'base', 'release'):
@@ -72,13 +72,13 @@ class Kind:
 
     @classmethod
     def asked(cls, environ: Mapping[str, str] = os.environ) -> 'Kind':
-        """The one that the environment names, as make hands it over."""
+        """Return the kind that the environment names. make passes its variables there."""
         return cls.of(*(environ.get(name) or default for name, default in (
             ('ENGINE', 'qemu'), ('VARIANT', 'cmwq'), ('CONFIG', 'release'), ('LINUX', LINUX))))
 
     @property
     def ours(self) -> bool:
-        """Do we lay our files over this release? If not, it is built as it comes."""
+        """Return True if we have patches for this release. If not, it is built without our files."""
         return (ROOT / 'patches' / self.linux).is_dir()
 
     @property
@@ -114,10 +114,10 @@ class Kind:
         return paths
 
     def make(self, *words: str) -> list[str]:
-        """make for this kernel.
+        """Return the make command for this kernel.
 
-        ccache sees paths relative to the checkout, so that one clone fills the cache for
-        the next; what it takes from the file names in WARN() the last option takes away again.
+        ccache sees paths relative to the checkout, so that all clones share one cache. The
+        last option keeps the name of the tree out of the file names in WARN().
         """
         return ['nice', 'make', '-C', str(self.tree), f'O={self.folder}', f'ARCH={self.engine.arch}',
                 f'CROSS_COMPILE={self.engine.cross}', f'CC={compiler(self.engine.cross)}', f'HOSTCC={compiler()}',

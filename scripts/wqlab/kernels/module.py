@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Build the benchmark module against any kernel from 6.5 on, and from 6.12 on the torture test.
+"""Build the benchmark module for a kernel 6.5 or later, and the torture test for 6.12 or later.
 
 usage: KDIR=DIR scripts/lab module
 
-KDIR is a kernel's build folder (default: the running kernel's). The result is
-build/module-<kernel release>/test_workqueue.ko, and wqtorture.ko.
+KDIR is a kernel's build folder; the default is that of the running kernel. The results are
+test_workqueue.ko and wqtorture.ko in build/module-<kernel release>/.
 """
 import argparse
 import os
@@ -21,11 +21,11 @@ from wqlab.steps import Failure, locked, logged, sayer, shown
 
 say = sayer('module')
 OLDEST, OLDEST_TORTURE = (6, 5), (6, 12)
-# uname -m -> ARCH=, where arch/ of the kernel has another name for it.
+# uname -m -> ARCH=, if the kernel's arch/ uses another name.
 ARCHES = {'aarch64': 'arm64', 'i386': 'x86', 'i686': 'x86', 'ppc64le': 'powerpc', 'ppc64': 'powerpc',
           'riscv64': 'riscv', 's390x': 's390', 'loongarch64': 'loongarch', 'armv7l': 'arm', 'armv6l': 'arm'}
-# What a kernel lacks is looked up in its headers: distributions bring features back
-# into old releases.
+# The headers tell what a kernel lacks. Its version would not, since distributions backport
+# features to old releases.
 TORTURE = r'''
 obj-m += wqtorture.o
 wqtorture-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqtorture_*.c))
@@ -36,7 +36,7 @@ ccflags-y += $(call without,hrtimer_setup,hrtimer.h,WQT_NO_HRTIMER_SETUP)
 
 
 def kernel_folder(given: str) -> Path:
-    """The build folder, if modules can be built against it."""
+    """Return the build folder if modules can be built against it. Raise Failure if not."""
     folder = Path(given).resolve()
     if not folder.is_dir():
         raise Failure(f"KDIR={given} is not a directory: name a kernel's build folder")
@@ -45,16 +45,16 @@ def kernel_folder(given: str) -> Path:
     if not (folder / 'Module.symvers').is_file():
         raise Failure(f'KDIR={given} has no Module.symvers: build that kernel first')
     if version_of(folder) < OLDEST:
-        raise Failure(f'KDIR={given} is Linux {release_of(folder)}: affinity scopes came with 6.5')
+        raise Failure(f'KDIR={given} is Linux {release_of(folder)}: affinity scopes need 6.5 or later')
     if options(folder / '.config').get('CONFIG_MODULES') != 'y':
-        raise Failure(f'KDIR={given} has no CONFIG_MODULES')
+        raise Failure(f'KDIR={given} was configured without CONFIG_MODULES: enable it and build that kernel')
     return folder
 
 
 def version_of(folder: Path) -> tuple[int, int]:
     match = re.match(r'(\d+)\.(\d+)', release_of(folder))
     if not match:
-        raise Failure(f'{folder}/include/config/kernel.release is not a release: {release_of(folder)!r}')
+        raise Failure(f'{folder}/include/config/kernel.release does not contain a release: {release_of(folder)!r}')
     return int(match[1]), int(match[2])
 
 

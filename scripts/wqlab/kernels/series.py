@@ -3,9 +3,9 @@
 
 usage: [LINUX=7.3] scripts/lab series
 
-`git am build/series-7.3/*.patch` in a git tree of Linux 7.3 applies them. Each
-leaves a tree that builds. They are tried here, on the base tree's files, and
-compared with the composed tree before they are put in place.
+To apply them, run `git am build/series-7.3/*.patch` in a git tree of Linux 7.3. The tree
+builds after each patch. Before the patches are put in place, this program applies them to
+the files of the base tree and compares the result with the composed tree.
 """
 import argparse
 import filecmp
@@ -60,7 +60,7 @@ def git_output(folder: Path, *words: str) -> str:
 
 
 def git_environment() -> dict[str, str]:
-    """The author is whoever runs this; no settings of theirs have a say besides."""
+    """Return an environment for git. The user is the author. No other git setting of theirs is used."""
     name = git_output(ROOT, 'config', 'user.name') or git_output(ROOT, 'log', '-1', '--format=%an') \
         or getpass.getuser()
     email = git_output(ROOT, 'config', 'user.email') or git_output(ROOT, 'log', '-1', '--format=%ae') \
@@ -72,7 +72,7 @@ def git_environment() -> dict[str, str]:
 
 
 class Repository:
-    """A repository with those files of the base tree that the series touches."""
+    """A repository with the files of the base tree that the series changes."""
 
     def __init__(self, folder: Path, source: base.Base, env: dict[str, str]) -> None:
         self.folder, self.env = folder, env
@@ -88,7 +88,7 @@ class Repository:
                               text=True, env=self.env, check=False)
         if done.returncode:
             said = first_match(done.stderr or done.stdout, 'error', 'fatal')
-            raise Failure(f'git {words[0]} refuses the series: {said}')
+            raise Failure(f'git {words[0]} failed on the series: {said}')
 
     def add(self, source: Path, place: str) -> None:
         path = self.folder / place
@@ -97,7 +97,7 @@ class Repository:
         path.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
 
     def lay(self, *places: str) -> None:
-        """Our files that belong under these places."""
+        """Add our files that belong under these places of the tree."""
         selftests = [(name, name) for name in tree.found(f'{SELFTESTS}/**/*') if (ROOT / name).is_file()]
         for name, place in [*tree.our_files(), *selftests]:
             if place.startswith(places):
@@ -109,7 +109,7 @@ class Repository:
 
 
 def message_of(patch: Path) -> str:
-    """Subject and description: what stands above the first hunk."""
+    """Return the subject and description: the text above the `---` line."""
     return re.split(r'^---$', patch.read_text(), maxsplit=1, flags=re.M)[0]
 
 
@@ -136,14 +136,14 @@ def contents(folder: Path) -> set[str]:
 def compare(made: Path, applied: Path, composed: Path) -> None:
     names = contents(made)
     for name in sorted(names ^ contents(applied)) + filecmp.cmpfiles(made, applied, names, shallow=False)[1]:
-        raise Failure(f'the series does not give what it was made from: {name} differs')
+        raise Failure(f'git am does not reproduce the files that the series was made from: {name} differs')
     for name in (composed / '.cmwq-overlay').read_text().split():
         if (composed / name).is_file() and not tree.same(composed / name, applied / name):
             raise Failure(f'the series and {shown(composed)} differ in {name}')
 
 
 def write(linux: str) -> list[Path]:
-    """Returns the patches."""
+    """Write the series. Return the patches."""
     need('git')
     composed = tree.compose(linux)
     source, place, env = base.Base(linux), BUILD / f'series-{linux}', git_environment()
@@ -159,7 +159,7 @@ def write(linux: str) -> list[Path]:
         if place.exists():
             place.rename(work / 'old')
         (work / 'patches').rename(place)
-    say(f'{shown(place)}: {len(new)} patches, tried with git am on Linux {base.version_of(source.tree)}')
+    say(f'{shown(place)}: {len(new)} patches, tested with git am on Linux {base.version_of(source.tree)}')
     return sorted(place.iterdir())
 
 

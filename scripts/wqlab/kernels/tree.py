@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Compose build/tree-$LINUX: the base tree with this project laid over it.
+"""Compose build/tree-$LINUX: a copy of the base tree with the files and patches of this project.
 
 usage: [LINUX=7.3] [KERNEL_SRC=DIR] scripts/lab tree [--list]
 
-The tree is hard links to the base tree, except for the files that
-patches/$LINUX/ change (files of their own) and ours (symbolic links into the
-repository, so that an edit is seen by the next build). Run again, it touches
-only what differs.
+Most files are hard links to the base tree. Files that patches/$LINUX/ change are real
+files. Our files are symbolic links into the repository, so that the next build sees an
+edit. A second run changes only what differs.
 """
 import argparse
 import os
@@ -31,13 +30,13 @@ DOCUMENTS = {'workqueue.rst': 'workqueue-cmwq.rst', 'workqueue-tools.rst': 'work
 
 
 def our_files() -> list[tuple[str, str]]:
-    """(file of the repository, its place in the tree) for what we lay over the base."""
+    """Return pairs (file in the repository, its place in the tree) for our files."""
     pairs = [(name, name) for name in found('kernel/workqueue/*')]
     pairs += [(name, f'include/linux/cmwq/{Path(name).name}') for name in found('include/linux/*.h')]
     pairs += [(name, f'lib/cmwq/{Path(name).name}') for name in found('lib/*.c', 'lib/*.h', 'lib/Makefile')]
     pairs += [('Kconfig.debug', 'lib/cmwq/Kconfig.debug'),
               ('kernel/workqueue_internal.h', 'kernel/workqueue/workqueue_internal.h')]
-    # beside the base's own two scripts, which work on either variant
+    # in a folder of their own, beside the base's two scripts, which also work on both variants
     pairs += [(name, name.replace('tools/workqueue/', 'tools/workqueue/cmwq/', 1))
               for name in found('tools/workqueue/**/*.py', 'tools/workqueue/**/*.rst')]
     pairs += [(f'Documentation/core-api/{name}', f'Documentation/core-api/{place}')
@@ -57,12 +56,12 @@ def patches(linux: str) -> list[Path]:
 
 
 def touched_by(paths: list[Path], side: str = r'\+\+\+ b') -> list[str]:
-    """The files that patches change; with side='--- a' those of them that the base has."""
+    """Return the files that patches change. With side='--- a': only those that exist in the base."""
     return sorted({match for path in paths for match in re.findall(rf'^{side}/(\S+)', path.read_text(), re.M)})
 
 
 def apply(patch: Path, folder: Path) -> str:
-    """Applies a patch; returns the first line of what is wrong."""
+    """Apply a patch. Return the first line of the error, or ''."""
     with open(patch, 'rb') as text:
         done = subprocess.run(['patch', '-d', folder, '-p1', '-s', '-f', '--no-backup-if-mismatch'], stdin=text,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -70,7 +69,7 @@ def apply(patch: Path, folder: Path) -> str:
 
 
 class Composer:
-    """Lays files into the tree, each in one step and only where something differs."""
+    """Puts files into the tree, each atomically, and only if it differs."""
 
     def __init__(self, source: base.Base) -> None:
         self.source = source
@@ -79,7 +78,7 @@ class Composer:
         self.changed = 0
 
     def start(self) -> None:
-        """A new base makes the whole tree new."""
+        """Make the whole tree again if the base tree has changed."""
         mark, origin = self.tree / '.cmwq-origin', self.source.origin.read_text()
         if mark.exists() and mark.read_text() == origin:
             return
@@ -93,7 +92,7 @@ class Composer:
         temp.rename(self.tree)
 
     def put(self, place: str, make: Callable[[Path], object]) -> None:
-        """Make @place anew, never through the old one, which is a hard link."""
+        """Replace the file @place. Never write into the old file: it is a hard link to the base tree."""
         path = self.tree / place
         path.parent.mkdir(parents=True, exist_ok=True)
         temp = path.with_name(f'{path.name}.cmwq-tmp')
@@ -103,7 +102,7 @@ class Composer:
         self.changed += 1
 
     def patched(self, paths: list[Path]) -> list[str]:
-        """What the patches touch, patched in a place of its own."""
+        """Apply the patches in a temporary folder and put the results into the tree. Return their names."""
         names = touched_by(paths)
         with tempfile.TemporaryDirectory(prefix='.stage-', dir=BUILD) as stage_name:
             stage = Path(stage_name)
@@ -129,7 +128,7 @@ class Composer:
         return [place for _, place in our_files()]
 
     def take_away(self, names: list[str]) -> None:
-        """What was ours at the last run and is no more."""
+        """Undo what the last run put into the tree and this run did not."""
         before = self.manifest.read_text().split() if self.manifest.exists() else []
         for name in set(before) - set(names):
             (self.tree / name).unlink(missing_ok=True)
@@ -147,7 +146,7 @@ def same(one: Path, other: Path) -> bool:
 
 
 def compose(linux: str = LINUX) -> Path:
-    """See to it that the composed tree is there and up to date; returns its place."""
+    """Make sure that the composed tree exists and is up to date. Return its path."""
     paths = patches(linux)
     if not shutil.which('patch'):
         raise Failure('patch is missing: run scripts/deps.sh (as root) first')
@@ -165,7 +164,7 @@ def compose(linux: str = LINUX) -> Path:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--list', action='store_true', help='print "FILE PLACE-IN-THE-TREE" for our files')
+    parser.add_argument('--list', action='store_true', help='print "FILE PLACE-IN-THE-TREE" of all our files, and exit')
     if parser.parse_args(argv).list:
         print('\n'.join(' '.join(pair) for pair in our_files()))
         return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""dump-guest.sh where no guest runs, and the list of guests that it chooses from."""
+"""dump-guest.sh when no guest is running, and its list of running guests."""
 import contextlib
 import json
 import os
@@ -41,15 +41,15 @@ def refuse(pattern, capsys, *argv):
 
 
 def test_no_guest(listed, capsys):
-    refuse('no guest runs: start one by `make boot`', capsys, 'dump')
+    refuse('no guest is running: start one with `make boot`', capsys, 'dump')
     listed()
-    refuse("guest '1' does not run", capsys, '--guest', '1', 'dump')
+    refuse("guest '1' is not running", capsys, '--guest', '1', 'dump')
 
 
 def test_several_guests(listed, capsys):
     first, second = listed(), listed()
     assert first.name != second.name
-    refuse('2 guests run, choose one by --guest', capsys, 'dump')
+    refuse('2 guests are running: choose one with --guest', capsys, 'dump')
     # Chosen: the next thing that is missing.
     refuse('there is no .*/kernel/vmlinux', capsys, '--guest', second.name, 'dump')
 
@@ -59,7 +59,7 @@ def test_kernel_built_anew(listed, tmp_path, capsys):
     listed()
     (tmp_path / 'kernel/vmlinux').write_text('new')
     os.utime(tmp_path / 'kernel/vmlinux', (1, 1))
-    refuse('vmlinux is not what guest .* was started with', capsys, 'dump')
+    refuse('vmlinux is not the kernel that guest .* runs', capsys, 'dump')
 
 
 def test_a_killed_guest_leaves_the_list(listed, tmp_path):
@@ -82,7 +82,7 @@ def test_no_qemu_at_the_socket(tmp_path, capsys):
 
 def test_no_room(tmp_path):
     usage = shutil.disk_usage(tmp_path)
-    with pytest.raises(dump.DumpError, match='MB free, the memory of the guest needs'):
+    with pytest.raises(dump.DumpError, match='MB free, but the memory of the guest needs'):
         dump.check_room(tmp_path, usage.free + 1)
     dump.check_room(tmp_path, 1)
 
@@ -97,12 +97,12 @@ def test_what_a_killed_run_left_is_deleted(tmp_path):
 
 
 @pytest.mark.parametrize('arguments, pattern', [
-    ([], 'say what to run: dump or monitor'), (['frobnicate'], 'invalid choice'),
+    ([], 'name a tool to run: dump or monitor'), (['frobnicate'], 'invalid choice'),
     (['--qmp', 'x', 'dump'], '--qmp needs --vmlinux'),
-    (['--every', '0', 'dump'], '--every: must be more than 0'), (['--times', '2', 'dump'], 'goes with --every'),
+    (['--every', '0', 'dump'], '--every: must be more than 0'), (['--times', '2', 'dump'], 'needs --every'),
     (['--keep', '/no/such/core', 'dump'], '/no/such is not a folder'),
     (['--folder', '/no/such', 'dump'], '/no/such is not a folder'),
-    (['--every', '1', '--keep', 'x', 'dump'], '--keep is for one dump'),
+    (['--every', '1', '--keep', 'x', 'dump'], '--keep keeps one dump'),
     (['--qmp', 'x', '--vmlinux', 'y', '--guest', '1', 'dump'], 'both name a guest'),
 ])
 def test_wrong_call_of_dump_guest(arguments, pattern):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Guests: kernels that are booted, by UML or QEMU, to run something in them.
+"""Guests: kernels that UML or QEMU boots to run a command in them.
 
-A guest's way: topology.py says what machine it is, engines/ how that is started, initramfs.py what
-is in it, channels.py what comes out of it, and run.py does it. boot.py is the other way in, by
-virtme-ng. running.py lists the guests that run, for dump.py.
+topology.py describes the guest's machine. engines/ starts it. initramfs.py makes its files.
+channels.py reads its output. run.py uses all of these. boot.py boots a guest in another way, with
+virtme-ng. running.py keeps a list of running guests, which dump.py reads.
 """
 
 from wqlab.paths import BUILD
@@ -12,4 +12,4 @@ CACHE = BUILD / '.guest'
 
 
 class GuestError(Exception):
-    """The guest cannot be started as asked. The text is one line for the user."""
+    """The guest cannot be started as requested. The text is one line for the user."""

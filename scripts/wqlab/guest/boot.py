@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A shell, or one command, in a kernel of ours on this machine's own files.
+"""Run a shell or one command in one of our kernels, with the files of this machine.
 
-Boots the kernel of a build folder under virtme-ng: the guest sees the host's
-files (read-only, with scratch space over /tmp, /run, /var and the like), so python3
-and drgn are there, and `modprobe test_workqueue` finds the modules. fio, cryptsetup
-and ext4 need the kernel of CONFIG=workload. With --command that is run, its output passed on and its exit status
-taken; without it there is an interactive shell (`exit` or Ctrl-D ends it).
+This boots the kernel of a build folder under virtme-ng. The guest sees the host's files
+read-only, with scratch space over /tmp, /run, /var and the like. So python3 and drgn are
+available, and `modprobe test_workqueue` finds the modules. fio, cryptsetup and ext4 need a
+kernel built with CONFIG=workload.
+With --command, the guest runs that command. Its output is shown, and its exit status is the
+exit status of this program. Without --command you get an interactive shell; `exit` or
+Ctrl-D ends it.
 
-While it runs, scripts/dump-guest.sh can look into it from outside.
+While the guest runs, scripts/dump-guest.sh can inspect it from outside.
 
-exit status: the command's; 2 for a wrong call.
+exit status: that of the command; 2 if the command line is wrong.
 """
 import argparse
 import contextlib
@@ -38,10 +40,10 @@ VENV = BUILD / 'venv/bin'
 
 
 def check_for_virtme(folder: Path) -> None:
-    """A kernel whose configuration is not there is tried."""
+    """Raise GuestError if the kernel cannot boot under virtme-ng. Without a .config, assume that it can."""
     config = folder / '.config'
     if config.exists() and not re.search(r'^CONFIG_9P_FS=[ym]$', config.read_text(), re.M):
-        raise GuestError(f'{folder.name} has no 9p to reach the files of the host: boot it by `scripts/lab guest`')
+        raise GuestError(f'{folder.name} has no 9p to use the files of the host: boot it with `scripts/lab guest`')
 
 
 def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str) -> list[str]:
@@ -75,8 +77,8 @@ def pass_on(source: IO[bytes], target: IO[bytes]) -> None:
 
 def run_command(command: list[str]) -> int:
     """
-    QEMU wants a terminal to read from, and pipes to write to: it opens what it is given once more, which would
-    cut a file short.
+    QEMU needs a terminal to read from. It needs pipes to write to: it opens its output a second time, and that would
+    truncate a file.
     """
     keyboard, terminal = pty.openpty()
     try:
@@ -86,7 +88,7 @@ def run_command(command: list[str]) -> int:
             for copier in copiers:
                 copier.start()
             child.wait()
-        # Whoever might still hold the pipes was killed.
+        # All processes that could keep the pipes open have been killed.
         for copier in copiers:
             copier.join(procs.ENDING_S)
         return child.returncode
@@ -97,7 +99,7 @@ def run_command(command: list[str]) -> int:
 
 @contextlib.contextmanager
 def terminal_comes_back() -> Iterator[None]:
-    """The terminal is ours in the end, and as it was, whatever a guest did to it before it was killed."""
+    """Take the terminal back afterwards and restore its settings, whatever the guest changed."""
     mine, before = os.getpgrp(), termios.tcgetattr(0)
     try:
         yield
@@ -107,15 +109,15 @@ def terminal_comes_back() -> Iterator[None]:
 
 
 def terminal_is_ours() -> bool:
-    """Whether we have job control over our standard input. Raises GuestError if we cannot read from it."""
+    """Return True if standard input is our controlling terminal. Raise GuestError if we cannot read from it."""
     if not os.isatty(0):
-        raise GuestError("standard input is not a terminal: give CMD='...' for one command")
+        raise GuestError("standard input is not a terminal: give CMD='...' to run one command")
     try:
         foreground = os.tcgetpgrp(0)
     except OSError:
         return False        # a terminal, but not the one that controls our session
     if foreground != os.getpgrp():
-        raise GuestError("a shell cannot read from the terminal in the background: give CMD='...' for one command")
+        raise GuestError("a shell in the background cannot read from the terminal: give CMD='...' to run one command")
     return True
 
 
@@ -123,24 +125,24 @@ def run_shell(command: list[str]) -> int:
     if not terminal_is_ours():
         with procs.kept(command) as child:
             return child.wait()
-    # Ctrl-Z must not stop a guest that nobody could continue. Taking the terminal back must not stop us.
+    # Ctrl-Z must not stop the guest, as nothing could continue it. Taking the terminal back must not stop us.
     for number in (signal.SIGTSTP, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
     with terminal_comes_back(), procs.kept(command) as child:
         os.tcsetpgrp(0, child.pid)
-        os.killpg(child.pid, signal.SIGCONT)    # it may have been stopped for reading before that
+        os.killpg(child.pid, signal.SIGCONT)    # it may have read too early and been stopped
         return child.wait()
 
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--kernel', required=True, help='build folder')
-    parser.add_argument('--cpus', type=int, help='default: what the topology has, or 2')
+    parser.add_argument('--cpus', type=int, help='number of CPUs; default: that of the topology, or 2')
     parser.add_argument('--topology', default='', metavar='KEY=N,...', help='as for `scripts/lab guest`')
-    parser.add_argument('--mem', default='2G', help='default: %(default)s')
+    parser.add_argument('--mem', default='2G', help='memory of the guest; default: %(default)s')
     parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
     parser.add_argument('--accel', choices=('auto', 'kvm', 'tcg'), default='auto')
-    parser.add_argument('--command', metavar='CMD', help='run this and leave')
+    parser.add_argument('--command', metavar='CMD', help='run this command and exit')
     return parser
 
 

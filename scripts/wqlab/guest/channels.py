@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What comes out of a guest: channels that carry bytes, and a reader that makes lines of them."""
+"""The output of a guest: channels carry bytes, and a reader splits them into lines."""
 import contextlib
 import socket
 from pathlib import Path
@@ -9,7 +9,7 @@ SO_SNDBUFFORCE = 32     # include/uapi/asm-generic/socket.h
 SOCKET_BYTES = 16 << 20
 PIECE_BYTES = 1 << 16
 PANICKED = '---[ end Kernel panic'
-MOST_KEPT = 64 << 20     # characters; a guest that prints more is ended
+MOST_KEPT = 64 << 20     # characters; a guest that prints more is killed
 LOG, OUT = 'log', 'out'     # the channels of the kernel's log and of the command's output
 
 
@@ -21,7 +21,7 @@ class Writer(Protocol):
 
 
 class FileChannel:
-    """A file that grows. QEMU's serial ports drop what a full socket does not take."""
+    """A file that grows. A socket does not serve for QEMU: its serial ports drop output when a socket is full."""
 
     def __init__(self, path: Path):
         self.source = open(path, 'w+b', buffering=0)
@@ -37,8 +37,8 @@ class FileChannel:
 
 class SocketChannel:
     """
-    A socket. UML's consoles want something that they can poll. They drop what does not fit, so that root
-    makes room for the state of all tasks at once.
+    A socket. UML's consoles need something that they can poll. They drop output when it is full. So, as root, we make
+    its buffer large enough for the state of all tasks.
     """
 
     def __init__(self) -> None:
@@ -63,8 +63,8 @@ Channels = dict[str, FileChannel | SocketChannel]
 
 class Reader:
     """
-    Makes lines of what comes over the channels, keeps them, and passes them on. Whatever is not the command's
-    output counts as kernel log. The line with the mark tells the command's exit status.
+    Splits the output of the channels into lines, keeps them, and passes them on. Everything but the command's output
+    counts as kernel log. The line that contains the mark ends with the command's exit status.
     """
 
     def __init__(self, channels: Channels, mark: str, stream: Writer | None = None, log: str | Path | None = None):
@@ -83,7 +83,7 @@ class Reader:
         return self.size > MOST_KEPT
 
     def poll(self) -> bool:
-        """Take what has come; False when that is nothing."""
+        """Read what is available. Return False if there was nothing."""
         got = False
         for name, channel in self.channels.items():
             data = channel.read()
@@ -101,12 +101,12 @@ class Reader:
     def _line(self, name: str, text: str) -> None:
         if name == OUT and self.mark in text:
             text, _, rc = text.partition(self.mark)
-            self.rc = int(rc) if rc.strip().isdigit() else None     # a guest that was killed may leave half a line
+            self.rc = int(rc) if rc.strip().isdigit() else None     # the line is incomplete if the guest was killed
             if not text:
                 return
         self.panicked = self.panicked or name == LOG and PANICKED in text
         self.size += len(text)
-        if self.size > 2 * MOST_KEPT:   # the last words of a guest that is being ended
+        if self.size > 2 * MOST_KEPT:   # the guest is being killed and still prints
             return
         self.kept[OUT if name == OUT else LOG].append(text)
         self.all.append(text)
@@ -116,7 +116,7 @@ class Reader:
             self.stream.flush()
 
     def _log(self, text: str) -> None:
-        """Into the file; a disk that is full costs the rest of it, but not the guest."""
+        """Write to the log file. If the disk is full, the rest of the log is lost, but the guest goes on."""
         if not self.file:
             return
         try:
@@ -129,7 +129,7 @@ class Reader:
             self.file = None
 
     def close(self) -> None:
-        """Take what is left, lines without an end included, and close all."""
+        """Read the rest, including incomplete lines, and close everything."""
         while self.poll():
             pass
         for name, text in self.rest.items():

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Look at the workqueues of a running QEMU guest from outside.
+"""Inspect the workqueues of a running QEMU guest from outside.
 
-Takes the memory of a guest that `make boot` started, or `scripts/lab guest --qmp`,
-and runs tools/workqueue/wq_dump.py ("dump") or wq_monitor.py ("monitor") on it
-with the right vmlinux and the arguments that follow. The guest stands still
-while its memory is written and goes on afterwards; nothing runs inside it. Its
-memory needs as much room under build/, and is deleted at the end.
+The guest is one that `make boot` or `scripts/lab guest --qmp` started. This program writes
+the guest's memory to a file and runs tools/workqueue/wq_dump.py ("dump") or wq_monitor.py
+("monitor") on it, with the right vmlinux and the given arguments. The guest is paused while
+its memory is written. Nothing runs inside it. The file is as large as the guest's memory. It
+lies under build/ and is deleted at the end.
 
   scripts/dump-guest.sh dump --stalls
   scripts/dump-guest.sh dump --svg guest.svg
@@ -13,7 +13,8 @@ memory needs as much room under build/, and is deleted at the end.
   scripts/dump-guest.sh --keep guest.core dump --json
   scripts/dump-guest.sh --qmp /run/vm.qmp --vmlinux /usr/lib/debug/boot/vmlinux-6.12 dump
 
-exit status: the tool's; 1 when the memory could not be had; 2 for a wrong call.
+exit status: that of the tool; 1 if the memory could not be read; 2 if the command line is
+wrong.
 """
 import argparse
 import contextlib
@@ -31,7 +32,7 @@ from wqlab.paths import ROOT
 
 PYTHON = ROOT / 'build/venv/bin/python3'
 TOOLS = {name: ROOT / f'tools/workqueue/wq_{name}.py' for name in ('dump', 'monitor')}
-SPARE = 64 << 20        # for notes and headers, and not to fill the disk to the brim
+SPARE = 64 << 20        # for ELF headers and notes, and so that the disk does not become full
 REPORT_S = 2
 MB = 1 << 20
 
@@ -55,32 +56,32 @@ def choose(name):
     if name:
         guests = [guest for guest in guests if guest.name == name]
     if not guests:
-        what = f'guest {name!r} does not run' if name else 'no guest runs'
-        raise DumpError(f'{what}: start one by `make boot`, or name another by --qmp and --vmlinux')
+        what = f'guest {name!r} is not running' if name else 'no guest is running'
+        raise DumpError(f'{what}: start one with `make boot`, or give --qmp and --vmlinux')
     if len(guests) > 1:
-        raise DumpError(f'{len(guests)} guests run, choose one by --guest:\n{list_of(guests)}')
+        raise DumpError(f'{len(guests)} guests are running: choose one with --guest:\n{list_of(guests)}')
     return guests[0]
 
 
 def target(args):
-    """(socket, vmlinux) of the guest that is meant."""
+    """Return (socket, vmlinux) of the chosen guest."""
     if args.qmp:
         socket, vmlinux = args.qmp, args.vmlinux
     else:
         guest = choose(args.guest)
         socket, vmlinux = guest.qmp, args.vmlinux or str(Path(guest.kernel, 'vmlinux'))
         if not args.vmlinux and running.vmlinux_time(guest.kernel) != guest.vmlinux_time:
-            raise DumpError(f'{vmlinux} is not what guest {guest.name} was started with: start it again, or give '
-                            '--vmlinux')
+            raise DumpError(f'{vmlinux} is not the kernel that guest {guest.name} runs: restart the guest, '
+                            'or give --vmlinux')
     if not Path(vmlinux).is_file():
-        raise DumpError(f'there is no {vmlinux}: build that kernel, or name its vmlinux by --vmlinux')
+        raise DumpError(f'there is no {vmlinux}: build that kernel, or give its vmlinux with --vmlinux')
     return socket, vmlinux
 
 
 # Its memory
 
 class Progress:
-    """Says how far a long dump is."""
+    """Reports the progress of a long dump."""
 
     def __init__(self):
         self.next = time.monotonic() + REPORT_S
@@ -94,13 +95,13 @@ class Progress:
 def check_room(folder, size):
     free = shutil.disk_usage(folder).free
     if free < size + SPARE:
-        raise DumpError(f'{folder} has {free // MB} MB free, the memory of the guest needs {(size + SPARE) // MB} MB: '
-                        'make room, or name a place by --folder')
+        raise DumpError(f'{folder} has {free // MB} MB free, but the memory of the guest needs '
+                        f'{(size + SPARE) // MB} MB: free some space, or choose another folder with --folder')
 
 
 @contextlib.contextmanager
 def memory(socket, folder):
-    """The path of a file with the guest's memory, deleted at the end."""
+    """Yield the path of a file with the guest's memory. The file is deleted at the end."""
     procs.remove_leftovers(folder, '.guest-*.core')
     with qmp.Monitor(socket) as monitor:
         check_room(folder, monitor.memory_size())
@@ -124,7 +125,7 @@ def once(args, socket, vmlinux):
     folder = args.keep.absolute().parent if args.keep else args.folder
     with memory(socket, folder) as core:
         if args.keep:
-            # Here and not after the tool, which may fail for what is in the core.
+            # Now, not after the tool has run: the contents of the core may make it fail.
             os.replace(core, args.keep)
             say(f'kept {args.keep}')
         return run_tool(args, args.keep or core, vmlinux)
@@ -144,18 +145,18 @@ def repeat(args, socket, vmlinux):
 def options():
     parser = argparse.ArgumentParser(prog='dump-guest.sh', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--list', action='store_true', help='print which guests run, and leave')
-    parser.add_argument('--guest', metavar='NAME', help='which one, where several run')
-    parser.add_argument('--qmp', metavar='SOCKET', help='any QEMU: its QMP socket; needs --vmlinux')
+    parser.add_argument('--list', action='store_true', help='list the running guests and exit')
+    parser.add_argument('--guest', metavar='NAME', help='the guest to inspect, if more than one is running')
+    parser.add_argument('--qmp', metavar='SOCKET', help='the QMP socket of any other QEMU; needs --vmlinux')
     parser.add_argument('--vmlinux', metavar='FILE', help="the guest's kernel with debug information; "
                         'default: the one in its build folder')
     parser.add_argument('--keep', type=Path, metavar='FILE', help='keep the memory as FILE, an ELF core')
     parser.add_argument('--folder', type=Path, metavar='DIR',
-                        help='where to put the memory meanwhile; default: build/guests')
-    parser.add_argument('--every', type=float, metavar='S', help='take the memory anew every S seconds')
-    parser.add_argument('--times', type=int, metavar='N', help='how often, with --every; default: until Ctrl-C')
-    parser.add_argument('tool', nargs='?', choices=sorted(TOOLS), help='which of the tools')
-    parser.add_argument('arguments', nargs=argparse.REMAINDER, help='its arguments (dump --help lists them)')
+                        help='where to put the temporary file with the memory; default: build/guests')
+    parser.add_argument('--every', type=float, metavar='S', help='repeat every S seconds')
+    parser.add_argument('--times', type=int, metavar='N', help='with --every: stop after N times; default: at Ctrl-C')
+    parser.add_argument('tool', nargs='?', choices=sorted(TOOLS), help='the tool to run')
+    parser.add_argument('arguments', nargs=argparse.REMAINDER, help='arguments of the tool (dump --help lists them)')
     return parser
 
 
@@ -163,24 +164,24 @@ def parse(argv):
     parser = options()
     args = parser.parse_args(argv)
     if not (args.tool or args.list):
-        parser.error('say what to run: dump or monitor')
+        parser.error('name a tool to run: dump or monitor')
     if args.qmp and not args.vmlinux:
         parser.error("--qmp needs --vmlinux, the guest's kernel with debug information")
     if args.qmp and args.guest:
-        parser.error('--qmp and --guest both name a guest')
+        parser.error('--qmp and --guest both name a guest: give one of them')
     if args.every is not None and args.every <= 0:
         parser.error('--every: must be more than 0 seconds')
     if args.times is not None and (args.times < 1 or args.every is None):
-        parser.error('--times: must be at least 1, and goes with --every')
+        parser.error('--times: must be at least 1, and needs --every')
     if args.every is not None and args.keep:
-        parser.error('--keep is for one dump, not for --every')
+        parser.error('--keep keeps one dump: give it without --every')
     args.times = args.times or (1 if args.every is None else -1)
     if args.folder is None:
         args.folder = running.FOLDER
         args.folder.mkdir(parents=True, exist_ok=True)
     for folder in (args.folder, *([args.keep.absolute().parent] if args.keep else [])):
         if not os.access(folder, os.W_OK | os.X_OK):
-            parser.error(f'{folder} is not a folder that can be written to')
+            parser.error(f'{folder} is not a folder that you can write to: choose another')
     return args
 
 
@@ -191,7 +192,7 @@ def asks_for_help(arguments):
 def main(argv=None):
     args = parse(argv)
     if args.list:
-        print(list_of(running.guests()) or 'no guest runs')
+        print(list_of(running.guests()) or 'no guest is running')
         return 0
     try:
         if asks_for_help(args.arguments):
@@ -202,6 +203,6 @@ def main(argv=None):
     except OSError as error:
         say(f'{error.filename or ""}: {error.strerror}'.lstrip(': '))
     except KeyboardInterrupt:
-        # That is how an endless run is ended.
+        # Ctrl-C is the normal way to end --every without --times.
         return 0 if args.times < 0 else 130
     return 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is in a guest: cpio archives, one behind the other in its initrd.
+"""The files of a guest. Its initrd is a sequence of cpio archives.
 
-Those that are the same for many guests, programs and modules, are kept under build/.guest for a day.
+The archives of programs and modules are the same for many guests. They are kept under build/.guest for a day.
 """
 import hashlib
 import io
@@ -56,10 +56,10 @@ poweroff -f
 
 
 class Archive:
-    """A cpio archive. The folders above a file come with it."""
+    """A cpio archive. The parent folders of a file are added with it."""
 
     def __init__(self) -> None:
-        # Only here: --help must work without build/venv.
+        # Imported here so that --help works without build/venv.
         from virtme.cpiowriter import CpioWriter
         self.data = io.BytesIO()
         self.cpio = CpioWriter(self.data)
@@ -86,7 +86,7 @@ class Archive:
         self.cpio.mkchardev(self._place(path), (major, minor), 0o600)
 
     def host(self, source: Path, path: str) -> None:
-        """A file of the host, or a folder with all that is in it."""
+        """Add a file of the host, or a folder with everything in it."""
         if source.is_dir():
             self.folder(path)
             for item in sorted(source.iterdir()):
@@ -95,7 +95,7 @@ class Archive:
             self.file(path, source.read_bytes(), source.stat().st_mode & 0o777)
 
     def binary(self, program: str, path: str) -> None:
-        """A program of the host with the libraries it is linked with."""
+        """Add a program of the host and the shared libraries that it uses."""
         found = tool_of_the_host(program)
         self.host(found.resolve(), path)
         listed = subprocess.run(['ldd', found], capture_output=True, text=True, check=False).stdout
@@ -117,7 +117,7 @@ def tool_of_the_host(program: str) -> Path:
 
 
 def cached(name: str, key: object, make: Callable[[], bytes]) -> Path:
-    """A file under build/.guest, which is made when its key is new."""
+    """Return a file under build/.guest. Make it if there is none for this key yet."""
     path = CACHE / f'{name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.cpio'
     if not path.exists():
         files.write(path, make())
@@ -129,7 +129,7 @@ def cached(name: str, key: object, make: Callable[[], bytes]) -> Path:
 
 
 def programs(engine: "Engine") -> Path:
-    """The shell, its tools, and what starts the command."""
+    """Return the archive with the shell, its tools, and the init script."""
     def make() -> bytes:
         archive = Archive()
         for folder in FOLDERS:
@@ -147,7 +147,7 @@ def programs(engine: "Engine") -> Path:
 
 
 def modules(folder: Path, strip: str) -> Path | None:
-    """The modules that were built with the kernel, without debug sections. None if it has none."""
+    """Return the archive of the kernel's modules, without debug sections, or None if there are no modules."""
     order, release = folder / 'modules.order', folder / 'include/config/kernel.release'
     if not (order.exists() and release.exists()):
         return None
@@ -177,7 +177,7 @@ def install_modules(folder: Path, built: Sequence[Path], version: str, strip: st
 
 
 def files_of(pairs: Sequence[str]) -> list[tuple[Path, str]]:
-    """HOST:GUEST, each taken apart and checked."""
+    """Split and check each HOST:GUEST pair."""
     found = []
     for pair in pairs:
         source, _, place = pair.partition(':')
@@ -190,7 +190,7 @@ def files_of(pairs: Sequence[str]) -> list[tuple[Path, str]]:
 
 
 def write(setup: Setup, engine: "Engine") -> None:
-    """The initrd of one guest."""
+    """Write the initrd of one guest."""
     own = Archive()
     own.file('guest/settings', f'GUEST_MARK={setup.mark}\nGUEST_OUT={engine.out_device}\n'
                                f'GUEST_STAYS={"1" if setup.stays else ""}\n'.encode())

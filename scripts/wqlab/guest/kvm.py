@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether /dev/kvm runs a kernel: there are machines where it opens, and the guest hangs."""
+"""Find out whether /dev/kvm can run a kernel. On some machines it opens, but guests hang."""
 import fcntl
 import hashlib
 import json
@@ -17,8 +17,8 @@ DEVICE = Path('/dev/kvm')
 
 def works(image: Path, boots: Callable[[], bool]) -> bool:
     """
-    Whether /dev/kvm runs this kernel. boots() tries it, once for each kernel and each boot of the host: one
-    kernel that does not come up says nothing about the next one.
+    Return True if /dev/kvm runs this kernel. boots() tries it, once for each kernel after each boot of the host. If
+    one kernel does not boot, another one still may.
     """
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return False
@@ -28,15 +28,15 @@ def works(image: Path, boots: Callable[[], bool]) -> bool:
         kernel = hashlib.sha256(image.read_bytes()).hexdigest()
         known = remembered()
         if kernel not in known:
-            print(f'guest: trying whether /dev/kvm runs {image}', file=sys.stderr)
+            print(f'guest: testing whether {image} boots on /dev/kvm', file=sys.stderr)
             known[kernel] = boots()
-            print(f'guest: {"using KVM" if known[kernel] else "it does not: using TCG"}', file=sys.stderr)
+            print(f'guest: {"using KVM" if known[kernel] else "it does not boot: using TCG"}', file=sys.stderr)
             remember(known)
         return known[kernel]
 
 
 def remembered() -> dict[str, bool]:
-    """The kernels that were tried since the host booted."""
+    """Return the kernels that were tried since the host booted, with the results."""
     try:
         memory = json.loads((CACHE / 'kvm.json').read_text())
         return dict(memory['kernels']) if memory['boot'] == BOOT_ID.read_text() else {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is kept of a guest that failed, taken before it is killed.
+"""Save evidence from a guest that failed, before the guest is killed.
 
-QEMU writes the guest's memory. UML has its log alone, so that it is asked to put all
-tasks and workqueues there.
+QEMU writes the guest's memory to a file. UML cannot do that. Instead, it is asked to print
+all tasks and workqueues to its log.
 """
 import socket
 import struct
@@ -18,7 +18,7 @@ MCONSOLE_MAGIC, MCONSOLE_VERSION = 0xcafebabe, 2
 
 
 class PostMortem:
-    """For guest.run(): keeps the memory of a QEMU guest as `core`."""
+    """Passed to guest.run(): saves the memory of a QEMU guest as `core`."""
 
     def __init__(self, engine, core):
         self.engine, self.path = engine, Path(core)
@@ -37,7 +37,7 @@ class PostMortem:
 
 
 def write_core(qmp_socket, path):
-    """The guest's memory as an ELF core, whole or not at all."""
+    """Write the guest's memory as an ELF core, atomically."""
     with qmp.Monitor(qmp_socket) as monitor:
         dump_guest.check_room(path.parent, monitor.memory_size())
         with files.replacing(path) as temp, open(temp, 'wb') as file:
@@ -45,12 +45,12 @@ def write_core(qmp_socket, path):
 
 
 def ask_uml(folder, text):
-    """Send a command to the mconsole of the one UML that has it below `folder`."""
+    """Send a command to the mconsole of the UML whose files are in `folder`."""
     found = sorted(Path(folder).glob('*/mconsole'))
     if not found:
-        raise OSError('UML had no mconsole')
+        raise OSError('UML has no mconsole: its state cannot be printed')
     request = MCONSOLE.pack(MCONSOLE_MAGIC, MCONSOLE_VERSION, len(text), text.encode())
-    # What it says goes to its console, too: nobody waits for the answer, as UML waits
-    # for the console to be read meanwhile.
+    # Do not wait for the answer: UML sends it only after its console has been read. The
+    # same text goes to the console.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.sendto(request, str(found[0]))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Lists of CPUs as the kernel's files have them."""
+"""CPU lists in the format that kernel files use."""
 
 
 def parse(text: str) -> list[int]:
-    """[0, 1, 2, 5] of "0-2,5", [] of an empty line; ValueError for what is no such list."""
+    """Convert "0-2,5" to [0, 1, 2, 5] and an empty line to []. Raise ValueError if the text is not a CPU list."""
     found: list[int] = []
     for part in filter(None, text.strip().split(',')):
         first, dash, last = part.partition('-')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The one way to write a file: complete, or as it was before."""
+"""Write files atomically: a reader sees the old file or the complete new one."""
 import contextlib
 import os
 import tempfile
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike, mode: int = 0o644) -> Iterator[Path]:
-    """Gives a new empty file beside @path to fill; it becomes @path when the block ends well, else it is deleted."""
+    """Yield a new empty file beside @path. It replaces @path if the block succeeds, and is deleted if it fails."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f'.{path.name}.', suffix='.tmp', dir=path.parent)

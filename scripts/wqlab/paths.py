@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where things are."""
+"""The root of the repository and its build folder."""
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]

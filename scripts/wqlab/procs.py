@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Child processes that end with this one, however it ends."""
+"""Child processes that always end when this process ends."""
 import contextlib
 import os
 import re
@@ -12,9 +12,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-ENDING_S = 30       # a process that was killed is gone by then, unless its disk or the kernel hangs
+ENDING_S = 30       # by then a killed process is gone, unless the disk or the kernel hangs
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-# $0 is the descriptor of the pipe. The read ends when the pipe has no writer left.
+# $0 is the file descriptor of the pipe. The read returns when no process has the pipe open for writing.
 KEEPER = """(
 	trap "" HUP INT QUIT TERM TSTP
 	read -r _ </proc/self/fd/$0
@@ -26,12 +26,12 @@ exec "$@"
 
 def end_on_signals() -> None:
     """
-    From now on SIGTERM and SIGHUP end this process by way of what ends its guests and deletes its files.
-    SIGINT does so by default, as KeyboardInterrupt. A signal that is ignored (nohup) stays ignored.
+    From now on SIGTERM and SIGHUP raise SystemExit, so that cleanup code ends the guests and deletes files.
+    SIGINT already does that by raising KeyboardInterrupt. A signal that is ignored (nohup) stays ignored.
     """
     def leave(number: int, _: FrameType | None) -> None:
         for each in ENDING_SIGNALS:
-            signal.signal(each, signal.SIG_IGN)     # a second one would interrupt the cleaning up
+            signal.signal(each, signal.SIG_IGN)     # a second signal must not interrupt the cleanup
         sys.exit(128 + number)
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -41,12 +41,13 @@ def end_on_signals() -> None:
 @contextlib.contextmanager
 def kept(command: Sequence[object], *, pass_fds: Sequence[int] = (), **options: Any) -> Iterator[subprocess.Popen]:
     """
-    A command in a process group of its own, which is killed at the end, and also when this process is gone
-    for whatever reason. The options are those of subprocess.Popen().
+    Run a command in a process group of its own. The group is killed when the block ends, and also when this
+    process ends for any other reason. The options are those of subprocess.Popen().
 
-    A second process of the group, the keeper, reads from a pipe that only this process can write to. When that
-    ends, the keeper kills the group and itself. It also keeps the group's number from passing to somebody else's
-    processes. The command leads the group: a UML that does not would leave it by setsid().
+    A second process in the group, the keeper, reads from a pipe. Only this process holds the writing end. When this
+    process ends, the read returns, and the keeper kills the group and itself. As long as the keeper exists, the
+    kernel cannot give the number of the group to other processes. The command is the leader of the group. Otherwise
+    UML would leave the group by calling setsid().
     """
     reading, writing = os.pipe()
     try:
@@ -68,7 +69,7 @@ def kill_group(child: subprocess.Popen) -> None:
 
 
 def end_gently(child: subprocess.Popen, seconds: float) -> None:
-    """Ask a child to end, which lets it clean up."""
+    """Send SIGTERM to a child, so that it can clean up, and wait."""
     child.terminate()
     wait_for(child, seconds)
 
@@ -81,7 +82,7 @@ def wait_for(child: subprocess.Popen, seconds: float) -> None:
 
 
 def remove_leftovers(folder: Path, pattern: str) -> None:
-    """Delete what killed processes left behind: the first number in each name is that of the process."""
+    """Delete the files of processes that no longer exist. The first number in a file name is the process ID."""
     for place in folder.glob(pattern):
         owner = re.search(r'\d+', place.name)
         if owner and not Path('/proc', owner[0]).exists():

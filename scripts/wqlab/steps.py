@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Long commands with progress, locks between runs, and how a program says what is wrong."""
+"""Long commands with progress reports, locks between runs, and error messages."""
 import contextlib
 import fcntl
 import os
@@ -19,43 +19,43 @@ Word = str | os.PathLike
 
 
 class Failure(Exception):
-    """One line for the user that says what to do; the program ends with status 1."""
+    """An error. Its text is one line that tells the user what to do. The program ends with status 1."""
 
 
 def sayer(name: str) -> Callable[[str], None]:
-    """A function that tells the user something, after the program's name."""
+    """Return a function that prints a message to stderr after the program's name."""
     def say(text: str) -> None:
         print(f'{name}: {text}', file=sys.stderr, flush=True)
     return say
 
 
 def shown(path: Word) -> str:
-    """A path as short as it can be typed from the repository."""
+    """A path relative to the repository if it lies inside, else unchanged."""
     path = Path(path)
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 def plain_environment(**more: Word) -> dict[str, str]:
-    """This process' environment without what make put there for itself, in English."""
+    """The environment of this process without make's own variables, and with English messages."""
     left = {name: value for name, value in os.environ.items() if name not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
     return {**left, 'LC_ALL': 'C', **{name: str(value) for name, value in more.items()}}
 
 
 def first_match(text: str, *words: str) -> str:
-    """The first line with one of @words in it (small letters); else the last line."""
+    """The first line that contains one of @words (lower case), or else the last line."""
     lines = text.splitlines() or ['no message']
     return next((line for line in lines if any(word in line.lower() for word in words)), lines[-1])
 
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
-    """One run at a time: two makes in two terminals must not compose one tree at once."""
+    """Hold a lock on @name, so that, for example, two makes do not write to one tree at the same time."""
     BUILD.mkdir(exist_ok=True)
     with open(BUILD / f'.lock-{name}', 'w') as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            sayer('lab')(f'waiting for another run that holds {name}')
+            sayer('lab')(f'waiting for another run that holds the lock {name!r}')
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -73,10 +73,10 @@ def watch(child: subprocess.Popen, log: Path, say: Callable[[str], None]) -> int
 
 def logged(log: Path, what: str, command: Sequence[Word], *, say: Callable[[str], None], cwd: Word | None = None,
            env: dict[str, str] | None = None) -> int:
-    """Run a long command with its output in a log; say every 10 seconds how far it is. Returns its status.
+    """Run a long command, write its output to a log, and report progress every 10 seconds. Return its status.
 
-    However this ends, nothing that the command started is left: a lock that the caller
-    holds is free only after that.
+    When this function ends, even by an exception, every process that the command started has
+    ended. So a lock that the caller holds covers all of them.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     say(f'{what} (log: {shown(log)})')
@@ -86,7 +86,7 @@ def logged(log: Path, what: str, command: Sequence[Word], *, say: Callable[[str]
         try:
             status = watch(child, log, lambda now: say(f'{what}: {now}'))
         except BaseException:
-            os.killpg(child.pid, signal.SIGTERM)        # let make delete what is half done
+            os.killpg(child.pid, signal.SIGTERM)        # let make delete unfinished files
             procs.wait_for(child, GRACE_S)
             raise
     if status == 0:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tables of text."""
+"""Tables as plain text and as reStructuredText."""
 
 
 def lines(head, rows, numbers, style='plain'):
-    """The lines of a table; the cells of the columns in `numbers` are aligned to the right."""
-    from tabulate import tabulate  # only here: --help works before build/venv is made
+    """Return a table as lines of text. Cells of the columns in `numbers` are aligned to the right."""
+    from tabulate import tabulate  # imported here so that --help works before build/venv exists
     align = ['right' if column in numbers else 'left' for column in range(len(head))]
     text = tabulate(rows, head, tablefmt=style, colalign=align, disable_numparse=True)
     return [line.rstrip() for line in text.splitlines()]
 
 
 def rst(head, rows, numbers):
-    """The same as a table of reStructuredText."""
+    """Return the same table in reStructuredText."""
     return '\n'.join(lines(head, rows, numbers, 'rst')) + '\n'

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Read TAP and KTAP (TAP whose points are nested by indentation).
+"""Read TAP and KTAP. KTAP is TAP with test points that are nested by indentation.
 
-Strict on purpose: a point that was skipped, a plan that was not kept or is missing, and a
-"Bail out!" are all failures. The base tree's tools/testing/kunit/kunit_parser.py does not
-serve, as it calls all of these passed: a missing plan, more points than planned, a wrong
-total, TODO, XFAIL, "Bail out!". A point may be skipped only for a reason that the caller
-expects.
+This parser is strict on purpose. A missing plan, a number of points that differs from the
+plan, a "Bail out!", and a skipped point are failures. A point may be skipped only for a
+reason that the caller expects. The base tree's tools/testing/kunit/kunit_parser.py is too
+lenient: a missing plan, more points than planned, a wrong total, TODO, XFAIL and
+"Bail out!" all pass there.
 """
 import dataclasses
 import re
@@ -26,7 +26,7 @@ class Point:
 
 @dataclasses.dataclass
 class Level:
-    """The points of one indentation that have no parent yet."""
+    """The points at one level of indentation whose parent has not been read yet."""
     plan: int | None = None
     seen: int = 0
     points: list = dataclasses.field(default_factory=list)
@@ -37,7 +37,7 @@ def plan_problem(level, plan=None):
     if plan is None:
         return 'no plan was printed'
     if plan != level.seen:
-        return f'{level.seen} points came, not {plan}'
+        return f'{level.seen} points were printed, but {plan} were planned'
     return ''
 
 
@@ -52,10 +52,10 @@ class Parser:
         return self.levels.setdefault(indent, Level())
 
     def children(self, indent, plan=None):
-        """Take the points below this indentation, and whether their plan was kept.
+        """Take the points below this indentation. Return them and what is wrong with their plan.
 
-        KUnit does not know in advance how many rows a table has and tells the
-        sum instead, which does for a plan.
+        KUnit does not know in advance how many rows a table has. It prints the total
+        afterwards, and that serves as the plan.
         """
         points, problems = [], []
         for deeper in sorted(i for i in self.levels if i > indent):
@@ -81,11 +81,11 @@ class Parser:
         level = self.level(indent)
         level.seen += 1
         if match[3] and int(match[3]) != level.seen:
-            problem = f'{problem}; number {match[3]} where {level.seen} was due'.strip('; ')
+            problem = f'{problem}; the point has number {match[3]} instead of {level.seen}'.strip('; ')
         for child in below:
             child.name = f'{name}: {child.name}'
         level.points += below
-        # A parent is no point of its own, unless it alone tells of a failure.
+        # A parent does not count as a point, unless it reports a failure that none of its points reports.
         if not below or problem or (not ok and all(child.ok for child in below)):
             level.points.append(Point(name, ok and not problem, '\n'.join(filter(None, [*why, problem])),
                                       skipped and not problem))
@@ -106,14 +106,14 @@ class Parser:
         if self.bailed:
             below.append(Point('came to its end', False, self.bailed))
         if problem or not below:
-            below.append(Point('plan', False, problem or 'no points came'))
+            below.append(Point('plan', False, problem or 'no points were printed'))
         return below
 
 
 def parse(text, may_skip=None):
-    """All points, from the outside in; what is wrong about the whole is one more.
+    """Return all points. If something is wrong with the output as a whole, one more point reports that.
 
-    may_skip: a pattern that finds, at its beginning, the reasons for which a point may be skipped.
+    may_skip: a regular expression. A point may be skipped if the beginning of its reason matches.
     """
     parser = Parser(may_skip)
     for line in text.splitlines():

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the scheduler, async and fork-time code see of the workqueue: the
- * worker behind a kworker task and the hooks that tell it about its sleep.
+ * What the scheduler, async and fork-time code see of the workqueue: the worker
+ * behind a kworker task, and the hooks by which it learns about its sleep.
  */
 #ifndef _KERNEL_WORKQUEUE_INTERNAL_H
 #define _KERNEL_WORKQUEUE_INTERNAL_H
@@ -17,8 +17,8 @@ struct worker_pool;
 /*
  * struct worker - one execution context of a pool, or a rescuer
  *
- * A worker is the kthread that runs work items of its pool.  In a BH pool it
- * stands for the softirq of that CPU and @task is %NULL.
+ * A worker is a kthread that runs the work items of its pool.  In a BH pool it stands
+ * for the softirq of that CPU, and @task is %NULL.
  *
  * Guards, as in kernel/workqueue/internal.h:
  *   L     pool->lock
@@ -42,7 +42,7 @@ struct worker {
 	/* ... and in pool->idle_list, or a list of dying workers, otherwise */
 	struct list_head entry;
 
-	/* L: items this worker alone may run, in order; empty while idle */
+	/* L: items that only this worker may run, in order; empty while idle */
 	struct list_head scheduled;
 
 	/*
@@ -57,7 +57,7 @@ struct worker {
 	 */
 	int sleeping;
 
-	work_func_t last_func;			/* OWN+L: what psi asks for */
+	work_func_t last_func;			/* OWN+L: psi asks for this */
 	unsigned long last_active;		/* L: jiffies when it went idle */
 	int id;					/* I: number within the pool */
 	struct list_head node;			/* A: pool->workers */
@@ -67,11 +67,11 @@ struct worker {
 };
 
 /**
- * current_wq_worker - the worker that the calling task is
+ * current_wq_worker - the worker of the calling task
  *
  * Context: any; in interrupts the interrupted worker does not count.
- * Return: the worker, or %NULL when the caller is none (BH workers are not
- * known here either).
+ * Return: the worker, or %NULL if the caller is not a worker.  BH workers are not found
+ * either.
  */
 static inline struct worker *current_wq_worker(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Worker pools: the static ones of each CPU, the unbound ones that come and go
- * with attributes.
+ * Worker pools: the static ones of each CPU, and the unbound ones that come and go
+ * with the attributes in use.
  */
 #include <linux/slab.h>
 
@@ -19,9 +19,9 @@ static DEFINE_HASHTABLE(unbound_pool_hash, UNBOUND_POOL_HASH_ORDER);
  * pool_init - set up a zeroed pool
  * @pool: the pool
  *
- * The pool starts disassociated and without workers, for no CPU or node.
+ * The pool starts disassociated, without workers, and belongs to no CPU or node.
  *
- * Context: may sleep, but in early boot.
+ * Context: may sleep, except in early boot.
  * Return: 0 or -ENOMEM.
  */
 int pool_init(struct worker_pool *pool)
@@ -127,8 +127,9 @@ static int node_of_cpus(const struct cpumask *cpus)
 }
 
 /*
- * A pod whose CPUs were removed and added on another node needs a pool of its own, or its
- * items would take the old node's slots.  What was made before nodes were known will do.
+ * If the CPUs of a pod were removed and added on another node, the pod needs a new pool,
+ * since its items would take the old node's slots.  A pool made before the nodes were
+ * known may be used.
  */
 static bool pool_is_on_its_node(const struct worker_pool *pool)
 {
@@ -169,8 +170,8 @@ fail:
  * @attrs: nice, strictness, cpumask and __pod_cpumask
  *
  * Context: may sleep; wq_pool_mutex held.
- * Return: the pool with a reference for the caller; it has a worker unless
- * kthreads cannot be made yet.  %NULL without memory.
+ * Return: the pool with a reference for the caller, or %NULL if memory runs out.  The
+ * pool has a worker unless kthreads cannot be made yet.
  */
 struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs)
 {
@@ -188,7 +189,7 @@ struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs)
 }
 
 /**
- * unbound_pools_start - give each unbound pool made before kthreads a worker
+ * unbound_pools_start - give a worker to each unbound pool made before kthreads
  *
  * Context: boot.
  * Return: 0 or -ENOMEM.

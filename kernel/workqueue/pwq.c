@@ -4,8 +4,8 @@
  *
  * Each CPU of a workqueue has an entry that names the pwq to queue on; unbound
  * workqueues have one more for the default pwq.  CPUs of one pod share a pwq.
- * Changing the entries lets the old pwq finish what it has; with the last item its
- * reference count drops to zero under pool->lock, and reaper.c does the rest.
+ * After a change of the entries the old pwq finishes the items that it has.  With the
+ * last item, its reference count drops to zero under pool->lock; reaper.c does the rest.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>
@@ -15,7 +15,7 @@
 
 static struct kmem_cache *pwq_cache __ro_after_init;
 
-/* dead pwqs, and who takes care of them: see reaper.c */
+/* dead pwqs, and the thread that takes care of them: see reaper.c */
 LLIST_HEAD(dead_pwqs);
 struct kthread_worker *pwq_unlinker __ro_after_init;
 
@@ -53,10 +53,10 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 }
 
 /**
- * pwq_free_unused - free a pwq that nobody ever saw
+ * pwq_free_unused - free a pwq that was never used
  * @pwq: pwq that was not published; may be linked
  *
- * The pool's reference is the caller's again.
+ * The caller gets the reference to the pool back.
  */
 void pwq_free_unused(struct pool_workqueue *pwq)
 {
@@ -66,7 +66,7 @@ void pwq_free_unused(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_link - make a pwq one of its workqueue's
+ * pwq_link - add a pwq to the list of its workqueue
  * @pwq: the pwq; nothing happens if it is linked already
  *
  * From here on flushing sees it.
@@ -98,7 +98,7 @@ void pwq_put(struct pool_workqueue *pwq)
 
 	list_del_init(&pwq->mayday_cursor.entry);
 
-	/* before there are kthreads, their start takes care of the list */
+	/* before there are kthreads, pwq_reaper_start() takes care of the list */
 	if (llist_add(&pwq->release_node, &dead_pwqs) && pwq_unlinker)
 		kthread_queue_work(pwq_unlinker, &pwq_unlink_work);
 }
@@ -115,8 +115,8 @@ void pwq_put_unlocked(struct pool_workqueue *pwq)
 		return;
 
 	/*
-	 * The pwq, and with it the pool, may be gone as soon as the reference is.
-	 * Interrupts off is an RCU reader: the unlock is safe.
+	 * The pwq and its pool may be gone as soon as the reference is.  With
+	 * interrupts off this is an RCU reader, so the unlock is safe.
 	 */
 	pool = pwq->pool;
 	raw_spin_lock_irq(&pool->lock);
@@ -124,7 +124,7 @@ void pwq_put_unlocked(struct pool_workqueue *pwq)
 	raw_spin_unlock_irq(&pool->lock);
 }
 
-/* one item fewer of a colour is in flight: see flush.c; L */
+/* an item of a colour is no longer in flight: see flush.c; L */
 static void pwq_flush_progress(struct pool_workqueue *pwq, int color)
 {
 	struct workqueue_struct *wq = pwq->wq;
@@ -143,11 +143,11 @@ static void pwq_flush_progress(struct pool_workqueue *pwq, int color)
  * @pwq: the pwq it was queued on
  * @data: work->data from when it was queued
  *
- * The item's slot goes to the next one.  The item's reference, which keeps the
+ * The item's slot goes to the next item.  The item's reference, which keeps the
  * workqueue and the pool, is dropped last.
  *
- * Context: lock of the pool held; it may be dropped and retaken, with interrupts off
- * all the time.
+ * Context: lock of the pool held; it may be dropped and retaken, but interrupts stay off
+ * throughout.
  */
 void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
 {
@@ -165,7 +165,7 @@ void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
 }
 
 /**
- * pwq_cache_init - early boot: be able to allocate pwqs
+ * pwq_cache_init - early boot: make pwqs allocatable
  */
 void __init pwq_cache_init(void)
 {

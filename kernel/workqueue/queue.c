@@ -10,18 +10,18 @@
 #include "internal.h"
 
 /*
- * Start unbound work from a CPU that did not queue it, to find callers that rely on
- * running where they are.
+ * Start unbound work from a CPU other than the queueing one.  This finds callers whose
+ * work relies on running where it was queued.
  */
 static bool wq_debug_force_rr_cpu = IS_ENABLED(CONFIG_DEBUG_WQ_FORCE_RR_CPU);
 module_param_named(debug_force_rr_cpu, wq_debug_force_rr_cpu, bool, 0644);
 
-/* where this CPU sent unbound work last; interrupts off */
+/* the CPU to which this CPU last sent unbound work; interrupts off */
 static DEFINE_PER_CPU(int, wq_rr_cpu_last);
 
 /*
- * How an item enters a pool, and who will be woken for it: the seam for other ways
- * of doing either.
+ * How an item enters a pool, and which task is woken for it.  Other ways of doing either
+ * would go here.
  */
 static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
 				       struct work_struct *work)
@@ -47,7 +47,7 @@ static bool is_own_item(struct workqueue_struct *wq)
 	return worker && worker->current_pwq && worker->current_pwq->wq == wq;
 }
 
-/* a workqueue that is drained takes what its own items queue only */
+/* a workqueue that is being drained takes only what its own items queue */
 static bool wq_refuses(struct workqueue_struct *wq, struct work_struct *work)
 {
 	unsigned int flags = READ_ONCE(wq->flags);
@@ -62,8 +62,8 @@ static bool wq_refuses(struct workqueue_struct *wq, struct work_struct *work)
 }
 
 /*
- * The CPU whose pod gets an item queued on @cpu, the calling one: @cpu itself if it
- * may do unbound work, else the next one that may, in turn.
+ * The CPU whose pod gets an item queued on @cpu, which is the calling CPU.  This is @cpu
+ * itself if it may do unbound work, else the CPUs that may, in turn.
  */
 static int wq_select_unbound_cpu(int cpu)
 {
@@ -88,7 +88,7 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
 {
 	int cpu = req_cpu;
 
-	/* all CPUs must queue on the same pwq at any time, or items could overtake */
+	/* at any time all CPUs must queue on the same pwq, or items could overtake */
 	if (READ_ONCE(wq->flags) & __WQ_ORDERED)
 		return rcu_dereference(wq->dfl_pwq);
 
@@ -103,11 +103,11 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
 /*
  * Find the pwq to queue on and lock its pool.
  *
- * An item that still runs on another pool goes back there, where the worker that
- * has it will run it again: so it never runs twice at a time.  Ordered workqueues
- * need no such care, and must queue on the newest pwq to keep the order.
+ * An item that still runs on another pool goes back to that pool, where the same worker
+ * will run it again.  So it never runs twice at a time.  Ordered workqueues need no such
+ * care, and must queue on the newest pwq to keep the order.
  *
- * A pwq may die while its lock is taken; its successor is in the entry by then.
+ * A pwq may die before its lock is taken; the entry names its successor by then.
  */
 static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 						int req_cpu, struct work_struct *work)
@@ -206,7 +206,7 @@ bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *wor
 }
 EXPORT_SYMBOL(queue_work_on);
 
-/* an online CPU of the node, this one if it is there; else anywhere */
+/* an online CPU of the node, preferably this one; WORK_CPU_UNBOUND if there is none */
 static int node_to_cpu(int node)
 {
 	unsigned int cpu;
@@ -234,7 +234,7 @@ static int node_to_cpu(int node)
  */
 bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *work)
 {
-	/* elsewhere a CPU is a promise that nothing backs here */
+	/* a per-CPU item would run on the chosen CPU, which nobody keeps online */
 	WARN_ON_ONCE(!(READ_ONCE(wq->flags) & WQ_UNBOUND));
 
 	guard(irqsave)();
@@ -264,7 +264,7 @@ static void dwork_start_timer(struct delayed_work *dwork, int cpu)
 	struct timer_list *timer = &dwork->timer;
 
 	if (!housekeeping_enabled(HK_TYPE_TIMER)) {
-		/* where nobody asked for a CPU, the timer may migrate */
+		/* the timer may migrate if nobody asked for a CPU */
 		if (cpu == WORK_CPU_UNBOUND)
 			add_timer_global(timer);
 		else
@@ -272,21 +272,21 @@ static void dwork_start_timer(struct delayed_work *dwork, int cpu)
 		return;
 	}
 
-	/* isolated CPUs are spared the expiry, whoever asked for them */
+	/* a timer never expires on an isolated CPU, even if the caller named it */
 	cpu = smp_processor_id();
 	if (!housekeeping_test_cpu(cpu, HK_TYPE_TIMER))
 		cpu = housekeeping_any_cpu(HK_TYPE_TIMER);
 	add_timer_on(timer, cpu);
 }
 
-/* as wq_queue(), @delay jiffies from now */
+/* like wq_queue(), but @delay jiffies from now */
 static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
 			     struct delayed_work *dwork, unsigned long delay)
 {
 	WQ_WARN_ON_ONCE(dwork->timer.function != delayed_work_timer_fn);
 	WQ_WARN_ON_ONCE(timer_pending(&dwork->timer) || !list_empty(&dwork->work.entry));
 
-	/* callers rely on 0 not to wait for the next tick */
+	/* callers expect that 0 does not wait for the next tick */
 	if (!delay) {
 		wq_queue(cpu, wq, &dwork->work);
 		return;
@@ -306,9 +306,10 @@ static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
  * @dwork: the item
  * @delay: in jiffies; 0 queues at once
  *
- * The timer runs on @cpu, too, or, if CPUs are isolated from timers, on one that is not.
- * @cpu must be online when the timer is armed: on a CPU that is offline it would wait
- * until that comes back.  If @cpu goes offline later, the timer moves elsewhere.
+ * The timer runs on @cpu, too.  If the system isolates CPUs from timers, it runs on any
+ * CPU that is not isolated.  @cpu must be online when the timer is armed: on an offline
+ * CPU, the timer would wait until the CPU comes back.  If @cpu goes offline later, the
+ * timer moves elsewhere.
  *
  * Context: any but NMI.
  * Return: true if the item was idle, false if it was pending or is disabled.
@@ -326,14 +327,15 @@ bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
 EXPORT_SYMBOL(queue_delayed_work_on);
 
 /**
- * mod_delayed_work_on - queue an item after a delay, whatever it waits for now
+ * mod_delayed_work_on - queue an item after a new delay, even if it is pending
  * @cpu: as for queue_delayed_work_on()
  * @wq: the workqueue
  * @dwork: the item
  * @delay: in jiffies from now; 0 queues at once
  *
- * A timer that runs is set anew, an item in a queue is taken out and waits anew, and an
- * idle item is queued.  If several callers do this at once, one of them wins.
+ * If the timer is running, it is set again.  If the item is queued already, it is taken
+ * off the queue and waits again.  If the item is idle, it is queued.  If several callers
+ * do this at once, one of them wins.
  *
  * Context: any but NMI.
  * Return: true if the item was pending, false if it was idle.
@@ -370,8 +372,8 @@ static void rcu_work_queue(struct rcu_head *rcu)
  *
  * Context: any but NMI.
  * Return: true if the item was idle: it runs after a full grace period from now.  False
- * if it was pending: it runs, but its grace period may have begun before this call; or
- * if it is disabled.
+ * if it was pending or is disabled.  A pending item runs, but its grace period may have
+ * begun before this call.
  */
 bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
 {
@@ -380,7 +382,7 @@ bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
 	if (test_and_set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(work)))
 		return false;
 
-	/* nothing disables an rcu_work but a look inside */
+	/* there is no way to disable an rcu_work but through its work_struct */
 	if (work_data(work) & WORK_OFFQ_DISABLE_MASK) {
 		work_clear_pending(work, 0);
 		WARN_ON_ONCE(true);

@@ -2,11 +2,11 @@
 /*
  * The end of a pool_workqueue that has lost its last reference.
  *
- * That happens under pool->lock, and what is left to do needs to sleep.  Two kthreads
- * do it, which depend on no pool.  The first unlinks the pwq from its workqueue and
- * lets an ordered one go on: memory may depend on that, so it takes wq->mutex only,
- * under which nobody allocates.  The second drops the pool, and after
- * destroy_workqueue() the workqueue.
+ * The last reference is dropped under pool->lock, but the rest needs to sleep.  Two
+ * kthreads do that, which depend on no pool.  The first unlinks the pwq from its
+ * workqueue and lets an ordered workqueue go on.  Memory reclaim may depend on this, so
+ * it takes only wq->mutex, under which nobody allocates.  The second thread drops the
+ * pool and, after destroy_workqueue(), the workqueue.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>
@@ -50,7 +50,7 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 	if (list_empty(&pwq->pwqs_node))
 		return;
 
-	/* parked for items that were cancelled since */
+	/* it was parked for items that were cancelled since */
 	if (!list_empty_careful(&pwq->pending_node)) {
 		struct wq_node_nr_active *slots = wq_slots(wq, pwq->pool->node);
 
@@ -73,7 +73,7 @@ static void pwq_bury(struct pool_workqueue *pwq)
 		unbound_pool_put(pwq->pool);
 	}
 
-	/* the workqueue is destroyed, and nobody is left who could use it */
+	/* the workqueue was destroyed, and nobody can use it any longer */
 	if (pwq->was_last)
 		wq_release(pwq->wq);
 
@@ -105,7 +105,7 @@ static void pwq_unlink_fn(struct kthread_work *unused)
 DEFINE_KTHREAD_WORK(pwq_unlink_work, pwq_unlink_fn);
 
 /**
- * pwq_reaper_start - start those who take care of dead pwqs, once there are kthreads
+ * pwq_reaper_start - boot: start the threads that take care of dead pwqs
  */
 void __init pwq_reaper_start(void)
 {
@@ -118,9 +118,9 @@ void __init pwq_reaper_start(void)
 /**
  * pwq_reaper_flush - wait until all pwqs that are dead now are buried
  *
- * Before there are kthreads, nothing is waited for.
+ * This waits for nothing before there are kthreads.
  *
- * Context: may sleep; none of wq_pool_mutex, wq->mutex held.
+ * Context: may sleep; neither wq_pool_mutex nor wq->mutex held.
  */
 void pwq_reaper_flush(void)
 {

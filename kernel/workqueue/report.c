@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an onlooker is told: dumps of workqueues and pools for sysrq-t and the
- * watchdog, what a worker is doing for stack dumps and ps, and the questions that
- * an item may ask about itself and its workqueue.
+ * Reports: dumps of workqueues and pools for sysrq-t and the watchdog, what a worker is
+ * doing for stack dumps and ps, and functions by which an item can ask about itself and
+ * its workqueue.
  *
- * Scripts read the dumps, so their format stays.  They print under pool->lock.
- * Console drivers queue work and may hold locks then that they take again when
- * they print, so what is printed there is deferred.  Much may be printed with
- * interrupts off, hence the touches of the hard lockup detector.
+ * Scripts read the dumps, so their format stays.  The dumps print under pool->lock.
+ * A console driver may queue work while it holds a lock that it takes again to print,
+ * so what is printed under pool->lock is deferred.  Much may be printed with interrupts
+ * off, hence the touches of the hard lockup detector.
  */
 #include <linux/export.h>
 #include <linux/hashtable.h>
@@ -37,11 +37,11 @@ static unsigned int secs_since(unsigned long stamp)
 }
 
 /**
- * pool_desc - what kind of pool it is, as all reports say it
+ * pool_desc - describe the kind of a pool for all reports
  * @buf: where to write it
  * @pool: the pool
  *
- * Return: @buf, to come after the pool's CPUs.
+ * Return: @buf, to be printed after the pool's CPUs.
  */
 const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool)
 {
@@ -58,9 +58,9 @@ const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool)
 }
 
 /*
- * The line that is being put together.  It is logged in one piece, so that other
- * CPUs' messages do not tear it apart.  One line at a time: this needs no stack in
- * an interrupt that may have come at a bad moment.
+ * The line that is being put together.  It is logged in one piece, so that messages of
+ * other CPUs do not tear it apart.  There is only one such line, and it is static: this
+ * needs no stack in an interrupt, which may have come at a bad moment.
  */
 static DEFINE_RAW_SPINLOCK(line_lock);		/* nests in pool->lock */
 static char line[1000];				/* line_lock; fits a log record */
@@ -73,7 +73,7 @@ static void line_end(void)
 	line_len = 0;
 }
 
-/* what does not fit any more goes on a line of its own */
+/* text that does not fit in the line starts a new one */
 static __printf(1, 2) void line_add(const char *fmt, ...)
 {
 	size_t room = sizeof(line) - line_len;
@@ -106,8 +106,8 @@ static const char *worker_name(char buf[WORKER_NAME_LEN], const struct worker *w
 }
 
 /*
- * Items with one function in a row, which print as one: "3*foo".  An item that
- * hangs on the one before it stands alone and without a comma.
+ * Consecutive items with the same function, which print as one: "3*foo".  An item that
+ * is linked to the one before it prints alone and without a comma.
  */
 struct item_run {
 	work_func_t func;
@@ -143,7 +143,7 @@ static void add_item(struct item_run *run, struct work_struct *work, bool alone)
 	*run = (struct item_run){ .func = work->func, .nr = 1, .comma = comma };
 }
 
-/* those items of a list that belong to @pwq, if any */
+/* print those items of a list that belong to @pwq, if any */
 static void show_items(const char *what, struct list_head *items,
 		       struct pool_workqueue *pwq)
 {
@@ -167,7 +167,7 @@ static void show_items(const char *what, struct list_head *items,
 	line_end();
 }
 
-/* the workers that run items of @pwq, if any, and what waits for each */
+/* print the workers that run items of @pwq, if any, and what waits for each */
 static void show_running(struct pool_workqueue *pwq)
 {
 	const char *before = "    in-flight: ";
@@ -223,14 +223,14 @@ static bool wq_is_idle(struct workqueue_struct *wq)
 	struct pool_workqueue *pwq;
 
 	for_each_pwq(pwq, wq)
-		/* the state of a moment, with or without the lock */
+		/* the answer is a snapshot, with or without the lock */
 		if (!data_race(pwq_is_empty(pwq)))
 			return false;
 	return true;
 }
 
 /**
- * show_one_workqueue - log a workqueue's items, unless it has none
+ * show_one_workqueue - log a workqueue's items if it has any
  * @wq: the workqueue, which must not go away meanwhile
  *
  * Context: any but NMI.
@@ -320,7 +320,7 @@ void show_all_workqueues(void)
 /**
  * show_freezable_workqueues - log the freezable workqueues that are not idle yet
  *
- * Context: any; the freezer calls it when it ran out of patience.
+ * Context: any; the freezer calls it when freezing takes too long.
  */
 void show_freezable_workqueues(void)
 {
@@ -339,8 +339,8 @@ void show_freezable_workqueues(void)
  * @log_lvl: KERN_* level
  * @task: the task; only its task_struct need be sound
  *
- * No lock is taken and no pointer trusted: what cannot be read stays empty, and what
- * changes while it is read may come out garbled.  The strings end within bounds.
+ * This takes no lock and trusts no pointer.  What cannot be read stays empty, and what
+ * changes during the read may come out garbled.  The strings end within bounds.
  *
  * Context: any; for stack dumps of tasks in any state.
  */
@@ -369,8 +369,8 @@ void print_worker_info(const char *log_lvl, struct task_struct *task)
 		return;
 
 	/*
-	 * An item that says nothing else is described by the name of its workqueue.
-	 * printk() proper wants to see the level.
+	 * By default the description is the name of the workqueue: print that once.
+	 * The level must be in the format, where printk() looks for it.
 	 */
 	if (strcmp(desc, name))
 		_printk("%sWorkqueue: %s %ps (%s)\n", log_lvl, name, func, desc);
@@ -384,10 +384,10 @@ void print_worker_info(const char *log_lvl, struct task_struct *task)
  * @...: its arguments
  *
  * Stack dumps of the worker show the first %WORKER_DESC_LEN - 1 bytes while the item
- * runs, and ps does until the worker takes its next item.  By default that is the name
- * of the workqueue.
+ * runs.  ps shows them until the worker takes its next item.  The default is the name of
+ * the workqueue.
  *
- * Context: a work function; without effect in any other.
+ * Context: a work function; elsewhere this has no effect.
  */
 void set_worker_desc(const char *fmt, ...)
 {
@@ -408,8 +408,8 @@ EXPORT_SYMBOL_GPL(set_worker_desc);
  * @size: room in @buf
  * @task: a task that was a worker when the caller looked
  *
- * That is the name of the kthread and, after "+" while it runs the item and "-"
- * when it is done with it, the latest item's description.
+ * This is the name of the kthread, followed by the description of the latest item after
+ * "+" while the item runs, or after "-" when it has finished.
  *
  * Context: may sleep.
  */
@@ -418,7 +418,7 @@ void wq_worker_comm(char *buf, size_t size, struct task_struct *task)
 	struct worker *worker;
 	int len;
 
-	/* a worker stays one, and with its pool, while we hold this */
+	/* while we hold this, a worker stays a worker and stays with its pool */
 	guard(mutex)(&wq_pool_attach_mutex);
 
 	if (!(task->flags & PF_WQ_WORKER)) {
@@ -439,11 +439,11 @@ void wq_worker_comm(char *buf, size_t size, struct task_struct *task)
 
 /**
  * workqueue_congested - are items held back by max_active?
- * @cpu: on whose behalf, %WORK_CPU_UNBOUND for the CPU we are on
+ * @cpu: the CPU to ask about, %WORK_CPU_UNBOUND for the calling one
  * @wq: the workqueue
  *
- * Outdated on return: a hint, no more.  Each CPU of a per-CPU workqueue and each
- * pod of an unbound one is congested by itself.
+ * The answer may be outdated on return and is only a hint.  Each CPU of a per-CPU
+ * workqueue and each pod of an unbound one is congested independently.
  *
  * Context: any.
  * Return: true if items queued from @cpu wait for others to finish.
@@ -465,9 +465,9 @@ EXPORT_SYMBOL_GPL(workqueue_congested);
  * work_busy - is an item pending or running?
  * @work: the item
  *
- * Outdated on return: a hint, no more.  An item that runs on another pool than the
- * one it is queued on now is not found running: it has moved to another workqueue, or is
- * ordered and the attributes have changed.
+ * The answer may be outdated on return and is only a hint.  If an item runs on one pool
+ * and is queued on another, this does not find it running.  That happens when it has
+ * moved to another workqueue, or is ordered and the attributes have changed.
  *
  * Context: any.
  * Return: %WORK_BUSY_PENDING, %WORK_BUSY_RUNNING, both or 0.
@@ -490,7 +490,7 @@ unsigned int work_busy(struct work_struct *work)
 EXPORT_SYMBOL_GPL(work_busy);
 
 /**
- * current_work - the item that the calling task runs
+ * current_work - the item that the calling task is running
  *
  * Context: any; in interrupts there is none.
  * Return: the item, which its function may have freed, or %NULL.
@@ -507,7 +507,7 @@ EXPORT_SYMBOL(current_work);
  * current_is_workqueue_rescuer - is the calling task a rescuer?
  *
  * Context: any.
- * Return: true in an item that a rescuer runs: memory is tight, and others wait.
+ * Return: true in an item that a rescuer runs.  Memory is tight then, and others wait.
  */
 bool current_is_workqueue_rescuer(void)
 {
@@ -519,13 +519,13 @@ bool current_is_workqueue_rescuer(void)
 /**
  * current_is_workqueue_mem_reclaim - may memory reclaim wait for the calling task?
  *
- * An item that it may wait for may not itself wait for a workqueue without rescuer.
- * Code that is called from both kinds of item asks here whether to hand such waiting
- * to another workqueue.
+ * If memory reclaim may wait for an item, that item must not wait for a workqueue without
+ * a rescuer.  Code that is called from both kinds of items can use this to decide whether
+ * another workqueue has to do such waiting.
  *
  * Context: any.
- * Return: true in an item of a %WQ_MEM_RECLAIM workqueue.  Those that create_workqueue()
- * and its kin made do not count: they have the flag by tradition.
+ * Return: true in an item of a %WQ_MEM_RECLAIM workqueue.  Workqueues made by
+ * create_workqueue() and its variants do not count: they have the flag by tradition.
  */
 bool current_is_workqueue_mem_reclaim(void)
 {

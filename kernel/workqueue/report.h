@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the watchdog borrows from the dumps.
+ * The parts of the dumps that the watchdog uses, too.
  */
 #ifndef _KERNEL_WORKQUEUE_REPORT_H
 #define _KERNEL_WORKQUEUE_REPORT_H

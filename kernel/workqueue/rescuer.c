@@ -2,10 +2,10 @@
 /*
  * Rescuers: progress for WQ_MEM_RECLAIM workqueues when no worker can be made.
  *
- * A rescuer, called by mayday.c, joins one pool after the other and runs items of its
- * own workqueue only, one at a time, so that a worker that turns up after all finds the
- * others on the worklist.  It calls itself to pools where it leaves something behind or
- * gives away a slot.
+ * mayday.c calls a rescuer.  The rescuer joins one pool after the other and runs only
+ * items of its own workqueue.  It takes one item at a time, so that a worker that turns
+ * up after all finds the others on the worklist.  The rescuer calls itself to pools
+ * where it leaves items behind or to which it gives a slot.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>
@@ -21,9 +21,9 @@ static bool pwq_wants_rescue(struct pool_workqueue *pwq)
 		return true;
 
 	/*
-	 * A worker may be idle only for want of concurrency, and block next.  As
-	 * long as there is a manager at work memory is short: better go on than be
-	 * called again, unless others call.
+	 * A worker may be idle only because concurrency management holds it back,
+	 * and may block once it runs.  While a manager is at work, memory is short.
+	 * So go on rather than be called again, unless other pools call.
 	 */
 	return (pool->flags & POOL_MANAGER_ACTIVE) && list_empty_careful(&pwq->wq->maydays);
 }
@@ -34,8 +34,8 @@ static bool is_item_of(struct work_struct *work, void *pwq)
 }
 
 /*
- * Take the next item of @pwq, if that still wants rescue: the lock is dropped now and
- * then among many items of others.
+ * Take the next item of @pwq, if @pwq still wants rescue.  The lock is dropped now and
+ * then if there are many items of other pwqs in between.
  */
 static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq)
 	__must_hold(&pwq->pool->lock)
@@ -63,7 +63,7 @@ static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq
 	return false;
 }
 
-/* run items of @pwq, but no more than a turn's worth while other pwqs wait */
+/* run items of @pwq, but no more than RESCUER_BATCH while other pwqs wait */
 static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 {
 	struct worker_pool *pool = pwq->pool;
@@ -86,7 +86,7 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 	}
 
 	rescuer->rescue_pwq = NULL;
-	/* items may be left, and nobody awake who knows of them */
+	/* items may be left, and no worker that knows of them may be awake */
 	pool_unlock_wake_irq(pool, pool_kick(pool));
 }
 
@@ -115,9 +115,9 @@ static int rescuer_thread(void *data)
 		struct pool_workqueue *pwq;
 
 		/*
-		 * Set the state before looking: a call that comes later wakes us.
-		 * The same for the order to stop, which is obeyed only after all
-		 * calls were answered: they hold references.
+		 * Set the state before looking for calls: a call that comes later
+		 * wakes us.  So does the order to stop.  We obey it only after all
+		 * calls were answered, since they hold references.
 		 */
 		set_current_state(TASK_IDLE);
 		stop = kthread_should_stop();
@@ -174,7 +174,7 @@ int rescuer_create(struct workqueue_struct *wq)
 		return ret;
 	}
 
-	/* as worker_unbind() leaves it between two calls */
+	/* worker_unbind() leaves it like this between two calls */
 	if (!cpumask_intersects(cpus, cpu_active_mask))
 		cpus = cpu_possible_mask;
 	kthread_bind_mask(rescuer->task, cpus);
@@ -197,10 +197,9 @@ void rescuer_destroy(struct workqueue_struct *wq)
 	struct worker *rescuer;
 
 	/*
-	 * From here on the rescuer is known to nobody but its pools.  It gets no more
-	 * calls, not even for a barrier that nobody waits for.  A change of the global
-	 * cpumask does not move the thread any more, which has nothing left to do but to
-	 * answer the calls it has and to end.
+	 * From here on only its pools know the rescuer.  It gets no more calls, not even
+	 * for a barrier that nobody waits for.  A change of the global cpumask no longer
+	 * moves the thread, which only answers the calls that it already has, and ends.
 	 */
 	scoped_guard(mutex, &wq_pool_mutex) {
 		guard(raw_spinlock_irq)(&wq_mayday_lock);
@@ -211,8 +210,8 @@ void rescuer_destroy(struct workqueue_struct *wq)
 		return;
 
 	/*
-	 * The thread may wait for a CPU, so no mutex that others need is held.  It
-	 * answers the calls that came before, if it ever ran: else nobody did.
+	 * The thread may have to wait for a CPU, so hold no mutex here that others need.
+	 * It answers the calls that came before.  If it never ran, there were none.
 	 */
 	kthread_stop(rescuer->task);
 	while ((pwq = wq_next_mayday(wq)))

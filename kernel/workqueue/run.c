@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How an item runs, on whatever worker: one of the pool, the softirq, or a rescuer.
+ * How an item runs on any worker: a worker of the pool, the softirq, or a rescuer.
  */
 #include <linux/debug_locks.h>
 #include <linux/hashtable.h>
@@ -25,15 +25,15 @@ static void worker_begin_item(struct worker *worker, struct work_struct *work,
 	worker->current_work = work;
 	hash_add(worker->pool->busy_hash, &worker->hentry, (unsigned long)work);
 
-	/* for ps; the function may say more by set_worker_desc() */
+	/* for ps; the function may replace this by set_worker_desc() */
 	strscpy(worker->desc, pwq->wq->name);
 
-	/* out of the count, so that pool_kick() finds the next one a worker */
+	/* leave nr_running, so that pool_kick() finds a worker for the next item */
 	if (READ_ONCE(pwq->wq->flags) & WQ_CPU_INTENSIVE)
 		worker_set_flags(worker, WORKER_CPU_INTENSIVE);
 }
 
-/* the function must leave what it found */
+/* the function must leave locks, RCU and preemption as it found them */
 static void worker_check_leaks(struct worker *worker, int locks, int rcu)
 {
 	bool atomic = worker->task && in_atomic();
@@ -51,8 +51,8 @@ static void worker_check_leaks(struct worker *worker, int locks, int rcu)
 }
 
 /*
- * Call the function.  @work may be gone as soon as it runs and serves as an address
- * only; @item_map is a copy of its lockdep map for the same reason.
+ * Call the function.  Once the function runs, @work may be gone and is used only as an
+ * address.  For the same reason @item_map is a copy of its lockdep map.
  */
 static void worker_call(struct worker *worker, struct work_struct *work,
 			struct lockdep_map *item_map, bool nested)
@@ -65,14 +65,14 @@ static void worker_call(struct worker *worker, struct work_struct *work,
 	int locks = lockdep_depth(current);
 	int rcu = rcu_preempt_depth();
 
-	/* a dead CPU's BH item runs inside one of this CPU, see bh.c */
+	/* a dead CPU's BH item runs inside an item of this CPU, see bh.c */
 	if (!nested)
 		lock_map_acquire(wq_map);
 	lock_map_acquire(item_map);
 	/*
-	 * The item starts from a clean slate as far as completions go: what is
-	 * held here is the same for each item.  Otherwise each completion that
-	 * one item waits for and another completes would look like a cycle.
+	 * The locks held here are the same for each item, so lockdep must not
+	 * relate them to completions.  Otherwise each completion that one item
+	 * waits for and another item completes would look like a cycle.
 	 */
 	lockdep_invariant_state(true);
 
@@ -93,7 +93,7 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 
 	pwq->stats[PWQ_STAT_COMPLETED]++;
 
-	/* set above, or by a tick */
+	/* worker_begin_item() or a tick has set this */
 	worker_clr_flags(worker, WORKER_CPU_INTENSIVE);
 
 	hash_del(&worker->hentry);
@@ -127,12 +127,12 @@ static void worker_run_item(struct worker *worker, struct work_struct *work)
 	pwq->stats[PWQ_STAT_STARTED]++;
 
 	/*
-	 * Chain: a worker that does not count sees to it that the next item gets
-	 * one.  In a per-CPU pool this worker counts, and nobody is woken.
+	 * Chain: if this worker does not count, it wakes a worker for the next
+	 * item.  In a per-CPU pool this worker counts, and nobody is woken.
 	 */
 	wake = pool_kick(pool);
 
-	/* the last that is done to the item */
+	/* nothing touches the item after this */
 	work_release_to_pool(work, pool);
 	pool_unlock_wake_irq(pool, wake);
 

@@ -44,7 +44,7 @@ unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size)
 {
 	size = max(size, 1U);
 
-	/* The usual rounding up by adding size - 1 overflows for huge sizes. */
+	/* The usual way to round up, adding size - 1, overflows for huge sizes. */
 	return nr_cores / size + !!(nr_cores % size);
 }
 
@@ -128,7 +128,7 @@ static int number_pods(int nr_cpus, int *cpu_pod)
 		if (cpu_pod[cpu] == NO_POD)
 			continue;
 
-		/* Links point down, so the entry at their end is a number already. */
+		/* Links point down, so the entry that one leads to is a number already. */
 		if (cpu_pod[cpu] == cpu)
 			cpu_pod[cpu] = nr_pods++;
 		else
@@ -180,11 +180,11 @@ static int shard_cpus(const unsigned long *possible, int nr_cpus,
  * Afterwards the entry of each CPU in @possible is its pod, and that of any other
  * CPU number is -1. Pods are numbered from 0 in the order of their first CPUs.
  *
- * A CPU joins the pod with the lowest first CPU that it shares with, else it
- * opens a pod. Therefore each CPU has exactly one pod also when firmware gives
- * @share answers that are no equivalence relation.
+ * Of the first CPUs of pods that it shares with, a CPU joins the pod of the lowest.
+ * If it shares with none, it opens a pod. Therefore each CPU has exactly one pod even
+ * if firmware makes @share give answers that are no equivalence relation.
  *
- * Calls @share at most once for each pair of first CPU and later CPU and
+ * This calls @share at most once for each pair of first CPU and later CPU, and it
  * allocates nothing.
  *
  * Return: the number of pods.
@@ -204,14 +204,13 @@ int wq_group_cpus(const struct cpumask *possible, wq_share_fn share, void *arg,
  * @cpu_pod: nr_cpu_ids entries, all of which are written; neither of the arrays
  *	above
  *
- * The result has the form of that of wq_group_cpus(). Each LLC is cut into as few
- * shards as @size allows, see wq_nr_shards() and wq_core_shard(), its cores being
- * taken in the order of their first CPUs.
+ * The result has the same form as that of wq_group_cpus(). Each LLC is cut into as few
+ * shards as @size allows, see wq_nr_shards() and wq_core_shard(). Its cores are taken
+ * in the order of their first CPUs.
  *
- * A core counts for the LLC of its first CPU. So where firmware claims that a
- * core's CPUs are in different LLCs, the core stays whole, and an LLC that has
- * the first CPU of no core gets no shard. A core without an LLC (-1) is a shard of
- * its own.
+ * A core belongs to the LLC of its first CPU. So if firmware claims that a core's CPUs
+ * are in different LLCs, the core stays whole. An LLC that has the first CPU of no
+ * core gets no shard. A core without an LLC (-1) is a shard of its own.
  *
  * Allocates nothing; quadratic in the number of CPUs at worst: 10 ms for 4096.
  *

@@ -5,14 +5,14 @@
  * A WQ_SYSFS workqueue is a device, /sys/bus/workqueue/devices/NAME, with
  *
  *   per_cpu          1 for a per-CPU workqueue, 0 for an unbound one
- *   max_active       how many items may run at once; not to be changed where
- *                    another number would break the order or mean nothing
+ *   max_active       how many items may run at once; read-only if another number
+ *                    would break the order or mean nothing
  *
- * and an unbound one has its attributes, too:
+ * An unbound workqueue has its attributes there, too:
  *
- *   nice             of its workers
- *   cpumask          where they may run, as far as the global mask allows it
- *   affinity_scope   how it is divided among the CPUs
+ *   nice             nice level of its workers
+ *   cpumask          where they may run, within the global mask
+ *   affinity_scope   how its CPUs are grouped
  *   affinity_strict  1 if workers must stay in their part, 0 if they start there
  *
  * /sys/devices/virtual/workqueue has the masks for all unbound workqueues:
@@ -21,7 +21,7 @@
  *   cpumask_requested  as written by the user, before isolated CPUs are left out
  *   cpumask_isolated   CPUs left out
  *
- * A store does all or nothing, and whatever is wrong with a value is -EINVAL.
+ * A store does all or nothing.  If anything is wrong with a value, it returns -EINVAL.
  */
 #include <linux/device.h>
 #include <linux/kstrtox.h>
@@ -103,8 +103,8 @@ static const struct attribute_group wq_common_group = {
 /* what an unbound workqueue has */
 
 /*
- * Change one of the attributes: @set does so in a copy, which then takes effect.
- * The mutex covers both, lest two writers undo each other's work.
+ * Change one of the attributes: @set changes a copy, which then takes effect.  The mutex
+ * covers both steps, so that two writers cannot undo each other's changes.
  */
 static ssize_t store_attr(struct device *dev, const char *buf, size_t count,
 			  int (*set)(struct workqueue_attrs *attrs, const char *buf))
@@ -246,7 +246,7 @@ static const struct attribute_group wq_unbound_group = {
 	.is_visible = wq_unbound_visible,
 };
 
-/* what they have in common */
+/* the masks for all unbound workqueues */
 
 static ssize_t show_mask(char *buf, const struct cpumask *mask)
 {
@@ -285,7 +285,7 @@ static ssize_t cpumask_store(struct device *dev, struct device_attribute *attr,
 	ret = parse_cpus(buf, cpus);
 	if (!ret) {
 		cpumask_and(cpus, cpus, cpu_possible_mask);
-		/* isolated CPUs may be in it: the user knows */
+		/* the user may include isolated CPUs */
 		ret = wq_set_unbound_cpumask(cpus);
 	}
 
@@ -332,8 +332,8 @@ static void wq_device_release(struct device *dev)
  * workqueue_sysfs_register - show a workqueue in sysfs
  * @wq: workqueue that is not there yet
  *
- * %WQ_SYSFS does this at allocation.  Callers that want to set attributes before users
- * can see them leave the flag out and call this afterwards.
+ * With %WQ_SYSFS, alloc_workqueue() does this.  A caller that wants to set attributes
+ * before users can see them leaves the flag out and calls this afterwards.
  *
  * Context: may sleep.
  * Return: 0 or a negative error.

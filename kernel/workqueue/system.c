@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Boot, the system's workqueues, and conveniences on top of them.
+ * Boot, the system's workqueues, and helpers on top of them.
  *
- * Three steps: workqueue_init_early() makes it possible to create workqueues and to
- * queue, workqueue_init() starts the workers, workqueue_init_topology() divides the
- * CPUs into pods once they are all up.
+ * Boot takes three steps.  workqueue_init_early() makes it possible to create workqueues
+ * and to queue.  workqueue_init() starts the workers.  workqueue_init_topology() divides
+ * the CPUs into pods once they are all up.
  */
 #include <linux/cpu.h>
 #include <linux/export.h>
@@ -133,7 +133,7 @@ static void __init start_percpu_pools(int cpu)
 		bh->node = cpu_to_node(cpu);
 		pool->node = cpu_to_node(cpu);
 
-		/* the softirq is there whether the CPU is or not; work may wait for it */
+		/* the softirq of a CPU needs no thread; kick it, as work may wait for it */
 		wq_boot_needs(worker_create(bh));
 		scoped_guard(raw_spinlock_irq, &bh->lock)
 			pool_kick(bh);
@@ -172,7 +172,7 @@ void __init workqueue_init(void)
 
 /**
  * schedule_on_each_cpu - call a work function on every online CPU and wait
- * @func: the function; the item that it is given means nothing to it
+ * @func: the function; it must ignore the item that it is given
  *
  * This is slow: it allocates and queues an item for each CPU and waits for the slowest.
  *
@@ -206,7 +206,7 @@ int schedule_on_each_cpu(work_func_t func)
  * @fn: the function
  * @ew: storage that lives until @fn has run; used in interrupts only
  *
- * Calls @fn directly, except in an interrupt, where it queues an item that does.
+ * This calls @fn directly.  In an interrupt it queues an item that calls @fn.
  *
  * Context: any but NMI.
  * Return: 0 if @fn was called, 1 if it is queued.

@@ -2,18 +2,18 @@
 /*
  * Learning which CPUs share a core or a cache.
  *
- * The architecture knows this of online CPUs only, so each CPU is compared with
- * those that were learned before it when it has come up.  A CPU that goes offline
- * stays in its groups: it is likely to return to them.
+ * The architecture knows this only of online CPUs.  So each CPU, when it has come up, is
+ * compared with those that were learned before it.  A CPU that goes offline stays in its
+ * groups, since it is likely to return to them.
  *
- * It may also return elsewhere.  A CPU that was removed and added again can have
- * another socket or core behind the same number, and nobody announces a removal on
- * all architectures.  But when the CPU comes up, the online CPUs of its groups
- * contradict: they do not share with it any more.  It leaves those groups then.
- * Where no CPU of the group is online, nothing contradicts, and the offline ones
- * stay in a group that may be wrong.  Each of them is checked when it comes up.
+ * It may also return elsewhere.  A CPU that was removed and added again can be another
+ * socket or core with the same number, and not all architectures announce a removal.
+ * But when the CPU comes up, the online CPUs of its groups contradict its place: they no
+ * longer share with it.  It then leaves those groups.  If no CPU of the group is online,
+ * nothing contradicts, and the offline CPUs stay in a group that may be wrong.  Each of
+ * them is checked when it comes up.
  *
- * So two online CPUs are in one group exactly if the architecture says that they
+ * So two online CPUs are in one group if and only if the architecture says that they
  * share, provided that sharing is transitive.
  */
 #include <linux/bitmap.h>
@@ -28,13 +28,13 @@ static bool share_core(const struct wq_topology *topo, int cpu0, int cpu1)
 	return topo->same_core(cpu0, cpu1);
 }
 
-/* with SCHED_MC=n the architecture knows of no cache, but a core has only one */
+/* with SCHED_MC=n the architecture knows no caches, but a core has only one */
 static bool share_llc(const struct wq_topology *topo, int cpu0, int cpu1)
 {
 	return topo->same_core(cpu0, cpu1) || topo->same_cache(cpu0, cpu1);
 }
 
-/* CPUs of @cpu's group are online, and it shares with none of them */
+/* true if CPUs of @cpu's group are online, and @cpu shares with none of them */
 static bool is_contradicted(const struct wq_topology *topo, const int *of, int cpu,
 			    share_fn share)
 {
@@ -66,7 +66,7 @@ static void leave_group(const struct wq_topology *topo, int *of, int cpu)
 	of[cpu] = cpu;
 }
 
-/* make one group of two, their offline CPUs included; false if it was one already */
+/* merge two groups, including their offline CPUs; false if they are one already */
 static bool join_groups(const struct wq_topology *topo, int *of, int cpu0, int cpu1)
 {
 	int head = min(of[cpu0], of[cpu1]), old = max(of[cpu0], of[cpu1]);
@@ -81,7 +81,7 @@ static bool join_groups(const struct wq_topology *topo, int *of, int cpu0, int c
 }
 
 /**
- * wq_topology_init - nothing is known about any CPU
+ * wq_topology_init - start with nothing known about any CPU
  * @topo: all members but the content of the arrays and the bitmap are set
  */
 void wq_topology_init(struct wq_topology *topo)
@@ -100,10 +100,10 @@ void wq_topology_init(struct wq_topology *topo)
  * @topo: what is known
  * @cpu: the CPU; online and not in @topo->learned
  *
- * The CPU leaves its core and cache if either is contradicted, so that no core is
- * ever in two caches.
+ * The CPU leaves both its core and its cache if either is contradicted.  So a core is
+ * never in two caches.
  *
- * Time is the number of CPUs, times the number of groups that become one.
+ * Time is the number of CPUs times the number of groups that become one.
  *
  * Return: true if any group has changed.
  */
@@ -134,7 +134,7 @@ bool wq_topology_learn(struct wq_topology *topo, int cpu)
 }
 
 /**
- * wq_topology_offline - a CPU goes offline and has to be learned when it returns
+ * wq_topology_offline - a CPU goes offline and has to be learned again later
  * @topo: what is known
  * @cpu: the CPU
  */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The watchdog: says which pools have work but make no progress.
+ * The watchdog reports pools that have work but make no progress.
  *
- * A pool makes progress when the first item on its worklist changes.  It stops
- * when an item of a per-CPU pool never leaves the CPU, when no worker can be made
- * and no rescuer helps, or when a wake-up got lost.  None of these shows up
- * elsewhere, so the pools are looked at every workqueue.watchdog_thresh seconds,
- * and everything that waits or runs is logged when one got stuck.
+ * A pool makes progress when the first item on its worklist changes.  Progress stops
+ * when an item of a per-CPU pool never leaves the CPU, when no worker can be made and
+ * no rescuer helps, or when a wake-up got lost.  None of these shows up elsewhere.  So
+ * the watchdog looks at all pools every workqueue.watchdog_thresh seconds.  If one is
+ * stuck, it logs everything that waits or runs.
  *
- * Code that keeps a CPU for long with good reason touches the watchdogs, this one
- * among them; a pool then has the whole threshold again.
+ * Code that keeps a CPU for long with good reason touches all watchdogs, including this
+ * one; a pool then has the whole threshold again.
  */
 #include <linux/jiffies.h>
 #include <linux/kstrtox.h>
@@ -24,10 +24,10 @@
 #include "internal.h"
 #include "report.h"
 
-/* seconds without progress that count as stuck, 0 to look away */
+/* a pool is stuck after this many seconds without progress; 0: do not look */
 static unsigned long wq_watchdog_thresh = 30;
 
-/* when somebody asked for patience: on each CPU, and on any */
+/* when the watchdog was last touched: on each CPU, and on any */
 static DEFINE_PER_CPU(unsigned long, wq_watchdog_touched_cpu) = INITIAL_JIFFIES;
 static unsigned long wq_watchdog_touched = INITIAL_JIFFIES;
 
@@ -36,7 +36,7 @@ static bool pool_is_bound(const struct worker_pool *pool)
 	return pool_is_percpu(pool) && !(pool->flags & POOL_BH);
 }
 
-/* the latest time at which the pool was well, or was to be left alone */
+/* when the pool last made progress, or somebody asked the watchdog to leave it alone */
 static unsigned long pool_well_at(const struct worker_pool *pool)
 {
 	unsigned long progress = READ_ONCE(pool->last_progress_ts);
@@ -51,10 +51,10 @@ static unsigned long pool_well_at(const struct worker_pool *pool)
 }
 
 /*
- * If @pool has work and had no progress for more than @thresh jiffies at @now, the
- * jiffies since its last progress, else 0.  Look without the lock first: nearly all
- * pools pass that.  Under it, an item seen on the worklist comes with the time stamp
- * that its queueing wrote.
+ * If at @now @pool has work and has made no progress for more than @thresh jiffies,
+ * return the jiffies since its last progress, else 0.  The first look is without the
+ * lock: nearly all pools pass it.  Under the lock, an item seen on the worklist comes
+ * with the time stamp that its queueing wrote.
  */
 static unsigned long pool_stuck_for(struct worker_pool *pool, unsigned long now,
 				    unsigned long thresh)
@@ -62,7 +62,7 @@ static unsigned long pool_stuck_for(struct worker_pool *pool, unsigned long now,
 	if (list_empty(&pool->worklist))
 		return 0;
 
-	/* the host may have stopped us for a while: that is no stall */
+	/* the host may have stopped us for a while, which is no stall */
 	kvm_check_and_clear_guest_paused();
 
 	if (!time_after(now, pool_well_at(pool) + thresh))
@@ -71,7 +71,7 @@ static unsigned long pool_stuck_for(struct worker_pool *pool, unsigned long now,
 	guard(raw_spinlock_irqsave)(&pool->lock);
 	if (list_empty(&pool->worklist) || !time_after(now, pool_well_at(pool) + thresh))
 		return 0;
-	/* now, for it may get on while the log is written */
+	/* compute this now: the pool may make progress while the log is written */
 	return now - pool->last_progress_ts;
 }
 
@@ -107,7 +107,7 @@ static int find_stuck_pools(unsigned long thresh)
 	return longest;
 }
 
-/* the workers that occupy the CPU of @pool; are there any?  L */
+/* show the workers that occupy the CPU of @pool; return true if there are any; L */
 static bool show_running_workers(struct worker_pool *pool)
 {
 	struct worker *worker;
@@ -125,8 +125,8 @@ static bool show_running_workers(struct worker_pool *pool)
 }
 
 /*
- * Nobody occupies the CPU and still nobody serves the pool, so a worker that was
- * to do so never came.  L, which keeps a worker that is last_woken_worker alive.
+ * No worker occupies the CPU, and yet none serves the pool.  So a worker that should
+ * serve it never ran.  L, which also keeps last_woken_worker in memory.
  */
 static void show_missing_worker(struct worker_pool *pool)
 {
@@ -148,7 +148,7 @@ static void show_stuck_pool(struct worker_pool *pool)
 	bool any = false;
 
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
-		/* as for the dumps, see report.c */
+		/* for the same reason as in report.c */
 		printk_deferred_enter();
 		any = show_running_workers(pool);
 		if (!any)
@@ -157,14 +157,14 @@ static void show_stuck_pool(struct worker_pool *pool)
 	}
 
 	/*
-	 * Then what is the CPU busy with?  Asked without the lock, which it may be
-	 * spinning on, and not of an offline CPU, which would not answer.
+	 * Then find out what the CPU is busy with.  Do not hold the lock, since the
+	 * CPU may be spinning on it.  An offline CPU would not answer.
 	 */
 	if (!any && cpu_online(pool->cpu))
 		trigger_single_cpu_backtrace(pool->cpu);
 }
 
-/* unbound and BH pools have no CPU that somebody could occupy */
+/* this skips unbound and BH pools, which have no CPU that a worker could occupy */
 static void show_stuck_bound_pools(void)
 {
 	struct worker_pool *pool;
@@ -183,16 +183,16 @@ static void show_stuck_bound_pools(void)
 	}
 }
 
-/* reports after which to panic, 0: never */
+/* panic after this many reports; 0: never */
 static unsigned int wq_panic_on_stall = CONFIG_BOOTPARAM_WQ_STALL_PANIC;
 module_param_named(panic_on_stall, wq_panic_on_stall, uint, 0644);
 
-/* seconds of one stall after which to panic, 0: never */
+/* panic after a stall of this many seconds; 0: never */
 static unsigned int wq_panic_on_stall_time;
 module_param_named(panic_on_stall_time, wq_panic_on_stall_time, uint, 0644);
 MODULE_PARM_DESC(panic_on_stall_time, "seconds a stall may last before panic (0: never panic)");
 
-/* after a report: has it been too many, or too long? */
+/* after a report: panic if there were too many, or the stall took too long */
 static void panic_if_asked_for(unsigned int secs)
 {
 	static unsigned int nr_reports;
@@ -206,7 +206,7 @@ static void panic_if_asked_for(unsigned int secs)
 		      secs, wq_panic_on_stall_time);
 }
 
-/* all pools are well as of now: a stall is reported once a period */
+/* treat all pools as well now, so that a stall is reported only once a period */
 static void touch_all(void)
 {
 	unsigned long now = jiffies;
@@ -218,7 +218,7 @@ static void touch_all(void)
 }
 
 static struct timer_list wq_watchdog_timer;
-static bool wq_watchdog_started;		/* boot has come to arming it */
+static bool wq_watchdog_started;		/* boot has reached wq_watchdog_init() */
 
 static void wq_watchdog_timer_fn(struct timer_list *timer)
 {
@@ -240,11 +240,11 @@ static void wq_watchdog_timer_fn(struct timer_list *timer)
 }
 
 /**
- * wq_watchdog_touch - let the pools of a CPU be for another period
+ * wq_watchdog_touch - leave the pools of a CPU alone for another period
  * @cpu: the CPU
  *
- * Called by those who touch the softlockup watchdog, so unbound pools are spared,
- * too: they may wait for a worker that this CPU keeps from running.
+ * Code that touches the softlockup watchdog calls this.  It spares unbound pools, too:
+ * they may wait for a worker that this CPU keeps from running.
  *
  * Context: any, NMIs included.
  */
@@ -262,8 +262,8 @@ notrace void wq_watchdog_touch(int cpu)
 }
 
 /*
- * A callback that runs meanwhile may have read the old threshold, and arms the timer.
- * timer_delete_sync() waits for it and disarms the timer again.
+ * A timer callback that runs meanwhile may have read the old threshold and may arm the
+ * timer.  timer_delete_sync() waits for the callback and disarms the timer again.
  */
 static void wq_watchdog_restart(unsigned long secs)
 {
@@ -309,7 +309,7 @@ module_param_cb(watchdog_thresh, &wq_watchdog_thresh_ops, &wq_watchdog_thresh, 0
  */
 void __init wq_watchdog_init(void)
 {
-	/* a sleeping CPU need not wake up to find that nothing is to be done */
+	/* a deferrable timer wakes no sleeping CPU just to find that all is well */
 	timer_setup(&wq_watchdog_timer, wq_watchdog_timer_fn, TIMER_DEFERRABLE);
 	wq_watchdog_started = true;
 	wq_watchdog_restart(wq_watchdog_thresh);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Workers as such: their names, the pool that each serves, and whether it is idle.
- * run.c has what they do, manager.c and cull.c how they come and go.
+ * Workers: their names, the pool that each one serves, and whether it is idle.  What
+ * they do is in run.c, how they come and go in manager.c and cull.c.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>
@@ -29,10 +29,10 @@ struct worker *worker_alloc(int node)
 
 /**
  * worker_format_id - the name by which users know a worker
- * @buf: where to
- * @size: its size in bytes
+ * @buf: where to write it
+ * @size: size of @buf in bytes
  * @worker: the worker
- * @pool: its pool; a rescuer's is not looked at
+ * @pool: its pool; ignored for a rescuer
  *
  * Return: length of the name.
  */
@@ -48,7 +48,7 @@ int worker_format_id(char *buf, size_t size, const struct worker *worker,
 }
 
 /**
- * worker_unbind - let a worker run wherever unbound work may
+ * worker_unbind - let a worker run wherever unbound work may run
  * @worker: the worker
  *
  * Context: wq_pool_attach_mutex held.
@@ -123,7 +123,7 @@ void worker_detach(struct worker *worker)
  * worker_mark_task - tell scheduler and procfs whether current is a worker
  * @is_worker: true at its start, false before its end
  *
- * The mutex makes the mark and the worker's existence one for wq_worker_comm().
+ * The mutex guarantees to wq_worker_comm() that a marked task is a worker.
  */
 void worker_mark_task(bool is_worker)
 {
@@ -148,13 +148,13 @@ void worker_enter_idle(struct worker *worker)
 	if (WQ_WARN_ON_ONCE((worker->flags & WORKER_IDLE) || !list_empty(&worker->entry)))
 		return;
 
-	/* nr_running is not concerned: PREP is set */
+	/* nr_running does not change, since PREP is set */
 	worker->flags |= WORKER_IDLE;
 	worker->last_active = jiffies;
 	pool->nr_idle++;
 	list_add(&worker->entry, &pool->idle_list);
 
-	/* all are idle: then none is running */
+	/* if all are idle, none is running */
 	WQ_WARN_ON_ONCE(pool->nr_running && pool->nr_idle == pool->nr_workers);
 
 	if (!timer_pending(&pool->idle_timer) && pool_has_too_many_idle(pool))

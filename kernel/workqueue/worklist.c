@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The lists that items are on: all that links an item is here.
+ * The lists that items are on.  All code that links an item is here.
  *
  * A queued item is on one of three lists, each guarded by the lock of its pool:
  *
@@ -10,8 +10,8 @@
  *
  * A flush barrier is linked right behind the item it waits for and moves with it.
  *
- * This file is below all others that handle items: it decides nothing, counts
- * nothing but references, and wakes nobody.
+ * This file is below all others that handle items.  It decides nothing, counts only
+ * references, and wakes nobody.
  */
 #include <linux/hashtable.h>
 #include <linux/kasan.h>
@@ -26,9 +26,9 @@
  * @pool: pool to search, locked
  * @work: the item
  *
- * An item may have been freed by its function and its memory may serve as
- * another item since.  The function must match, too: two items that share both
- * cannot be told apart, and serialising them does no harm.
+ * The function of an item may have freed it, and its memory may since serve as another
+ * item.  So the function must match, too.  Two items that share both address and
+ * function cannot be told apart, and serialising them does no harm.
  *
  * Return: the worker or %NULL.
  */
@@ -67,7 +67,7 @@ struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *wo
 }
 
 /**
- * pwq_lock_older_runner - find who runs an ordered item that is queued again
+ * pwq_lock_older_runner - find the older run of an ordered item that is queued again
  * @pwq: the pwq on which the item is queued
  * @work: the item
  *
@@ -112,7 +112,7 @@ void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
 	list_add_tail(&work->entry, before);
 }
 
-/* the watchdog counts from when there was something to do */
+/* the watchdog counts from the moment when there is something to do */
 static void pool_stamp_first(struct worker_pool *pool)
 {
 	if (list_empty(&pool->worklist))
@@ -165,8 +165,8 @@ void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work)
  * @worker: the worker
  * @work: the item; its barriers come along
  *
- * If another worker is running the item, it gets this run, too: an item never
- * runs twice at a time.  Queueing has kept the item on this pool for that.
+ * If another worker is running the item, that worker gets this run, too: an item never
+ * runs twice at a time.  This is why queueing has kept the item on this pool.
  *
  * Context: pool->lock held.
  * Return: true if @worker has it.
@@ -181,30 +181,31 @@ bool worker_take_item(struct worker *worker, struct work_struct *work)
 }
 
 /**
- * work_leave_barriers - move the barriers behind an item to where they wait without it
+ * work_leave_barriers - move the barriers behind an item that is being dequeued
  * @work: queued item that is being dequeued
  * @pool: its pool, locked
  *
- * @work moves along; the caller takes it off the list.
+ * They go where they can complete without the item.  @work moves along; the caller takes
+ * it off the list.
  *
- * If an ordered item runs on an older pwq of another pool, these barriers say nothing
- * about that run.  flush_work() has put one behind it, too.
+ * If an ordered item runs on an older pwq of another pool, these barriers do not wait for
+ * that run.  flush_work() has put a barrier behind that run, too.
  */
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
 {
 	unsigned long data = work_data(work);
 	struct worker *runner = NULL;
 
-	/* it may be running, too: who waits for it waits for that run as well */
+	/* it may be running, too: its waiters wait for that run as well */
 	if (data & WORK_STRUCT_LINKED)
 		runner = pool_find_busy(pool, work);
 
 	if (runner) {
 		move_item_and_barriers(work, &runner->scheduled);
 	} else if (data & WORK_STRUCT_INACTIVE) {
-		/* they would be stuck without it, and may go ahead: they have no slot */
+		/* without it they would be stuck; they need no slot, so they may run */
 		pool_stamp_first(pool);
 		move_item_and_barriers(work, &pool->worklist);
 	}
-	/* an item ready to run leaves them where they should be */
+	/* if the item was ready to run, the barriers are in the right place */
 }

@@ -4,10 +4,10 @@
  *
  * A caller embeds a work item in an object of its own, points it at a function
  * and queues it; a worker thread, or the softirq of a CPU, calls the function
- * later. Read from top to bottom, this file follows such a caller: the item, the
- * workqueue that it goes to, queueing, waiting, taking back, and looking at what
- * goes on. The last section is for the rest of the kernel only: boot, hotplug,
- * freezer and softirq.
+ * later. From top to bottom, this file follows such a caller: the item, the
+ * workqueue that it goes to, queueing, waiting, cancelling, and looking at the
+ * state of things. The last section is only for the rest of the kernel: boot,
+ * hotplug, freezer and softirq.
  *
  * Documentation/core-api/workqueue.rst says when to use what.
  */
@@ -32,10 +32,10 @@ struct task_struct;
 
 /**
  * struct delayed_work - an item that is queued when a timer expires
- * @work: the item proper; to_delayed_work() leads back from it
+ * @work: the item itself; to_delayed_work() leads back from it
  * @timer: counts the delay down, then queues @work
  * @wq: where the timer queues @work; written by whoever holds its PENDING bit
- * @cpu: on which CPU it does so, %WORK_CPU_UNBOUND for any
+ * @cpu: the CPU on which it does so, %WORK_CPU_UNBOUND for any
  */
 struct delayed_work {
 	struct work_struct work;
@@ -46,7 +46,7 @@ struct delayed_work {
 
 /**
  * struct rcu_work - an item that is queued after an RCU grace period
- * @work: the item proper; to_rcu_work() leads back from it
+ * @work: the item itself; to_rcu_work() leads back from it
  * @rcu: waits for the grace period, then queues @work
  * @wq: where @rcu queues @work; written by whoever holds its PENDING bit
  */
@@ -65,7 +65,7 @@ struct execute_work {
 };
 
 /**
- * enum work_bits - where each part of &work_struct.data lies
+ * enum work_bits - where each part of &work_struct.data is
  * @WORK_STRUCT_PENDING_BIT: someone owns the item: it is queued, waits for its
  *	timer or grace period, or is being modified
  * @WORK_STRUCT_INACTIVE_BIT: queued, and held back by max_active
@@ -73,7 +73,7 @@ struct execute_work {
  * @WORK_STRUCT_LINKED_BIT: the next item on the list runs right after this one
  *	and on the same worker
  * @WORK_STRUCT_STATIC_BIT: initialised at compile time (debugobjects)
- * @WORK_STRUCT_FLAG_BITS: how many of the bits above there are
+ * @WORK_STRUCT_FLAG_BITS: how many of the above bits exist
  * @WORK_STRUCT_COLOR_BITS: width of the flush colour
  * @WORK_STRUCT_COLOR_SHIFT: position of the flush colour
  * @WORK_STRUCT_PWQ_SHIFT: everything from here up is the pool_workqueue, which
@@ -88,13 +88,13 @@ struct execute_work {
  * @WORK_OFFQ_LEFT: bits that remain for that ID
  * @WORK_OFFQ_POOL_BITS: bits that it uses, 31 at most
  *
- * One word says where an item is. Scripts for drgn and crash take it apart, so
- * the layout is fixed. From the lowest bit up::
+ * One word says where an item is. Scripts for drgn and crash decode it, so the
+ * layout is fixed. From the lowest bit up::
  *
  *   queued:  flags (4 or 5) | colour (4)  | pool_workqueue (the rest)
  *   idle:    flags (4 or 5) | BH (1) | disable count (16) | pool ID (up to 31)
  *
- * @WORK_STRUCT_PWQ_BIT tells the one from the other.
+ * @WORK_STRUCT_PWQ_BIT tells which of the two it is.
  */
 enum work_bits {
 	WORK_STRUCT_PENDING_BIT		= 0,
@@ -132,7 +132,7 @@ enum work_bits {
  * @WORK_STRUCT_STATIC: see %WORK_STRUCT_STATIC_BIT; 0 without debugobjects
  */
 enum work_flags {
-	/* the last of the bits, if it is there */
+	/* the last of the bits, if it exists */
 	WORK_STRUCT_STATIC	= IS_ENABLED(CONFIG_DEBUG_OBJECTS_WORK) <<
 				  (WORK_STRUCT_FLAG_BITS - 1),
 	WORK_STRUCT_LINKED	= 1 << WORK_STRUCT_LINKED_BIT,
@@ -158,7 +158,7 @@ enum wq_misc_consts {
 };
 
 /*
- * Masks over the whole word. They are macros because they need all of an
+ * Masks for the whole word. They are macros because they need all bits of an
  * unsigned long, which an enumerator may not have.
  */
 #define WORK_OFFQ_BH		BIT(WORK_OFFQ_BH_BIT)
@@ -169,7 +169,7 @@ enum wq_misc_consts {
 #define WORK_STRUCT_PWQ_MASK	(~(BIT(WORK_STRUCT_PWQ_SHIFT) - 1))
 
 /**
- * work_data_bits - the word of an item as an address for the bit operations
+ * work_data_bits - address of an item's word for the bit operations
  * @work: the item
  */
 #define work_data_bits(work)	((unsigned long *)&(work)->data)
@@ -178,9 +178,9 @@ enum wq_misc_consts {
  * work_pending - does an item wait to run?
  * @work: the item
  *
- * True from a successful queueing until the function is about to be called,
- * while a timer or grace period runs that will queue the item, and while
- * another CPU cancels or modifies it. The answer may be outdated on arrival.
+ * True from a successful queueing until the function is about to be called. Also
+ * true while a timer or grace period runs that will queue the item, and while
+ * another CPU cancels or modifies it. The answer may be outdated at once.
  *
  * Context: Any.
  */
@@ -195,7 +195,7 @@ enum wq_misc_consts {
 #define delayed_work_pending(w)	work_pending(&(w)->work)
 
 /**
- * to_delayed_work - from the item that a function is given to its delayed item
+ * to_delayed_work - get the delayed item from the item passed to a function
  * @work: the &delayed_work.work of a delayed item
  *
  * Return: The delayed item.
@@ -206,7 +206,7 @@ static inline struct delayed_work *to_delayed_work(struct work_struct *work)
 }
 
 /**
- * to_rcu_work - from the item that a function is given to its RCU item
+ * to_rcu_work - get the RCU item from the item passed to a function
  * @work: the &rcu_work.work of an RCU item
  *
  * Return: The RCU item.
@@ -217,7 +217,7 @@ static inline struct rcu_work *to_rcu_work(struct work_struct *work)
 }
 
 /**
- * from_work - from the item that a function is given to the caller's object
+ * from_work - get the caller's object from the item passed to a function
  * @var: a pointer to the type of that object, often the one being assigned
  * @callback_work: the parameter of the function
  * @work_fieldname: name of the item within the object
@@ -225,7 +225,7 @@ static inline struct rcu_work *to_rcu_work(struct work_struct *work)
 #define from_work(var, callback_work, work_fieldname) \
 	container_of((callback_work), typeof(*(var)), work_fieldname)
 
-/* What debugobjects wants to know of an item that comes and goes */
+/* Tell debugobjects about an item that is set up or goes away */
 #ifdef CONFIG_DEBUG_OBJECTS_WORK
 void __init_work(struct work_struct *work, int onstack);
 void destroy_work_on_stack(struct work_struct *work);
@@ -257,9 +257,9 @@ static inline unsigned int work_static(struct work_struct *work)
 	ATOMIC_LONG_INIT((unsigned long)(WORK_STRUCT_STATIC | WORK_STRUCT_NO_POOL))
 
 /*
- * A static item is its own lock class. The key must be named here: lockdep would
- * fall back on the address of the map, and a worker runs an item under a copy of
- * its map.
+ * A static item is its own lock class. The key must be named here. Otherwise lockdep
+ * would use the address of the map, but a worker runs an item under a copy of its
+ * map.
  */
 #ifdef CONFIG_LOCKDEP
 #define __WORK_INIT_LOCKDEP_MAP(n, k)	.lockdep_map = STATIC_LOCKDEP_MAP_INIT(n, k),
@@ -297,7 +297,7 @@ static inline unsigned int work_static(struct work_struct *work)
 	struct delayed_work n = __DELAYED_WORK_INITIALIZER(n, f, 0)
 
 /**
- * DECLARE_DEFERRABLE_WORK - the same, with a timer that wakes no idle CPU
+ * DECLARE_DEFERRABLE_WORK - define a delayed item whose timer wakes no idle CPU
  * @n: name of the variable
  * @f: its &work_func_t
  */
@@ -305,9 +305,9 @@ static inline unsigned int work_static(struct work_struct *work)
 	struct delayed_work n = __DELAYED_WORK_INITIALIZER(n, f, TIMER_DEFERRABLE)
 
 /*
- * All INIT_*WORK*() end here. Inlined always, so that the constants reach the
- * stores and @name vanishes where there is no lockdep. Nobody else can see the
- * item yet, hence the plain assignment to an atomic.
+ * All INIT_*WORK*() end here. This is always inlined, so that the constants reach
+ * the stores and @name vanishes without lockdep. Nobody else can see the item yet,
+ * hence the plain assignment to an atomic.
  */
 static __always_inline void __init_work_key(struct work_struct *work, work_func_t func,
 					    int onstack, const char *name,
@@ -323,7 +323,7 @@ static __always_inline void __init_work_key(struct work_struct *work, work_func_
 #define __INIT_WORK_KEY(_work, _func, _onstack, _key) \
 	__init_work_key((_work), (_func), (_onstack), "(work_completion)" #_work, (_key))
 
-/* Each place that initialises an item makes one lock class. */
+/* Each place that initialises items is one lock class. */
 #define __INIT_WORK(_work, _func, _onstack)				\
 do {									\
 	static struct lock_class_key __key __maybe_unused;		\
@@ -333,11 +333,11 @@ do {									\
 
 /**
  * INIT_WORK - set up an item
- * @_work: the item; neither queued nor running, it loses all state
+ * @_work: the item, neither queued nor running; it loses all state
  * @_func: the &work_func_t to call with @_work as its argument
  *
- * Needed once; an item may be queued again and again after that. An item that
- * was disabled is enabled again.
+ * Call this once; after that the item may be queued again and again. An item
+ * that was disabled is enabled again.
  *
  * Context: Any.
  */
@@ -377,7 +377,7 @@ do {									\
 #define INIT_DELAYED_WORK(_work, _func) \
 	__INIT_DELAYED_WORK(_work, _func, 0)
 
-/* The same for what lives on the stack */
+/* The same for items on the stack */
 
 /**
  * INIT_WORK_ONSTACK_KEY - INIT_WORK_ONSTACK() with a lock class of the caller's
@@ -393,7 +393,7 @@ do {									\
  * @_work: the item
  * @_func: its &work_func_t
  *
- * Wait for the item, then call destroy_work_on_stack(), before returning.
+ * Before you return, wait for the item and call destroy_work_on_stack().
  */
 #define INIT_WORK_ONSTACK(_work, _func) \
 	__INIT_WORK((_work), (_func), 1)
@@ -436,32 +436,31 @@ do {									\
 /**
  * enum wq_flags - properties of a workqueue, fixed when it is allocated
  * @WQ_PERCPU: an item runs on the CPU that it was queued on
- * @WQ_UNBOUND: workers belong to no CPU but to a pod of them; see
- *	&enum wq_affn_scope. Exactly one of this and %WQ_PERCPU is to be given.
- * @WQ_BH: items run in softirq context, may not sleep, and follow each other on
- *	the CPU that queued them. Goes with %WQ_PERCPU, %WQ_HIGHPRI and a
- *	max_active of 0, nothing else.
+ * @WQ_UNBOUND: workers belong to a pod of CPUs and not to a single one; see
+ *	&enum wq_affn_scope. Give exactly one of this and %WQ_PERCPU.
+ * @WQ_BH: items run in softirq context, may not sleep, and run one after the
+ *	other on the CPU that queued them. Can be combined only with %WQ_PERCPU,
+ *	%WQ_HIGHPRI and a max_active of 0.
  * @WQ_HIGHPRI: workers have a nice level of -20 and pools of their own; with
  *	%WQ_BH, items run in HI_SOFTIRQ instead of TASKLET_SOFTIRQ
  * @WQ_CPU_INTENSIVE: a running item does not keep others from starting on the
- *	same CPU. Without meaning for unbound workqueues, where none ever does.
+ *	same CPU. This means nothing for unbound workqueues, where none ever does.
  * @WQ_MEM_RECLAIM: a rescuer thread is kept ready, so that one item at a time
- *	makes progress when there is no memory for a new worker. A must for all
- *	that memory reclaim may wait for.
+ *	makes progress when there is no memory for a new worker. Set this if
+ *	memory reclaim may wait for an item.
  * @WQ_FREEZABLE: nothing new starts while the system is frozen for suspend
  * @WQ_SYSFS: attributes and limits appear under /sys/devices/virtual/workqueue
- * @WQ_POWER_EFFICIENT: a %WQ_PERCPU workqueue whose user could live with
- *	%WQ_UNBOUND, and gets that with workqueue.power_efficient. A per-CPU item
- *	has to run where it was queued and may pull an idle CPU out of a deep
- *	sleep state for that; an unbound one goes where the scheduler finds it
- *	cheapest, at the price of some locality.
+ * @WQ_POWER_EFFICIENT: a %WQ_PERCPU workqueue that becomes %WQ_UNBOUND with
+ *	workqueue.power_efficient. A per-CPU item has to run where it was queued,
+ *	which may pull an idle CPU out of a deep sleep state. An unbound item runs
+ *	where the scheduler finds it cheapest, at the price of some locality.
  * @__WQ_DESTROYING: internal, destroy_workqueue() has begun
  * @__WQ_DRAINING: internal, only items of the workqueue itself may queue
  * @__WQ_ORDERED: internal, one item at a time; see alloc_ordered_workqueue()
  * @__WQ_LEGACY: internal, made by a create_*workqueue() macro; lockdep then
  *	tolerates a dependency that %WQ_MEM_RECLAIM would forbid
  * @__WQ_DEPRECATED: internal, queueing warns once
- * @__WQ_BH_ALLOWS: internal, all that a %WQ_BH workqueue may ask for
+ * @__WQ_BH_ALLOWS: internal, all flags that a %WQ_BH workqueue may have
  */
 enum wq_flags {
 	/* where items run */
@@ -489,11 +488,11 @@ enum wq_flags {
 
 /**
  * enum wq_consts - limits on how many items of one workqueue run at once
- * @WQ_MAX_ACTIVE: the most that max_active can be
- * @WQ_UNBOUND_MAX_ACTIVE: the same; kept for callers of old
+ * @WQ_MAX_ACTIVE: the highest value of max_active
+ * @WQ_UNBOUND_MAX_ACTIVE: the same; kept for old callers
  * @WQ_DFL_ACTIVE: what a max_active of 0 means
- * @WQ_DFL_MIN_ACTIVE: an unbound workqueue shares max_active out over the NUMA
- *	nodes; this many, or max_active if that is less, every node gets anyway
+ * @WQ_DFL_MIN_ACTIVE: an unbound workqueue divides max_active among the NUMA
+ *	nodes; each node gets at least this many, or max_active if that is less
  */
 enum wq_consts {
 	WQ_MAX_ACTIVE		= 2048,
@@ -508,14 +507,14 @@ enum wq_consts {
  * @WQ_AFFN_CPU: every CPU is a pod
  * @WQ_AFFN_SMT: the hardware threads of one core are a pod
  * @WQ_AFFN_CACHE: the CPUs below one last-level cache are a pod
- * @WQ_AFFN_CACHE_SHARD: those CPUs again, cut into shards of whole cores, each
- *	of workqueue.cache_shard_size cores at most
+ * @WQ_AFFN_CACHE_SHARD: the CPUs below one last-level cache are cut into shards
+ *	of whole cores, each of at most workqueue.cache_shard_size cores
  * @WQ_AFFN_NUMA: the CPUs of one NUMA node are a pod
- * @WQ_AFFN_SYSTEM: one pod of all CPUs
+ * @WQ_AFFN_SYSTEM: all CPUs are one pod
  * @WQ_AFFN_NR_TYPES: number of the above
  *
- * An item is served by the workers of the pod that holds the CPU which queued
- * it. Every possible CPU is in exactly one pod of each scope.
+ * The CPU that queues an item is in one pod, and the workers of that pod serve
+ * the item. Every possible CPU is in exactly one pod of each scope.
  */
 enum wq_affn_scope {
 	WQ_AFFN_DFL		= 0,
@@ -531,7 +530,7 @@ enum wq_affn_scope {
 /**
  * struct workqueue_attrs - what can be changed about an unbound workqueue
  *
- * Get one from alloc_workqueue_attrs(), fill it in, hand it to
+ * Allocate one with alloc_workqueue_attrs(), fill it in, and pass it to
  * apply_workqueue_attrs().
  */
 struct workqueue_attrs {
@@ -543,15 +542,15 @@ struct workqueue_attrs {
 	/**
 	 * @cpumask: where items may run
 	 *
-	 * CPUs outside the global mask of unbound workqueues are left out; if
-	 * none remains, the global mask is used alone.
+	 * CPUs outside the global mask of unbound workqueues are left out. If
+	 * no CPU remains, the global mask is used instead.
 	 */
 	cpumask_var_t cpumask;
 
 	/**
 	 * @__pod_cpumask: the part of @cpumask that lies in one pod
 	 *
-	 * Filled in for each pool when attributes are applied; not the caller's.
+	 * Filled in for each pool when attributes are applied; callers leave it alone.
 	 */
 	cpumask_var_t __pod_cpumask;
 
@@ -564,9 +563,9 @@ struct workqueue_attrs {
 	bool affn_strict;
 
 	/*
-	 * The rest steers which pools a workqueue gets. Pools do not have these
-	 * themselves: they are not compared or hashed when one is looked up. Of
-	 * a strict set, the same holds for @cpumask.
+	 * The members below decide which pools a workqueue gets. They are no
+	 * properties of a pool, so a lookup of a pool does not compare or hash
+	 * them. If @affn_strict is set, it ignores @cpumask as well.
 	 */
 
 	/**
@@ -600,9 +599,9 @@ struct workqueue_struct *alloc_workqueue_noprof(const char *fmt, unsigned int fl
  * @flags: %WQ_FREEZABLE, %WQ_MEM_RECLAIM, %WQ_HIGHPRI, %WQ_SYSFS or 0
  * @args: arguments of @fmt
  *
- * Items start in the order of queueing, each after the end of the one before,
- * system-wide. That also holds across attribute and CPU-mask changes, which an
- * unbound workqueue with a max_active of 1 does not promise.
+ * Items start in the order of queueing, each after the end of the previous one,
+ * system-wide. This also holds across changes of attributes and CPU masks. An
+ * unbound workqueue with a max_active of 1 does not promise that.
  *
  * Context: Process context. May sleep.
  * Return: The workqueue, %NULL on failure.
@@ -636,7 +635,7 @@ struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned i
 						     struct lockdep_map *lockdep_map, ...);
 
 /**
- * alloc_ordered_workqueue_lockdep_map - the same for an ordered workqueue
+ * alloc_ordered_workqueue_lockdep_map - alloc_workqueue_lockdep_map() for an ordered one
  * @fmt: printf format of the name
  * @flags: see alloc_ordered_workqueue()
  * @lockdep_map: stands for the workqueue in lockdep, and outlives it
@@ -651,8 +650,8 @@ struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned i
 #endif
 
 /*
- * How workqueues were made before there were flags. New code says what it needs
- * to alloc_workqueue().
+ * How workqueues were made before there were flags. New code calls
+ * alloc_workqueue() with the flags that it needs.
  */
 #define create_workqueue(name) \
 	alloc_workqueue("%s", WQ_PERCPU | WQ_MEM_RECLAIM | __WQ_LEGACY, 1, (name))
@@ -677,11 +676,11 @@ static inline int workqueue_sysfs_register(struct workqueue_struct *wq)
 /**
  * DOC: System workqueues
  *
- * They exist from early boot on, for those who need no limit, flag or flush of
+ * They exist from early boot on, for users that need no limit, flag or flush of
  * their own. Everybody shares them, so do not flush them.
  *
  * ``system_percpu_wq``
- *   Per CPU. What schedule_work() and its kin use. Keep items short.
+ *   Per CPU. schedule_work() and its variants use it. Keep items short.
  *
  * ``system_highpri_wq``
  *   Per CPU, %WQ_HIGHPRI.
@@ -690,8 +689,8 @@ static inline int workqueue_sysfs_register(struct workqueue_struct *wq)
  *   Per CPU, for items that take their time.
  *
  * ``system_dfl_wq``
- *   Unbound, and as parallel as one can be. The default choice when it does not
- *   matter which CPU does the work.
+ *   Unbound, with the highest possible max_active. The default choice when it does
+ *   not matter which CPU does the work.
  *
  * ``system_dfl_long_wq``
  *   Unbound, for items that take their time.
@@ -703,14 +702,14 @@ static inline int workqueue_sysfs_register(struct workqueue_struct *wq)
  *   Per CPU; unbound with workqueue.power_efficient.
  *
  * ``system_freezable_power_efficient_wq``
- *   Both of the last two.
+ *   Per CPU, both of the last two.
  *
  * ``system_bh_wq``, ``system_bh_highpri_wq``
  *   Softirq context, in place of tasklets.
  *
  * ``system_wq``, ``system_unbound_wq``
- *   Former names of ``system_percpu_wq`` and ``system_dfl_wq``. Still there for
- *   modules; queueing on them warns.
+ *   Former names of ``system_percpu_wq`` and ``system_dfl_wq``. They still exist
+ *   for modules; queueing on them warns.
  */
 extern struct workqueue_struct *system_percpu_wq;
 extern struct workqueue_struct *system_highpri_wq;
@@ -735,13 +734,13 @@ bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *
  * @wq: the workqueue
  * @work: the item
  *
- * On a per-CPU workqueue, it runs on this CPU, or on another one should this go
- * offline first.
+ * On a per-CPU workqueue, the item runs on this CPU, or on another one if this CPU
+ * goes offline first.
  *
  * Memory ordering: this is a full barrier whatever it returns. If it queued
  * @work, the function sees all that was written before the call. If @work was
- * pending already, the function has not begun and will see it as well: of two
- * CPUs that write and then queue the same item, neither write is missed. So::
+ * already pending, the function has not begun and will see these writes as well.
+ * So if two CPUs write and then queue the same item, neither write is missed::
  *
  *   submitter                        function
  *   WRITE_ONCE(*p, 1);               b = READ_ONCE(*p);
@@ -781,7 +780,7 @@ bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq,
 			 struct delayed_work *dwork, unsigned long delay);
 
 /**
- * mod_delayed_work - queue an item after this delay, not another
+ * mod_delayed_work - queue an item after a delay, or change its delay
  * @wq: the workqueue
  * @dwork: the delayed item
  * @delay: in jiffies; 0 queues at once
@@ -866,8 +865,8 @@ long work_on_cpu_key(int cpu, long (*fn)(void *arg), void *arg, struct lock_clas
  * @_fn: the function
  * @_arg: what to call it with
  *
- * Each place that uses this is a lock class of its own, so that calls of
- * unrelated functions may nest.
+ * Each place that uses this has a lock class of its own, so calls of unrelated
+ * functions may nest.
  *
  * Context: Process context. May sleep.
  * Return: What @_fn returned.
@@ -879,7 +878,7 @@ long work_on_cpu_key(int cpu, long (*fn)(void *arg), void *arg, struct lock_clas
 	work_on_cpu_key((_cpu), (_fn), (_arg), &__key);		\
 })
 #else
-/* There is only one CPU, and it is this one. */
+/* There is only this one CPU. */
 static inline long work_on_cpu(int cpu, long (*fn)(void *arg), void *arg)
 {
 	return fn(arg);
@@ -899,13 +898,13 @@ bool flush_rcu_work(struct rcu_work *rwork);
 void __flush_workqueue(struct workqueue_struct *wq);
 
 /*
- * The linker never sees this called from a clean build: wherever the compiler
- * cannot drop the call, it says so.
+ * In a clean build no call of this function remains: the compiler warns wherever it
+ * cannot drop one.
  */
 __compiletime_warning("Do not flush a system workqueue: everybody's work is on it.")
 void __warn_flushing_systemwide_wq(void);
 
-/* Can the compiler prove that both are the same workqueue? */
+/* True if the compiler can prove that both are the same workqueue */
 static __always_inline bool __wq_known_same(const struct workqueue_struct *wq,
 					    const struct workqueue_struct *system)
 {
@@ -918,13 +917,13 @@ static __always_inline bool __wq_known_same(const struct workqueue_struct *wq,
  * flush_workqueue - wait until all that is on a workqueue has run
  * @wq: the workqueue
  *
- * All items that were queued before the call have finished when it returns;
- * those that are queued after it began do not prolong it. Any number of tasks
+ * All items that were queued before the call have finished when it returns.
+ * Items that are queued after it began do not prolong it. Any number of tasks
  * may flush at once. Delayed items whose timer still runs do not count.
  *
- * A system workqueue may hold items that wait for a lock of the caller's, which
- * ends in a deadlock that no one can see coming. Naming one here is a
- * compile-time warning.
+ * A system workqueue may hold items that wait for a lock of the caller, which ends
+ * in a deadlock that no one can foresee. Flushing one causes a warning at compile
+ * time.
  *
  * Context: Process context. May sleep. Not from an item of @wq.
  */
@@ -944,8 +943,8 @@ static __always_inline void flush_workqueue(struct workqueue_struct *wq)
 }
 
 /*
- * Waits for items of others, and so for locks that the caller cannot know. Any
- * use is a compile-time warning; it stays for modules that still have one.
+ * This waits for items of others, and so for locks that the caller cannot know. Any
+ * use causes a warning at compile time. It stays for modules that still use it.
  */
 static __always_inline void flush_scheduled_work(void)
 {
@@ -955,7 +954,7 @@ static __always_inline void flush_scheduled_work(void)
 
 void drain_workqueue(struct workqueue_struct *wq);
 
-/* ==== Taking back ======================================================== */
+/* ==== Cancelling ========================================================= */
 
 bool cancel_work(struct work_struct *work);
 bool cancel_work_sync(struct work_struct *work);
@@ -973,12 +972,12 @@ bool enable_delayed_work(struct delayed_work *dwork);
  * @wq: the workqueue
  * @work: the item
  *
- * Queues whether or not anyone tried to while @work was disabled. Whoever wants
- * it queued only in that case has to remember the attempt, and to queue after
- * enable_work().
+ * This queues @work whether or not anyone tried to queue it while it was disabled.
+ * If you want it queued only after such an attempt, remember the attempt and queue
+ * @work after enable_work().
  *
  * Context: Any.
- * Return: %true if @work can be queued again, and was.
+ * Return: %true if @work can be queued again and was queued.
  */
 static inline bool enable_and_queue_work(struct workqueue_struct *wq,
 					 struct work_struct *work)
@@ -1014,7 +1013,7 @@ static inline void wq_watchdog_touch(int cpu)
 
 /* ==== The rest of the kernel ============================================= */
 
-/* Boot: data structures, then workers, then pods as the topology is known */
+/* Boot: data structures, then workers, then pods when the topology is known */
 void __init workqueue_init_early(void);
 void __init workqueue_init(void);
 void __init workqueue_init_topology(void);
@@ -1034,7 +1033,7 @@ int workqueue_offline_cpu(unsigned int cpu);
 #endif
 
 #ifdef CONFIG_FREEZER
-/* kernel/power: hold freezable workqueues, poll until they are idle, let go */
+/* kernel/power: freeze freezable workqueues, poll until they are idle, thaw them */
 void freeze_workqueues_begin(void);
 bool freeze_workqueues_busy(void);
 void thaw_workqueues(void);

@@ -6,15 +6,15 @@
  * its workqueue on this CPU.  active.c says whether the item may run already, and
  * worklist.c links it.  kick.c chooses the worker to wake, run.c runs the item, and
  * concurrency.c keeps per-CPU pools at one running worker.  flush.c and cancel.c
- * wait for items, claim.c takes them off their queues.  manager.c makes workers and
- * cull.c ends them; when none can be made, mayday.c calls and rescuer.c steps in, and
- * cursor.c keeps their places on a worklist.
+ * wait for items, and claim.c takes items off their queues.  manager.c makes workers and
+ * cull.c ends them.  When no worker can be made, mayday.c calls a rescuer, rescuer.c runs
+ * it, and cursor.c keeps the places of both on a worklist.
  * attrs.c and affinity.c decide which pools serve an unbound workqueue, and apply.c
  * puts that into effect; pwq.c ties workqueue and pool together.
  *
- * Files call downwards only; the Makefile lists them from the bottom up.  Two things
- * come back up: timers and items whose functions are in a higher file, and the fix-ups
- * of debugobjects.c.
+ * Files call only downwards; the Makefile lists them from the bottom up.  There are two
+ * exceptions: timers and items whose functions are in a higher file, and the fix-ups of
+ * debugobjects.c.
  *
  * Locks, outermost first:
  *
@@ -26,9 +26,9 @@
  *           slots->lock        pwqs that wait for an active slot of a node
  *           wq_mayday_lock     pwqs that call for the rescuer
  *
- * Two pool locks are never held together.  No task is woken under pool->lock by
- * queueing, chaining or the scheduler hooks: pool_kick() names the task, and the
- * caller wakes it once it has dropped the lock.
+ * Two pool locks are never held together.  Queueing, chaining and the scheduler hooks
+ * wake no task under pool->lock: pool_kick() returns the task, and the caller wakes it
+ * after it has dropped the lock.
  *
  * Guards named beside the fields:
  *   I    constant once the object is visible
@@ -42,11 +42,11 @@
  *   xO   written under x with WRITE_ONCE(), read anywhere with READ_ONCE()
  *
  * Printing: printk() may call console drivers before it returns, and some of them
- * queue work.  A driver that is called with pool->lock, slots->lock or wq_mayday_lock
- * held would spin on that lock for ever, and so would one that modifies an item
- * whose PENDING its caller owns.  Code that prints in such a place defers it, with
- * printk_deferred_enter() or WQ_WARN*(): the text goes to the log at once and to the
- * consoles once interrupts are on again.
+ * queue work.  If such a driver is called with pool->lock, slots->lock or wq_mayday_lock
+ * held, it spins on that lock for ever.  So does a driver that modifies an item whose
+ * PENDING its caller owns.  Code that prints in such a place therefore defers the output
+ * with printk_deferred_enter() or WQ_WARN*().  The text goes to the log at once, and to
+ * the consoles when interrupts are on again.
  */
 #ifndef _KERNEL_WORKQUEUE_CMWQ_H
 #define _KERNEL_WORKQUEUE_CMWQ_H
@@ -90,18 +90,18 @@ enum worker_pool_flags {
 	POOL_MANAGER_ACTIVE	= 1 << 1,	/* a worker is creating workers */
 	/*
 	 * The pool's CPU cannot serve it: workers run elsewhere and are not
-	 * concurrency managed.  Always set for unbound and BH pools.  Changes
-	 * under both A and L, so either keeps it stable.
+	 * concurrency managed.  Always set for unbound and BH pools.  Changed
+	 * under both A and L, so either of them keeps it stable.
 	 */
 	POOL_DISASSOCIATED	= 1 << 2,
 	POOL_BH_DRAINING	= 1 << 3,	/* a live CPU runs a dead one's items */
 };
 
 enum worker_flags {
-	/* scripts for crash and gdb know the numbers */
+	/* scripts for crash and gdb use these numbers */
 	WORKER_REBOUND		= 0x100,	/* bound again since its last start */
 	WORKER_UNBOUND		= 0x080,	/* its pool is POOL_DISASSOCIATED */
-	WORKER_CPU_INTENSIVE	= 0x040,	/* by flag or by having run for long */
+	WORKER_CPU_INTENSIVE	= 0x040,	/* by flag, or it has run for long */
 	WORKER_PREP		= 0x008,	/* between items */
 	WORKER_IDLE		= 0x004,
 	WORKER_DIE		= 0x002,
@@ -138,15 +138,15 @@ struct worker_pool {
 	/*
 	 * Workers of a per-CPU pool that run and are concurrency managed.
 	 * Changed on the pool's CPU only: raised with preemption off, lowered
-	 * under L.  Holders of L on any CPU may test it for zero: whoever
-	 * lowers it to zero takes L to do so.  The test and the raise without L use
-	 * READ_ONCE() and WRITE_ONCE().
+	 * under L.  Holders of L on any CPU may test it for zero, because whoever
+	 * lowers it to zero takes L to do so.  That test uses READ_ONCE(), and the
+	 * raise, which is without L, uses WRITE_ONCE().
 	 */
 	int nr_running;
 
 	int nr_idle;				/* L */
 	int nr_workers;				/* L: rescuers not included */
-	struct list_head idle_list;		/* L: last one idle comes first */
+	struct list_head idle_list;		/* L: the last to go idle comes first */
 	/* L: workers that run an item, keyed by current_work */
 	DECLARE_HASHTABLE(busy_hash, BUSY_WORKER_HASH_ORDER);
 	unsigned long last_progress_ts;		/* L: jiffies; the watchdog peeks */
@@ -154,7 +154,7 @@ struct worker_pool {
 	struct worker *last_woken_worker;	/* L: for dumps only */
 
 	int cpu;				/* I: -1 for unbound pools */
-	int node;				/* I after boot: NUMA_NO_NODE if many */
+	int node;				/* I after boot: NUMA_NO_NODE if several */
 	int id;					/* I: worker_pool_idr */
 	int refcnt;				/* P: pwqs of unbound pools */
 	struct workqueue_attrs *attrs;		/* I */
@@ -164,12 +164,12 @@ struct worker_pool {
 	struct ida worker_ida;			/* own lock */
 
 	struct timer_list mayday_timer;		/* armed, moved: L; deleted: manager */
-	struct work_struct mayday_cursor;	/* L: how far the timer is on the worklist */
+	struct work_struct mayday_cursor;	/* L: how far the timer got on the worklist */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
 
 	struct rcu_head rcu;
-	bool cpu_stall;				/* the watchdog's own */
+	bool cpu_stall;				/* used by the watchdog only */
 #ifdef CONFIG_PREEMPT_RT
 	spinlock_t cb_lock;			/* held while the BH worker runs items */
 #endif
@@ -197,7 +197,7 @@ enum pool_workqueue_stats {
  *
  * @refcnt counts the entries of workqueue_struct that name the pwq (one for each
  * CPU, one for the default), every item from queueing to completion, and a call
- * for the rescuer.  At zero the pwq is dead: queueing looks for its successor.
+ * for the rescuer.  At zero the pwq is dead, and queueing looks for its successor.
  */
 struct pool_workqueue {
 	struct worker_pool *pool;		/* I */
@@ -221,7 +221,7 @@ struct pool_workqueue {
 
 	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose */
 
-	/* when it is dead, see pwq.c */
+	/* for a dead pwq: see reaper.c */
 	struct llist_node release_node;
 	bool was_last;				/* no other pwq was linked */
 	struct rcu_head rcu;
@@ -234,7 +234,7 @@ struct pool_workqueue {
  */
 struct wq_node_nr_active {
 	atomic_t nr;				/* slots in use */
-	int max;				/* WO: slots there are */
+	int max;				/* WO: number of slots */
 	raw_spinlock_t lock;			/* nests in pool->lock */
 	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
 };
@@ -246,7 +246,7 @@ struct wq_device;
  * struct workqueue_struct - where users queue
  */
 struct workqueue_struct {
-	/* read by every queueing */
+	/* read whenever an item is queued */
 	unsigned int flags;			/* WO: __WQ_*; I: WQ_* */
 	struct pool_workqueue __rcu * __percpu *cpu_pwq; /* entries: see dfl_pwq */
 	/* P and W for writes; either or RCU for reads; NULL for per-CPU ones */
@@ -276,7 +276,7 @@ struct workqueue_struct {
 	struct list_head maydays;		/* M: pwqs that need the rescuer */
 
 #ifdef CONFIG_SYSFS
-	struct wq_device *wq_dev;		/* for who creates and destroys it */
+	struct wq_device *wq_dev;		/* for its creator and destroyer only */
 #endif
 #ifdef CONFIG_LOCKDEP
 	char *lock_name;			/* I: NULL if the map is the caller's */
@@ -300,17 +300,17 @@ struct wq_pod_type {
 	cpumask_var_t *pod_cpus;		/* pod to CPUs */
 };
 
-/* The state of the subsystem; system.c defines what no other file owns. */
+/* The state of the subsystem; system.c defines it unless another file owns it. */
 extern struct mutex wq_pool_mutex;
 extern struct mutex wq_pool_attach_mutex;
 extern raw_spinlock_t wq_mayday_lock;
 extern struct list_head workqueues;		/* PR */
 extern bool wq_online;				/* I after boot: kthreads exist */
-/* P; active.c peeks, so who writes it calls wq_update_node_max() afterwards */
+/* P; active.c reads it without P, so writers call wq_update_node_max() afterwards */
 extern cpumask_var_t wq_online_cpumask;
 extern cpumask_var_t wq_unbound_cpumask;	/* P and A */
-extern cpumask_var_t wq_requested_unbound_cpumask; /* P: what the user asked */
-extern cpumask_var_t wq_isolated_cpumask;	/* P: kept out of unbound ones */
+extern cpumask_var_t wq_requested_unbound_cpumask; /* P: as the user asked */
+extern cpumask_var_t wq_isolated_cpumask;	/* P: to be kept free of unbound work */
 
 /* data.c: work->data */
 struct pool_workqueue *data_pwq(unsigned long data);
@@ -347,7 +347,7 @@ static inline int next_color(int color)
 	return (color + 1) % WORK_NR_COLORS;
 }
 
-/* boot cannot go on without what it needs */
+/* boot cannot go on if this fails */
 static inline void __init wq_boot_needs(bool ok)
 {
 	if (!ok)
@@ -409,7 +409,7 @@ static inline bool bh_is_highpri(const struct worker_pool *pool)
 /* work waits and no managed worker is running; L */
 static inline bool pool_needs_worker(const struct worker_pool *pool)
 {
-	/* a worker that wakes up raises it without the lock: one wake-up too many */
+	/* a waking worker raises it without the lock: at worst we wake one too many */
 	return !list_empty(&pool->worklist) && !READ_ONCE(pool->nr_running);
 }
 
@@ -425,7 +425,7 @@ static inline bool pool_lacks_worker(const struct worker_pool *pool)
 	return pool_needs_worker(pool) && !pool->nr_idle;
 }
 
-/* more than two idle workers should be in proportion to the busy ones; L */
+/* are more than two workers idle, and too many compared with the busy ones?  L */
 static inline bool pool_has_too_many_idle(const struct worker_pool *pool)
 {
 	/* the manager will be idle again soon */
@@ -444,8 +444,8 @@ static inline const struct cpumask *pool_allowed_cpus(const struct worker_pool *
 }
 
 /*
- * Drop the lock first, then wake whom pool_kick() named.  Interrupts stay off in
- * between: no preemption delays the wake-up, and RCU keeps the task in memory.
+ * Drop the lock first, then wake the task that pool_kick() returned.  Interrupts stay off
+ * in between, so no preemption delays the wake-up, and RCU keeps the task in memory.
  */
 static inline void pool_unlock_wake(struct worker_pool *pool,
 				    struct task_struct *task)
@@ -556,14 +556,14 @@ extern struct kthread_work pwq_unlink_work;
 void pwq_reaper_start(void);
 void pwq_reaper_flush(void);
 
-/* where a workqueue names the pwq of a possible CPU, or with -1 its default one */
+/* where a workqueue keeps the pwq of a possible CPU, or for -1 the default pwq */
 static inline struct pool_workqueue __rcu **
 wq_pwq_ptr(struct workqueue_struct *wq, int cpu)
 {
 	return cpu < 0 ? &wq->dfl_pwq : per_cpu_ptr(wq->cpu_pwq, cpu);
 }
 
-/* the pwq of a CPU or the default one, NULL if there never was one; P or W */
+/* the pwq of a CPU, or for -1 the default one; NULL if there never was one; P or W */
 static inline struct pool_workqueue *wq_pwq(struct workqueue_struct *wq, int cpu)
 {
 	return rcu_dereference_protected(*wq_pwq_ptr(wq, cpu),

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-# The front door: `make help`. The work is done by scripts/, output goes to build/.
+# `make help` lists the targets. The programs in scripts/ do the work. Output goes to build/.
 #
-# A target takes the variables that its help names and no others; see "refused" below.
+# A target takes only the variables that its help names; see "refused" below.
 
-help: ## this list
+help: ## list the targets
 	@echo 'usage: make TARGET [NAME=VALUE...]'
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 19
-	@echo 'values (first: default): ENGINE=qemu|uml|arm64 VARIANT=cmwq|base CONFIG=release|debug|kcsan|preempt|rt|up|workload'
+	@echo 'values (the first is the default): ENGINE=qemu|uml|arm64 VARIANT=cmwq|base CONFIG=release|debug|kcsan|preempt|rt|up|workload'
 	@echo '  LINUX=7.3|6.12 (only VARIANT=base)'
 	@echo '  the base tree, if not from Debian: KERNEL_SRC=DIR, or LINUX_TARBALL=FILE|URL LINUX_TARBALL_SHA256=SUM'
 
-deps: ## install missing Debian packages (as root) and build/venv: ENGINE=
+deps: ## install missing Debian packages (as root) and make build/venv: ENGINE=
 	@scripts/deps.sh
 
 tree: ## get the base tree and put the project's files and patches into a copy of it: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
@@ -20,12 +20,12 @@ kernel: deps ## build one kernel: ENGINE= VARIANT= CONFIG= LINUX= KERNEL_SRC= LI
 	@scripts/lab kernel
 
 boot: override export ENGINE := qemu
-boot: deps ## boot the QEMU kernel and run a shell in it, or CMD='...': CPUS= TOPOLOGY= MEM= APPEND= VARIANT= CONFIG=
+boot: deps ## boot the QEMU kernel and run a shell or CMD='...' in it: CPUS= TOPOLOGY= MEM= APPEND= VARIANT= CONFIG=
 	@scripts/lab kernel
 	@scripts/lab boot --kernel "$$(scripts/lab kernel --print-dir)" $(call options,CPUS TOPOLOGY MEM APPEND) \
 		$${CMD:+"--command=$$CMD"}
 
-dump: ## read the memory of a running guest with a drgn tool: ARGS='dump --stalls'
+dump: ## inspect the memory of a running guest with a drgn tool: ARGS='dump --stalls'
 	@scripts/dump-guest.sh $(or $(ARGS),dump)
 
 bench: ## boot both variants in turn and compare their speed: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--pairs 5 ...'
@@ -34,23 +34,23 @@ bench: ## boot both variants in turn and compare their speed: ENGINE= CPUS= TOPO
 torture: deps ## use the whole interface at random and look for violations: DURATION= ENGINE= VARIANT= CONFIG= SEED= CPUS= TOPOLOGY= MEM= PARAMS= APPEND= TIMEOUT=
 	@scripts/lab torture $(call options,ENGINE VARIANT CONFIG DURATION SEED CPUS TOPOLOGY MEM PARAMS APPEND TIMEOUT)
 
-matrix: deps ## torture in every configuration; prints a table: DURATION= ONLY='qemu-rt uml*' VARIANT= ARGS='--again'
+matrix: deps ## run the torture test in every configuration and print a table: DURATION= ONLY='qemu-rt uml*' VARIANT= ARGS='--again'
 	@scripts/lab matrix $(call options,VARIANT DURATION) $(ARGS) -- $(foreach name,$(ONLY),'$(name)')
 
-basebugs: deps ## show bugs of the base kernel that ours does not have, on both: ONLY='flush leak'
+basebugs: deps ## run tests on both kernels that show bugs which only the base kernel has: ONLY='flush leak'
 	@scripts/lab basebugs $(ONLY)
 
 test: deps ## run the tests, on the host and in guests; ends with "N passed, N failed": VARIANT= ARGS='-k uml'
 	@tests/run.sh $(ARGS)
 
-test-quick: deps ## run those that take 3 minutes, for each commit: VARIANT= ARGS=
+test-quick: deps ## run the tests that take 3 minutes, before each commit: VARIANT= ARGS=
 	@tests/run.sh --tier quick $(ARGS)
 
-test-all: deps ## run all tests, for hours: also arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= ARGS=
+test-all: deps ## run all tests; takes hours; adds arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= ARGS=
 	@ENGINE=arm64 scripts/deps.sh
 	@tests/run.sh --tier all $(ARGS)
 
-mutants: deps ## put known bugs in, one at a time, and see whether a test catches each: ARGS='--list'
+mutants: deps ## put known bugs into the workqueue, one at a time, and show which test catches each: ARGS='--list'
 	@PYTHONPATH=scripts:tests build/venv/bin/python3 -m byhand.mutants $(ARGS)
 
 arm64: override export ENGINE := arm64
@@ -66,12 +66,12 @@ module: ## build the benchmark and the torture test as modules for another kerne
 series: ## write patches for `git am` on the base tree: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
 	@scripts/lab series
 
-clean: ## remove what was built; the base tree, downloads and build/venv stay
+clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv
 	@scripts/lab clean
 
 .PHONY: help deps tree kernel boot dump bench torture matrix basebugs test test-quick test-all mutants arm64 check module series clean
 
-# A variable that no target of this call names in its help is refused: it would do nothing.
+# Refuse a variable that no requested target names in its help, since it would have no effect.
 given := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))
 named = $(shell sed -n 's/^$(1):.*## //p' Makefile | grep -o '[A-Z0-9_]*=' | tr -d =)
 goals := $(or $(MAKECMDGOALS),help)
@@ -80,11 +80,11 @@ ifneq ($(refused),)
 $(error make $(goals) does not take $(refused:%=%=): see make help)
 endif
 
-# Values go through the environment, so that any quoting in them survives.
+# Values are passed in the environment, so that quotes in them survive.
 VALUES = ENGINE VARIANT CONFIG LINUX KERNEL_SRC LINUX_TARBALL LINUX_TARBALL_SHA256 KDIR CPUS TOPOLOGY MEM APPEND CMD \
 	DURATION SEED PARAMS TIMEOUT
 $(foreach name,$(VALUES),$(if $(findstring command,$(origin $(name))),$(eval override export $(name) := $$(value $(name)))))
 
-# --name="value" for those of the variables that are set.
+# Expands to --name="value" for each variable that is set.
 lower = $(shell echo $(1) | tr A-Z a-z)
 options = $(foreach name,$(1),$${$(name):+"--$(call lower,$(name))=$$$(name)"})

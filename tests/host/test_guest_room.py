@@ -225,7 +225,7 @@ def test_guest_that_prints_without_end_is_ended(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize('more, said', [
-    ({'flooded': True}, 'guest: it printed more than 64 MiB and was ended\n'),
+    ({'flooded': True}, 'guest: it printed more than 64 MiB and was killed\n'),
     ({'unlogged': 'No space left', 'rc': 0, 'ended': True}, 'guest: the.log is not complete: No space left\n'),
 ])
 def test_what_was_lost_is_said(monkeypatch, capsys, more, said):

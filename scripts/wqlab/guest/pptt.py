@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Write the PPTT (ACPI 6.3, 5.2.29) of a machine: sockets, caches, cores, threads.
 
-QEMU's own table has the processors but no caches, so a Linux on it knows of no
-shared last-level cache. This one has an L3 for each group of cores, and an L1 and
-an L2 of its own for each core. It bears the names of QEMU's table with a higher
-revision, which makes Linux take it instead when it comes in the initrd
-(CONFIG_ACPI_TABLE_UPGRADE). The processors' UIDs are QEMU's, 0 and up.
+QEMU's own table lists the processors but no caches, so Linux does not see a shared
+last-level cache. This table has an L3 for each group of cores, and an L1 and an L2 for
+each core. It has the names of QEMU's table and a higher revision, so Linux uses it
+instead if it is in the initrd (CONFIG_ACPI_TABLE_UPGRADE). The processors have the same
+UIDs as in QEMU's table, from 0 up.
 """
 import argparse
 import struct
@@ -14,7 +14,7 @@ QEMU_OEM, QEMU_TABLE, CREATOR = b'BOCHS ', b'BXPC    ', b'CMWQ'
 HEADER = struct.Struct('<4sIBB6s8sI4sI')
 NODE = struct.Struct('<BBHIIII')
 CACHE = struct.Struct('<BBHIIIIBBH')
-REVISION = 2            # the first one whose leaves and threads are marked
+REVISION = 2            # the first revision that marks leaves and threads
 OEM_REVISION = 2        # QEMU's is 1
 
 PACKAGE, UID_VALID, THREAD, LEAF, IDENTICAL = 1, 2, 4, 8, 16
@@ -26,11 +26,11 @@ KIB = 1024
 
 
 class TopologyError(Exception):
-    """There is no such machine."""
+    """Such a machine cannot exist."""
 
 
 class Table:
-    """Structures one behind the other; each is named by its offset in the table."""
+    """A sequence of structures. Each is identified by its offset in the table."""
 
     def __init__(self):
         self.body = b''
@@ -41,7 +41,7 @@ class Table:
         return offset
 
     def cache(self, kind, size, ways, below=0):
-        """A cache; `below` is the next level of the same core, 0 if it is not the core's own."""
+        """Add a cache. `below` is the next level of the same core, or 0 if the next level is shared."""
         allocate = ALLOCATE_READ if kind == INSTRUCTION else ALLOCATE_BOTH
         return self._put(CACHE.pack(1, CACHE.size, 0, ALL_VALID, below, size, size // (ways * LINE), ways,
                                     kind | allocate, LINE))
@@ -52,7 +52,7 @@ class Table:
                          struct.pack(f'<{len(resources)}I', *resources))
 
     def bytes(self):
-        """The table with its checksum: all its bytes add up to 0."""
+        """Return the table with its checksum. The sum of all bytes is 0."""
         length = HEADER.size + len(self.body)
         head = [b'PPTT', length, REVISION, 0, QEMU_OEM, QEMU_TABLE, OEM_REVISION, CREATOR, 1]
         head[3] = -sum(HEADER.pack(*head) + self.body) % 256
@@ -60,7 +60,7 @@ class Table:
 
 
 def core(table, parent, uid, threads):
-    """A core with its own caches, as neighbours of the Grace's cores have them."""
+    """Add a core with its own caches, similar to those of NVIDIA's Grace."""
     l2 = table.cache(UNIFIED, 1024 * KIB, 8)
     own = (table.cache(DATA, 64 * KIB, 4, l2), table.cache(INSTRUCTION, 64 * KIB, 4, l2))
     if threads == 1:
@@ -72,7 +72,7 @@ def core(table, parent, uid, threads):
 
 
 def pptt(sockets, cores, threads=1, llcs=None):
-    """The table for `cores` in each socket; `llcs` are counted over all sockets."""
+    """Return the table. `cores` counts the cores of each socket, `llcs` the caches of all sockets."""
     llcs = llcs or sockets
     if min(sockets, cores, threads, llcs) < 1 or llcs % sockets or sockets * cores % llcs:
         raise TopologyError(f'{llcs} last-level caches do not fit {sockets} sockets of {cores} cores')
@@ -92,7 +92,7 @@ def main(argv=None):
     for name, default in (('sockets', 1), ('cores', 2), ('threads', 1), ('llcs', None)):
         parser.add_argument(f'--{name}', type=int, default=default, metavar='N',
                             help=f'default: {default or "one for each socket"}')
-    parser.add_argument('output', help='a file; iasl -d reads it')
+    parser.add_argument('output', help='the file to write; `iasl -d` decodes it')
     args = parser.parse_args(argv)
     try:
         data = pptt(args.sockets, args.cores, args.threads, args.llcs)

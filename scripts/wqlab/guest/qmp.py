@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Talk to a QEMU over its monitor socket (QMP), and take its guest's memory."""
+"""Talk to QEMU over its monitor socket (QMP), and save the memory of its guest."""
 import json
 import os
 import socket
@@ -10,7 +10,7 @@ POLL_S = 0.2
 
 
 class QmpError(Exception):
-    """QEMU is not there, or refused."""
+    """QEMU cannot be reached, or it refused a command."""
 
 
 class Monitor:
@@ -24,11 +24,11 @@ class Monitor:
         try:
             self._connect()
             if 'QMP' not in self._read():
-                raise QmpError(f'{path}: this is no QMP socket')
+                raise QmpError(f'{path}: this is not a QMP socket')
             self.command('qmp_capabilities')
         except TimeoutError as error:
             self.close()
-            raise QmpError(f'{path}: QEMU does not answer: does another program hold its monitor?') from error
+            raise QmpError(f'{path}: QEMU does not answer: is another program connected to its monitor?') from error
         except OSError as error:
             self.close()
             raise QmpError(f'{path}: {error.strerror or error}: is this the QMP socket of a running QEMU?') from error
@@ -37,7 +37,7 @@ class Monitor:
             raise
 
     def _connect(self):
-        """The kernel takes 107 bytes of a path; a longer one is named by way of its folder."""
+        """Connect. A socket's path has at most 107 bytes, so go through a descriptor of its folder."""
         folder = os.open(os.path.dirname(self.path) or '.', os.O_PATH | os.O_DIRECTORY)
         try:
             self.socket.connect(f'/proc/self/fd/{folder}/{os.path.basename(self.path)}')
@@ -63,10 +63,10 @@ class Monitor:
         try:
             return json.loads(line)
         except ValueError as error:
-            raise QmpError(f'{self.path}: this is no QMP socket') from error
+            raise QmpError(f'{self.path}: this is not a QMP socket') from error
 
     def command(self, name, fds=(), **arguments):
-        """What QEMU returns; the events that come in between are passed over."""
+        """Run a command and return QEMU's answer. Events that arrive before it are ignored."""
         request = {'execute': name, 'arguments': {key.replace('_', '-'): value for key, value in arguments.items()}}
         try:
             socket.send_fds(self.socket, [json.dumps(request).encode() + b'\n'], list(fds))
@@ -77,22 +77,22 @@ class Monitor:
                 if 'error' in answer:
                     raise QmpError(f'{name}: {answer["error"]["desc"]}')
         except TimeoutError as error:
-            raise QmpError(f'{name}: no answer from QEMU in {ANSWER_S} s') from error
+            raise QmpError(f'{name}: QEMU did not answer within {ANSWER_S} s') from error
         except OSError as error:
             raise QmpError(f'{name}: {error.strerror}') from error
 
     def memory_size(self):
-        """How many bytes the guest has."""
+        """Return the size of the guest's memory in bytes."""
         return sum(self.command('query-memory-size-summary').values())
 
     def dump(self, file, progress=None):
         """
-        Write the guest's memory to an open file as an ELF core.  The guest stands still meanwhile and goes on
-        afterwards.  QEMU gets the file and not its name, as its user may not be allowed to open it.
-        progress(done, total) is called now and then.
+        Write the guest's memory to an open file as an ELF core. The guest is paused meanwhile. QEMU gets the open
+        file instead of its name, since QEMU's user may not be allowed to open it. progress(done, total) is called
+        from time to time.
         """
         if self.command('query-dump')['status'] == 'active':
-            raise QmpError('QEMU is writing another dump: try again when that is done')
+            raise QmpError('QEMU is writing another dump: try again when it is finished')
         self.command('getfd', fds=[file.fileno()], fdname='core')
         self.command('dump-guest-memory', paging=False, protocol='fd:core', detach=True)
         while True:

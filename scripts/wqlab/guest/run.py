@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
 """Boot a kernel, run one command in it, and exit with the command's status.
 
-The guest is busybox, a real shell and real kmod in an initramfs, with proc,
-sysfs, devtmpfs, devpts, debugfs, tracefs and cgroup2 mounted, and the modules
-of the kernel's build folder under /lib/modules, so that `modprobe NAME` works. On
-arm64, busybox is all there is.
-Kernel messages and the command's output come over channels of their own: the
-output is passed on to stdout as it comes, --log gets both.
+The guest runs from an initramfs with busybox, dash as its shell, and kmod. proc, sysfs,
+devtmpfs, devpts, debugfs, tracefs and cgroup2 are mounted. The modules of the kernel's
+build folder are under /lib/modules, so `modprobe NAME` works. An arm64 guest has busybox
+only.
+Kernel messages and the command's output use separate channels. The output goes to stdout
+at once. --log gets both.
 
-exit status: the command's; 124 when the time was over; 125 when the guest died
-or never came up; 2 for a wrong call.
+exit status: that of the command; 124 if the time ran out; 125 if the guest died or did not
+boot; 2 if the command line is wrong.
 
---topology takes a list of: sockets=, cores= (in each socket), threads= (of each
-core), llcs= (last-level caches in all, a multiple of sockets), nodes= (NUMA, each
-with as many CPUs), memless= (so many of the nodes, the last ones, have no memory),
-cpuless= (so many more nodes have memory and no CPUs).
+--topology takes a list of KEY=NUMBER:
+  sockets=  sockets
+  cores=    cores of each socket
+  threads=  threads of each core
+  llcs=     last-level caches of the whole machine, a multiple of sockets
+  nodes=    NUMA nodes with CPUs; all have the same number of CPUs
+  memless=  how many of these nodes have no memory; they are the last ones
+  cpuless=  how many more nodes have memory but no CPUs
 """
 import argparse
 import contextlib
@@ -38,7 +42,7 @@ from wqlab.guest.topology import complete, megabytes, parse
 TIMED_OUT, DIED = 124, 125
 KVM_PROBE_S = 20
 POWEROFF_S = 10
-LAST_WORDS_S, SILENT_S = 60, 5   # for what a guest still has to say before it is killed
+LAST_WORDS_S, SILENT_S = 60, 5   # limits for reading a guest's last output before it is killed
 POLL_S = 0.01
 PostMortem = Callable[[str | Path | None, int | None], object]
 
@@ -50,18 +54,18 @@ class Result:
     log: str        # kernel messages and output, in the order they came
     kernel: str     # kernel messages alone
     seconds: float
-    ended: bool = True      # rc is the command's, not TIMED_OUT or DIED
-    flooded: bool = False   # it printed so much that it was ended
+    ended: bool = True      # rc is the status of the command, not TIMED_OUT or DIED
+    flooded: bool = False   # it printed so much that it was killed
     unlogged: str = ''      # why the log file is not complete
 
 
 def kvm_works(image: Path) -> bool:
-    """Whether this very kernel boots on /dev/kvm."""
+    """Return True if this kernel boots on /dev/kvm."""
     return kvm.works(image, lambda: run(image, 'true', engine='qemu', cpus=1, accel='kvm', timeout=KVM_PROBE_S).rc == 0)
 
 
 def accelerator(image: Path, accel: str = 'auto', icount: bool = False) -> str:
-    """What runs the instructions of an x86_64 guest, "kvm" or "tcg"; with "auto", the better one that works."""
+    """Choose the accelerator of an x86_64 guest, "kvm" or "tcg". "auto" means KVM if it works."""
     if accel != 'auto':
         return accel
     return 'kvm' if not icount and kvm_works(image) else 'tcg'
@@ -69,7 +73,7 @@ def accelerator(image: Path, accel: str = 'auto', icount: bool = False) -> str:
 
 @contextlib.contextmanager
 def own_folder() -> Iterator[Path]:
-    """For one guest, deleted at the end; what killed processes left is deleted, too."""
+    """Yield a folder for one guest, and delete it at the end. Also delete the folders of killed processes."""
     CACHE.mkdir(parents=True, exist_ok=True)
     procs.remove_leftovers(CACHE, '[0-9]*-*')
     with tempfile.TemporaryDirectory(dir=CACHE, prefix=f'{os.getpid()}-') as folder:
@@ -77,13 +81,13 @@ def own_folder() -> Iterator[Path]:
 
 
 class Guest:
-    """A guest that runs, until the time is over or its process is gone."""
+    """A running guest, until its time runs out or its process ends."""
 
     def __init__(self, child: subprocess.Popen, reader: Reader, deadline: float):
         self.child, self.reader, self.deadline = child, reader, deadline
 
     def watch(self, stays: bool) -> bool:
-        """Read until the guest is gone, or stays for somebody to look at; False when its time was over."""
+        """Read until the guest ends, or fails and stays for a post mortem. Return False if its time ran out."""
         while True:
             if self.reader.flooded:
                 return True
@@ -100,7 +104,7 @@ class Guest:
                 time.sleep(POLL_S)
 
     def hear_out(self) -> None:
-        """Read until the guest is silent, which may take a while on a console."""
+        """Read until the guest is silent. On a slow console that may take a while."""
         end = time.monotonic() + LAST_WORDS_S
         silent_at = time.monotonic() + SILENT_S
         while time.monotonic() < min(end, silent_at):
@@ -110,7 +114,7 @@ class Guest:
 
 
 def listed(setup: Setup, engine: Engine) -> contextlib.AbstractContextManager:
-    """Puts a guest with a monitor on the list of those that run."""
+    """Put a guest that has a monitor on the list of running guests."""
     if not (setup.qmp and engine.has_monitor):
         return contextlib.nullcontext()
     words = f'lab guest, {setup.topology.cpus} CPUs, {setup.mem} MB, {setup.command.strip()[:40]!r}'
@@ -118,7 +122,7 @@ def listed(setup: Setup, engine: Engine) -> contextlib.AbstractContextManager:
 
 
 def boot(setup: Setup, engine: Engine, reader: Reader, deadline: float, post_mortem: PostMortem | None) -> bool:
-    """Start the guest and read until its end; False when its time was over."""
+    """Start the guest and read its output until it ends. Return False if its time ran out."""
     with engine.started(setup, reader.channels) as child, listed(setup, engine):
         for channel in reader.channels.values():
             channel.far.close()
@@ -135,11 +139,12 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
         files: Sequence[str] = (), bins: Sequence[str] = (), log: str | Path | None = None,
         stream: Writer | None = None, accel: str = 'auto', icount: bool = False,
         qmp: str | Path | None = None, post_mortem: PostMortem | None = None) -> Result:
-    """Boot `kernel`, run `command` in it by /bin/sh, return a Result.
+    """Boot `kernel`, run `command` in it with /bin/sh, and return a Result.
 
-    post_mortem(place, rc) is called before a guest is killed that hangs or panicked (rc is
-    None then), or whose command failed with rc. The guest still runs: place is the QMP
-    socket, or the folder in which UML has its mconsole.
+    If the guest hangs or panics, or if its command fails, post_mortem(place, rc) is called
+    before the guest is killed. rc is the status of the command, or None after a hang or a
+    panic. The guest still runs then. place is its QMP socket, or the folder with UML's
+    mconsole.
     """
     machinery, image, folder = find_kernel(kernel, engine)
     given = parse(topology) if isinstance(topology, str) else topology or {}
@@ -167,23 +172,23 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--kernel', required=True, help='build folder, or a kernel file')
-    parser.add_argument('--engine', choices=tuple(ENGINES), help='default: what the folder holds')
-    parser.add_argument('--cpus', type=int, help='default: what the topology has, or 2')
-    parser.add_argument('--topology', metavar='KEY=N,...', help='QEMU only')
-    parser.add_argument('--mem', default='1G', help='default: %(default)s')
+    parser.add_argument('--kernel', required=True, help='build folder or kernel file')
+    parser.add_argument('--engine', choices=tuple(ENGINES), help='default: the engine that the kernel was built for')
+    parser.add_argument('--cpus', type=int, help='number of CPUs; default: that of the topology, or 2')
+    parser.add_argument('--topology', metavar='KEY=N,...', help='QEMU only; see above')
+    parser.add_argument('--mem', default='1G', help='memory of the guest; default: %(default)s')
     parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
-    parser.add_argument('--timeout', type=float, default=300, metavar='S', help='default: %(default)s')
+    parser.add_argument('--timeout', type=float, default=300, metavar='S', help='time limit; default: %(default)s')
     parser.add_argument('--file', action='append', default=[], metavar='HOST:GUEST',
-                        help='a file or folder to take along')
+                        help='copy a file or folder into the guest')
     parser.add_argument('--bin', action='append', default=[], metavar='PROGRAM',
-                        help='a program of this host, with its libraries')
-    parser.add_argument('--log', metavar='FILE', help='console log: kernel messages and output')
+                        help='copy a program of this host and its libraries into the guest')
+    parser.add_argument('--log', metavar='FILE', help='write kernel messages and output to FILE')
     parser.add_argument('--accel', choices=('auto', 'kvm', 'tcg'), default='auto')
     parser.add_argument('--icount', action='store_true',
-                        help='QEMU: guest time = guest instructions; one CPU, but on arm64')
-    parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: a socket for its monitor, which dump-guest.sh finds')
-    parser.add_argument('command', nargs='+', help='after --: the shell command to run in the guest')
+                        help='QEMU: guest time counts instructions; needs --cpus 1, except on arm64')
+    parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: path of its monitor socket; dump-guest.sh finds it')
+    parser.add_argument('command', nargs='+', help='the shell command to run in the guest, after --')
     return parser
 
 
@@ -205,9 +210,9 @@ def main(argv: list[str] | None = None) -> int:
     if result.unlogged:
         print(f'guest: {args.log} is not complete: {result.unlogged}', file=sys.stderr)
     if result.flooded:
-        print(f'guest: it printed more than {MOST_KEPT >> 20} MiB and was ended', file=sys.stderr)
+        print(f'guest: it printed more than {MOST_KEPT >> 20} MiB and was killed', file=sys.stderr)
     elif not result.ended:
-        what = f'no end after {args.timeout:g} s' if result.rc == TIMED_OUT else 'the guest died'
+        what = f'the command did not end within {args.timeout:g} s' if result.rc == TIMED_OUT else 'the guest died'
         print(f'guest: {what}; the last kernel messages:', file=sys.stderr)
         print(''.join(result.kernel.splitlines(True)[-15:]), file=sys.stderr)
     return result.rc

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The guests that run now, each with its monitor socket: what dump-guest.sh chooses from.
+"""The list of running guests with their monitor sockets. dump-guest.sh reads it.
 
-Each is a file build/guests/NAME.json; its name is the number of the process that
-started it, with another number for the second of a process and so on.
+Each guest has a file build/guests/NAME.json. NAME is the ID of the process that started the
+guest, followed by -2, -3 and so on if the process starts more than one.
 """
 import contextlib
 import dataclasses
@@ -22,11 +22,11 @@ NUMBERS = itertools.count(1)
 @dataclasses.dataclass
 class Guest:
     name: str
-    pid: int            # of who started it
+    pid: int            # of the process that started it
     qmp: str            # path of the socket
     kernel: str         # build folder
-    vmlinux_time: int   # of the vmlinux that it was booted with, ns; 0: there was none
-    what: str           # in words
+    vmlinux_time: int   # mtime of the vmlinux that it was booted with, in ns; 0: there was none
+    what: str           # a description for the user
     since: float
 
     @property
@@ -38,7 +38,7 @@ class Guest:
 
 
 def vmlinux_time(folder):
-    """Tells a kernel from one that was built in its place later."""
+    """Return the mtime of vmlinux. It shows whether the kernel was built again later."""
     try:
         return (Path(folder) / 'vmlinux').stat().st_mtime_ns
     except OSError:
@@ -46,7 +46,7 @@ def vmlinux_time(folder):
 
 
 def socket_path():
-    """Where this process' guest is to have its monitor, relative if that is shorter (107 bytes are the limit)."""
+    """Return the path of the monitor socket for this process. It is relative if that is shorter (limit: 107 bytes)."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = str(FOLDER / f'{os.getpid()}.qmp')
     return min(path, os.path.relpath(path), key=len)
@@ -54,7 +54,7 @@ def socket_path():
 
 @contextlib.contextmanager
 def announced(kernel, qmp, what):
-    """While this holds, the guest of this process is on the list."""
+    """Keep the guest of this process on the list while the block runs."""
     number, pid = next(NUMBERS), os.getpid()
     name = f'{pid}-{number}' if number > 1 else str(pid)
     guest = Guest(name, pid, os.path.abspath(qmp), str(kernel), vmlinux_time(kernel), ' '.join(what.split()),
@@ -68,7 +68,7 @@ def announced(kernel, qmp, what):
 
 
 def guests():
-    """Those that run, oldest first; what a killed process left on the list is taken off."""
+    """Return the running guests, oldest first. Remove the entries of killed processes."""
     found = []
     for place in FOLDER.glob('*.json'):
         try:

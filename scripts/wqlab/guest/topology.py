@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What machine a guest is: its CPUs, what they share, its memory."""
+"""The machine of a guest: its CPUs, what they share, and its memory."""
 import dataclasses
 import re
 
@@ -17,8 +17,8 @@ class Topology:
     threads: int = 1    # of each core
     llcs: int = 1       # last-level caches in all
     nodes: int = 1      # NUMA nodes that have CPUs
-    memless: int = 0    # so many of these, the last ones, have no memory
-    cpuless: int = 0    # so many more nodes have memory and no CPUs
+    memless: int = 0    # how many of these have no memory; they are the last ones
+    cpuless: int = 0    # how many more nodes have memory but no CPUs
 
     @property
     def cpus(self) -> int:
@@ -26,7 +26,7 @@ class Topology:
 
 
 def parse(text: str | None) -> dict[str, int]:
-    """The numbers that a list such as "cores=4,nodes=2" gives."""
+    """Parse a list such as "cores=4,nodes=2"."""
     given: dict[str, int] = {}
     for word in filter(None, (text or '').split(',')):
         key, _, value = word.partition('=')
@@ -40,12 +40,12 @@ def parse(text: str | None) -> dict[str, int]:
 
 
 def complete(given: dict[str, int], cpus: int | None = None) -> Topology:
-    """The machine that is meant by what parse() found, or by a number of CPUs, or by both."""
+    """Return the machine that is described by the result of parse(), by a number of CPUs, or by both."""
     sockets, threads = given.get('sockets', 1), given.get('threads', 1)
     cores = given.get('cores') or max(1, (cpus or DEFAULT_CPUS * sockets * threads) // (sockets * threads))
     topology = Topology(**{'llcs': sockets, **given, 'cores': cores})
     if cpus and cpus != topology.cpus:
-        raise GuestError(f'{cpus} CPUs do not fit the topology, which has {topology.cpus}')
+        raise GuestError(f'{cpus} CPUs do not fit the topology, which has {topology.cpus}: leave one of them out')
     check(topology)
     return topology
 
@@ -56,7 +56,7 @@ def check(topology: Topology) -> None:
         raise GuestError(f'llcs={topology.llcs} must be a multiple of sockets={topology.sockets} '
                          f'that divides the {cores} cores')
     if topology.cpus % topology.nodes:
-        raise GuestError(f'nodes={topology.nodes} does not divide {topology.cpus} CPUs')
+        raise GuestError(f'nodes={topology.nodes} does not divide {topology.cpus} CPUs: give a divisor')
     if topology.memless >= topology.nodes:
         raise GuestError(f'memless={topology.memless}: at least one of {topology.nodes} nodes must have memory')
 

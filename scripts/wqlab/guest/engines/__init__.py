@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What boots a kernel: engine.py is the interface, each other module an engine."""
+"""The engines that boot a kernel. engine.py defines the interface. Each other module is an engine."""
 from pathlib import Path
 
 from wqlab.guest import GuestError
@@ -12,7 +12,7 @@ ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Uml(), Qemu(), 
 
 
 def find_kernel(kernel: str | Path, name: str | None = None) -> tuple[Engine, Path, Path]:
-    """(engine, kernel file, build folder) of a build folder or a kernel file."""
+    """Return (engine, kernel file, build folder) for a build folder or a kernel file."""
     if name and name not in ENGINES:
         raise GuestError(f'engine {name!r}: must be one of {", ".join(ENGINES)}')
     kernel = Path(kernel).absolute()

@@ -2,8 +2,8 @@
 """
 QEMU's arm64 machine "virt", always emulated.
 
-It boots by UEFI and ACPI, since Linux learns the caches of such machines (NVIDIA's Grace, for one) from
-the PPTT. QEMU's own table has none; that of pptt.py takes its place out of the initrd.
+It boots with UEFI and ACPI, as NVIDIA's Grace does. On such machines Linux reads the caches from the PPTT.
+QEMU's own PPTT has no caches. The one that pptt.py puts into the initrd replaces it.
 """
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from wqlab.steps import Failure
 
 PROGRAM = 'qemu-system-aarch64'
 FIRMWARE = Path('/usr/share/qemu-efi-aarch64/QEMU_EFI.fd')
-# Atomic instructions as newer cores have them, but no pointer authentication, which TCG is slow at.
+# It has the atomic instructions of newer cores, but no pointer authentication, which is slow under TCG.
 CPU = 'neoverse-n1'
 TABLE = 'kernel/firmware/acpi/pptt.aml'
 INSTALL = 'run ENGINE=arm64 scripts/deps.sh as root'
@@ -38,11 +38,11 @@ class Arm64(Qemu):
         if not FIRMWARE.exists():
             raise GuestError(f'{FIRMWARE} is not installed here: {INSTALL}')
         if setup.bins or setup.accel == 'kvm':
-            raise GuestError('arm64 is emulated: no --accel kvm, no --bin')
+            raise GuestError('arm64 is emulated: leave --accel kvm and --bin out')
 
     def machine(self, setup: Setup) -> list[str]:
-        # With icount, CPUs take turns and time is what they executed, so that a host with few cores cannot make a
-        # guest with many look stuck. The caches are in the PPTT: QEMU's own idea of them goes nowhere.
+        # With icount, CPUs take turns, and time is the number of instructions that they ran. So a guest with many
+        # CPUs does not look stuck on a host with few. dies=1: the PPTT describes the caches, not QEMU.
         return [PROGRAM, '-M', 'virt,gic-version=3', '-accel', *(ICOUNT if setup.icount else ['tcg,thread=multi']),
                 '-cpu', CPU, '-bios', str(FIRMWARE), *topology_args(setup.topology, setup.mem, dies=1)]
 
@@ -53,13 +53,13 @@ class Arm64(Qemu):
         return ['console=ttyAMA0', 'acpi=force', 'panic=-1']
 
     def early_archive(self, topology: Topology) -> bytes:
-        """The table. Linux looks for it in the first archive, which must not be compressed."""
+        """Return an archive with the PPTT. Linux looks for it in the first archive, which must not be compressed."""
         archive = Archive()
         archive.file(TABLE, pptt.pptt(topology.sockets, topology.cores, topology.threads, topology.llcs))
         return archive.content()
 
     def userland(self) -> list[Path]:
-        """The one program of the guest, which is fetched the first time."""
+        """Return the only program of the guest. It is downloaded once."""
         try:
             return [debian.busybox()]
         except Failure as error:

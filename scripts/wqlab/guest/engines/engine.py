@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each engine that boots a kernel has to say about itself."""
+"""The interface of the engines that boot a kernel."""
 import contextlib
 import os
 import shutil
@@ -17,18 +17,18 @@ from wqlab.guest.topology import Topology
 
 
 class Engine:
-    """The interface; what is the same for all engines, or for most of them, is done here."""
+    """The interface, with the code that all or most engines share."""
     name = ''
-    image = ''                  # where a build folder has the kernel
-    out_device = ''             # where the guest writes the command's output to
-    own_output = ''             # the channel that takes what the engine itself says
+    image = ''                  # path of the kernel in its build folder
+    out_device = ''             # the guest's device for the command's output
+    own_output = ''             # the channel for messages of the engine itself
     strip = 'strip'
     has_monitor = True          # a QMP socket
-    stand_still = ''            # the parameter that keeps a kernel that panicked from rebooting
+    stand_still = ''            # the kernel parameter that prevents a reboot after a panic
     may_use_kvm = False
 
     def check(self, setup: Setup) -> None:
-        """Refuse what this engine or this machine cannot do."""
+        """Raise GuestError if this engine or this machine cannot run the guest."""
 
     def channels(self, place: Path) -> Channels:
         raise NotImplementedError
@@ -37,11 +37,11 @@ class Engine:
         raise NotImplementedError
 
     def early_archive(self, topology: Topology) -> bytes:
-        """What the kernel must find before all else in the initrd."""
+        """Return the archive that must come first in the initrd."""
         return b''
 
     def userland(self) -> list[Path]:
-        """The files of the host that add_userland() takes, by which a copy of them is known."""
+        """Return the host's files that add_userland() copies. They are part of the key of the cached archive."""
         return [Path(found).resolve() for found in map(shutil.which, ('busybox', 'dash', 'kmod')) if found]
 
     def add_userland(self, archive: Archive, module_tools: Sequence[str]) -> None:
@@ -58,12 +58,12 @@ class Engine:
                           env={**os.environ, 'TMPDIR': folder_for_memory()})
 
     def witness(self, setup: Setup) -> str | Path | None:
-        """Where a post mortem asks a guest that still runs: its monitor."""
+        """Return the place where a post mortem can query the running guest: its monitor."""
         return setup.qmp
 
 
 def folder_for_memory() -> str:
-    """UML keeps the guest's memory in a file, which belongs into RAM where there is such a place."""
+    """Return a folder for the file in which UML keeps the guest's memory. It is in RAM if possible."""
     return '/dev/shm' if os.access('/dev/shm', os.W_OK) else tempfile.gettempdir()
 
 

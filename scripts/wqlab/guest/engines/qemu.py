@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""QEMU's x86_64 machine, with the topology that was asked for, by KVM or by emulation."""
+"""QEMU's x86_64 machine, with any topology, under KVM or emulated."""
 from pathlib import Path
 
 from wqlab.guest import GuestError
@@ -24,7 +24,7 @@ class Qemu(Engine):
     def check(self, setup: Setup) -> None:
         need(PROGRAM)
         if setup.icount and setup.topology.cpus != 1:
-            raise GuestError('icount counts one CPU: add --cpus 1')
+            raise GuestError('icount works with one CPU only: add --cpus 1')
 
     def channels(self, place: Path) -> Channels:
         return {name: FileChannel(place / name) for name in (LOG, OUT, self.own_output)}
@@ -61,14 +61,14 @@ def accel_args(accel: str, icount: bool = False) -> list[str]:
 
 def quick_boot(accel: str) -> list[str]:
     """
-    Parameters that spare an emulated guest two loops against time on each CPU, which have no end where a few
-    host cores emulate many. Emulated CPUs read the host's TSC: there is nothing to calibrate or to compare.
+    Return parameters that skip two timing loops on each CPU of an emulated guest. The loops may never end if a few
+    host cores emulate many CPUs. They are not needed: emulated CPUs read the host's TSC.
     """
     return [] if accel == 'kvm' else ['lpj=4000000', 'tsc=reliable', 'no_timer_check']
 
 
 def topology_args(topology: Topology, mem: int, dies: int | None = None) -> list[str]:
-    """CPUs and memory. A die of a socket has one last-level cache."""
+    """Return options for CPUs and memory. Each die of a socket has one last-level cache."""
     dies = dies or topology.llcs // topology.sockets
     args = ['-smp', f'{topology.cpus},sockets={topology.sockets},dies={dies},'
                     f'cores={topology.cores // dies},threads={topology.threads}']
@@ -79,7 +79,7 @@ def topology_args(topology: Topology, mem: int, dies: int | None = None) -> list
 
 
 def node_args(topology: Topology, mem: int) -> tuple[list[str], int]:
-    """The nodes, and what of the memory can be divided among those that have any."""
+    """Return options for the nodes, and the memory rounded down to equal shares of the nodes that have memory."""
     args: list[str] = []
     each = topology.cpus // topology.nodes
     nodes = range(topology.nodes + topology.cpuless)

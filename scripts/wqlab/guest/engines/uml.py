@@ -23,7 +23,7 @@ class Uml(Engine):
             raise GuestError('UML has neither a topology nor icount: use --engine qemu')
         host = len(os.sched_getaffinity(0))
         if setup.topology.cpus > host:
-            print(f'guest: UML crawls with more CPUs than the host has: of {setup.topology.cpus} CPUs it gets {host}',
+            print(f'guest: UML crawls if it has more CPUs than the host: it gets {host}, not {setup.topology.cpus}',
                   file=sys.stderr)
             setup.topology = Topology(cores=host)
 
@@ -34,10 +34,11 @@ class Uml(Engine):
         log, out = (channels[name].far.fileno() for name in (LOG, OUT))
         args = [str(setup.image), f'mem={setup.mem}M', f'initrd={setup.place}/initrd', 'con=null', f'con0=fd:{log}',
                 f'con1=fd:{out}', f'uml_dir={setup.place}/', 'console=tty0', 'panic=-1']
-        if setup.topology.cpus > 1 or b'ncpus=' in setup.image.read_bytes():    # a kernel without SMP takes neither
+        # A kernel without SMP knows neither parameter.
+        if setup.topology.cpus > 1 or b'ncpus=' in setup.image.read_bytes():
             args += ['seccomp=on', f'ncpus={setup.topology.cpus}']
         return args + setup.append.split()
 
     def witness(self, setup: Setup) -> Path:
-        """The folder of its mconsole."""
+        """Return the folder of its mconsole."""
         return setup.place

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the workqueue API suites share: tracked workqueues and items, helper
- * threads, and waits that end.  wq_api_util.c implements it.
+ * threads, and waits with a time limit.  wq_api_util.c implements it.
  */
 #ifndef _LIB_WQ_API_H
 #define _LIB_WQ_API_H
@@ -21,10 +21,10 @@
 #define WQ_API_NEVER		(3600 * HZ)
 
 /*
- * An item that runs for long without sleeping is taken for a CPU hog and leaves
- * concurrency management, rightly.  A round says something about concurrency
- * management only if each of its items ran for less than this, by the scheduler's
- * account as well: where that counts in ticks, a moment may cost a whole one.
+ * An item that runs for long without sleeping rightly counts as a CPU hog and leaves
+ * concurrency management.  So a round says something about concurrency management only
+ * if each of its items ran for less than this.  The scheduler's account must agree: if
+ * it counts in ticks, a moment may cost a whole tick.
  */
 #define WQ_API_QUIET_NS		(5 * NSEC_PER_MSEC)
 
@@ -38,7 +38,7 @@ struct wq_api_ctx {
 	struct workqueue_struct *wqs[WQ_API_MAX_WQS];
 	struct list_head blocks;	/* memory to free after the case */
 	struct list_head calls;		/* helper threads */
-	struct list_head arrays;	/* items, to open their gates */
+	struct list_head arrays;	/* items whose gates are to be opened */
 	bool bh;			/* the newest workqueue is a BH one */
 };
 
@@ -49,7 +49,7 @@ struct wq_api_item {
 	void (*body)(struct wq_api_item *item);	/* optional */
 	void *arg;				/* for @body */
 	struct workqueue_struct *wq;		/* for @body */
-	bool gated;				/* waits for @gate in the end */
+	bool gated;				/* waits for @gate before it ends */
 	struct completion gate;
 	struct completion started;
 	struct completion finished;
@@ -57,7 +57,7 @@ struct wq_api_item {
 	atomic_t inside;
 	bool reentered;
 	bool gave_up;		/* nobody opened the gate */
-	int cpu;		/* where, when it started */
+	int cpu;		/* the CPU on which it started */
 	int nice;
 	struct task_struct *worker;	/* compared only */
 	unsigned long start_jiffies;
@@ -77,12 +77,12 @@ struct wq_api_call {
 	struct completion done;
 };
 
-/* A sort of workqueue, as parameter of a case. */
+/* A kind of workqueue, the parameter of a case. */
 struct wq_api_kind {
 	const char *name;
 	unsigned int flags;
 	bool ordered;
-	bool few;		/* enough for cases that are slow */
+	bool few;		/* used by slow cases, too */
 };
 
 int wq_api_init(struct kunit *test);
@@ -133,7 +133,7 @@ static inline struct work_struct *wq_api_work(struct wq_api_item *item)
 	return &item->dwork.work;
 }
 
-/* Wait until @cond holds; a case that waits in vain is ended as failed. */
+/* Wait until @cond holds.  If it never does, end the case as failed. */
 #define wq_api_until(test, cond)					\
 	do {								\
 		unsigned long __end = jiffies + WQ_API_TIMEOUT;		\
@@ -146,10 +146,10 @@ static inline struct work_struct *wq_api_work(struct wq_api_item *item)
 	} while (0)
 
 /*
- * Warnings on purpose are suppressed and counted.  Where WARN_ONCE() is plain C
- * code, as on arm64 and UML, a suppressed one has still used up its only shot, so
- * that a suite that runs again in the same boot sees none; where it is a trap that
- * knows its format, each is seen.
+ * Warnings that a case causes on purpose are suppressed and counted.  If WARN_ONCE() is
+ * plain C code, as on arm64 and UML, a suppressed warning still counts as the only one,
+ * so a suite that runs again in the same boot sees none.  If WARN_ONCE() is a trap that
+ * knows its format, the suite sees each warning.
  */
 static inline void wq_api_expect_warn_once(struct kunit *test, int count,
 					   int times)

@@ -2,9 +2,10 @@
 /*
  * How much runs at once: contract section 3.
  *
- * "Not yet" is never proved by waiting. What an item must not do before another
- * has got somewhere is read from stamps of one clock, and what max_active holds
- * back is looked for behind a fence that the pool serves after it.
+ * No case waits for a while to prove that something has not happened. Stamps of one
+ * clock show whether an item did something before another item had got somewhere.
+ * To check that max_active holds an item back, a case uses a fence: the pool would
+ * have served the item before the fence.
  */
 #include <linux/cpumask.h>
 #include <linux/nodemask.h>
@@ -21,7 +22,7 @@
 #define SLEEPERS	16
 #define HELD		12
 
-/* Run for @ns. @give_way lets others have the CPU: that is not sleeping. */
+/* Run for @ns. @give_way lets others have the CPU without sleeping. */
 static void run_for(u64 ns, void (*give_way)(void))
 {
 	u64 end = ktime_get_ns() + ns;
@@ -37,9 +38,9 @@ static void burn_body(struct wq_api_item *item)
 }
 
 /*
- * Run rounds until enough of them were quiet, and have @check look at those. One
- * of them may be wrong: a tick can be charged to an item in the moment before it
- * takes its first stamp, and make a hog of it unseen.
+ * Run rounds until enough of them were quiet, and let @check look at those. One of
+ * them may be wrong: a tick may be charged to an item just before it takes its first
+ * stamp. The item then counts as a hog, and the stamps do not show it.
  */
 static void quiet_rounds(struct kunit *test, struct wq_api_item *items, int nr,
 			 void (*round)(struct kunit *test, struct wq_api_item *items),
@@ -107,8 +108,8 @@ static void one_runs_until_it_sleeps(struct kunit *test)
 }
 
 /*
- * "Starts another at once when the last one blocks while work waits": fails, in
- * time-out, if any of the items does not start while those before it block.
+ * "Starts another at once when the last one blocks while work waits": fails with a
+ * time-out if any of the items does not start while those before it block.
  */
 static void next_starts_when_one_blocks(struct kunit *test)
 {
@@ -134,8 +135,8 @@ static void next_starts_when_one_blocks(struct kunit *test)
 }
 
 /*
- * Run until the item in @arg has started, or for as long as @max_ns. @give_way
- * lets others have the CPU, but as one who still runs: it is no sleep.
+ * Run until the item in @item->arg has started, but no longer than @max_ns. @give_way
+ * lets others have the CPU without sleeping.
  */
 static void run_until_started(struct wq_api_item *item, u64 max_ns,
 			      void (*give_way)(void))
@@ -157,7 +158,7 @@ static void patient_body(struct wq_api_item *item)
 	run_until_started(item, 20ULL * NSEC_PER_SEC, yield);
 }
 
-/* items[0] is courteous towards items[1], which follows on the same CPU. */
+/* items[0] gives way to items[1], which follows on the same CPU. */
 static void courteous_round(struct kunit *test, struct wq_api_item *items)
 {
 	int cpu = wq_api_cpu(1);
@@ -185,7 +186,7 @@ static bool starts_beside(struct kunit *test, struct wq_api_item *items)
 	for (tries = 0; tries < QUIET_TRIES; tries++) {
 		wq_api_rearm(items, 2);
 		courteous_round(test, items);
-		/* a hog would not count either, so it must not be one */
+		/* a hog does not count either, so the first item must not be one */
 		if (wq_api_was_quiet(items, 2) && items[1].start < items[0].end)
 			return true;
 	}
@@ -198,9 +199,9 @@ static bool second_waits_check(struct kunit *test, struct wq_api_item *items)
 }
 
 /*
- * The measure for the next cases: an item that still runs, though not always on
- * the CPU, holds up another of the same pool, whichever its workqueue, even one
- * that is CPU-intensive, as only a running CPU-intensive item does not count.
+ * The reference for the next cases: an item that runs, even if it is not always on the
+ * CPU, holds up another item of the same pool. The workqueue of the other item does not
+ * matter, even if it is CPU-intensive: only a running CPU-intensive item does not count.
  */
 static void preempted_is_not_sleeping(struct kunit *test)
 {
@@ -255,8 +256,8 @@ static void hog_stops_counting(struct kunit *test)
 }
 
 /*
- * "Unbound pools start work as soon as a worker is free": fails if one that only
- * burns holds up another, as it would in a per-CPU pool.
+ * "Unbound pools start work as soon as a worker is free": fails if an item that only
+ * burns holds up another one, as it would in a per-CPU pool.
  */
 static void unbound_does_not_hold_up(struct kunit *test)
 {
@@ -330,8 +331,8 @@ static void release(struct kunit *test, struct wq_api_item *item)
 }
 
 /*
- * "Limits hold exactly", "what was held back starts in order": fails if one more
- * or one less than max_active is active, or if the next one is not the oldest.
+ * "Limits hold exactly", "what was held back starts in order": fails if more or fewer
+ * items than max_active are active, or if the next one to start is not the oldest.
  */
 static void limit_is_exact(struct kunit *test)
 {
@@ -379,8 +380,8 @@ static int node_share(int node, int max_active, int min_active)
 
 /*
  * "For unbound ones a system-wide number, spread over NUMA nodes by online CPUs,
- * never below min(max_active, min_active) per node": queue from every CPU and
- * count what starts. Fails if the sum of the nodes' shares is missed either way.
+ * never below min(max_active, min_active) per node": queue from every CPU and count
+ * the items that start. Fails if they are more or fewer than the sum of the shares.
  */
 static void unbound_limit(struct kunit *test, int max_active)
 {
@@ -414,7 +415,7 @@ static void unbound_limit_is_system_wide(struct kunit *test)
 	unbound_limit(test, 3);
 }
 
-/* Above WQ_DFL_MIN_ACTIVE, where nodes get less than the whole. */
+/* Above WQ_DFL_MIN_ACTIVE, where a node gets only a part of max_active. */
 static void unbound_limit_is_shared_by_nodes(struct kunit *test)
 {
 	unbound_limit(test, 20);
@@ -440,8 +441,8 @@ KUNIT_ARRAY_PARAM(adjustable, adjustables, limit_desc);
 
 /*
  * "Adjustable at run time, and what was held back starts in order when they
- * rise": fails if raising starts too few, too many or the wrong ones, or if
- * after lowering one starts before enough have ended.
+ * rise": fails if a higher limit starts too few, too many or the wrong items, or if
+ * under a lower limit an item starts before enough others have ended.
  */
 static void limit_is_adjustable(struct kunit *test)
 {
@@ -466,7 +467,7 @@ static void limit_is_adjustable(struct kunit *test)
 	release(test, &items[2]);
 	started_first(test, items, HELD, 5, cpu);
 
-	/* what is held back stays in front of what is queued later */
+	/* held-back items stay in front of items queued later */
 	workqueue_set_max_active(wq, limit_for(limit, cpu, HELD));
 	for (i = 5; i < HELD; i++)
 		wq_api_wait(test, &items[i].started, "a higher limit starts more");
@@ -488,7 +489,7 @@ static int raise_and_lower(void *arg)
 	return 0;
 }
 
-/* Changing the limit loses nothing and duplicates nothing while items come in. */
+/* Changing the limit while items come in neither loses nor duplicates any. */
 static void adjusting_loses_nothing(struct kunit *test)
 {
 	const struct limit *limit = test->param_value;
@@ -543,7 +544,7 @@ static void queue_scene(void *arg)
 	queue_work(scene->q1, wq_api_work(&scene->w[2]));
 }
 
-/* Let each sleep until all that may run beside it sleep, too; then wake in turn. */
+/* Let each item sleep until all that may run beside it sleep, too; wake them in turn. */
 static void scenario_round(struct kunit *test, struct wq_api_item *w)
 {
 	const struct scenario *scenario = test->param_value;
@@ -568,7 +569,7 @@ static bool scenario_check(struct kunit *test, struct wq_api_item *w)
 	for (i = 1; i < 3; i++) {
 		if (w[i].start < w[0].sleep || w[i].end < w[i - 1].end)
 			return false;
-		/* beside a CPU-intensive w1, w2 may burn, even get ahead */
+		/* beside a CPU-intensive w1, w2 may burn and even get ahead of it */
 		if (!scenario->intensive && w[i].start < w[i - 1].sleep)
 			return false;
 		if (i < limit ? w[i].start > w[0].end : w[i].start < w[i - limit].end)
@@ -578,9 +579,9 @@ static bool scenario_check(struct kunit *test, struct wq_api_item *w)
 }
 
 /*
- * "The scenarios of the documentation hold": fails if one of the items starts
- * before the one in front sleeps, or, by max_active, ends; if one that may start
- * does not; or if the CPU-intensive w2 never burns beside w1.
+ * "The scenarios of the documentation hold": fails if an item starts before the one in
+ * front of it sleeps, or, if max_active holds it back, before that one ends. Also fails
+ * if an item that may start does not, or if the CPU-intensive w2 never burns beside w1.
  */
 static void documented_scenarios(struct kunit *test)
 {

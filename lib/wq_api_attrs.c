@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What needs functions that modules do not get: attributes, the freezer's side,
- * schedule_on_each_cpu(). So this suite exists only where the tests are built in.
+ * Cases that need functions that are not exported to modules: attributes, the freezer's
+ * calls, schedule_on_each_cpu(). So this suite exists only if the tests are built in.
  */
 #ifndef MODULE
 
@@ -40,7 +40,7 @@ struct shaker {
 	bool ordered;
 };
 
-/* Other CPUs, other nice level, other scope, in turn. */
+/* Change the CPUs, the nice level and the scope in turn. */
 static int shake_attrs(void *arg)
 {
 	struct shaker *shaker = arg;
@@ -79,8 +79,8 @@ static void ordered_across_attr_changes(struct kunit *test)
 }
 
 /*
- * Non-reentrance and "no work lost" while an unbound workqueue moves between
- * pools under its items.
+ * Non-reentrance and "no work lost" while an unbound workqueue with items moves
+ * between pools.
  */
 static void nothing_lost_across_attr_changes(struct kunit *test)
 {
@@ -106,8 +106,8 @@ static void nothing_lost_across_attr_changes(struct kunit *test)
 }
 
 /*
- * "On an unbound one the CPU picks the pod": with one pod for each CPU, strictly,
- * the item runs on the CPU that was named; and a mask keeps it off the others.
+ * "On an unbound one the CPU picks the pod": with one strict pod for each CPU, the item
+ * runs on the CPU that the caller named, and a mask keeps it off the others.
  */
 static void cpu_picks_the_pod(struct kunit *test)
 {
@@ -147,7 +147,7 @@ static void each_cpu_fn(struct work_struct *work)
 	atomic_inc(&each_cpu_runs);
 }
 
-/* schedule_on_each_cpu() has run the function once on each when it returns. */
+/* When schedule_on_each_cpu() returns, the function has run once on each CPU. */
 static void on_each_cpu_once(struct kunit *test)
 {
 	atomic_set(&each_cpu_runs, 0);
@@ -170,7 +170,7 @@ static void described_fn(struct work_struct *work)
 	wq_worker_comm(described->comm, sizeof(described->comm), current);
 }
 
-/* The description shows in the worker's name, and goes with the item. */
+/* The worker's name shows the description while the item runs. */
 static void description_shows(struct kunit *test)
 {
 	struct workqueue_struct *wq = wq_api_wq(test, WQ_PERCPU, 0);
@@ -183,7 +183,7 @@ static void description_shows(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, strncmp(described->comm, "kworker/", 8), 0);
 }
 
-/* min_active is for unbound workqueues only, and never above max_active. */
+/* Only unbound workqueues have a min_active, and it is never above max_active. */
 static void min_active_is_for_unbound(struct kunit *test)
 {
 	struct wq_api_item *items = wq_api_items(test, 6);
@@ -206,8 +206,8 @@ static void min_active_is_for_unbound(struct kunit *test)
 
 #ifdef CONFIG_FREEZER
 /*
- * "Freezing sets them to zero": a freezable workqueue starts nothing, what runs
- * is reported busy, and thawing starts what was held back; others go on.
+ * "Freezing sets them to zero": a freezable workqueue starts nothing, running items are
+ * reported as busy, and thawing starts the held-back items. Other workqueues go on.
  */
 static void freezing_holds_back(struct kunit *test)
 {
@@ -221,7 +221,7 @@ static void freezing_holds_back(struct kunit *test)
 	queue_work_on(cpu, wq, wq_api_work(&items[0]));
 	wq_api_wait(test, &items[0].started, "the item starts");
 
-	/* nothing may fail between begin and thaw */
+	/* no assertion may end the case between begin and thaw */
 	freeze_workqueues_begin();
 	queue_work_on(cpu, wq, wq_api_work(&items[1]));
 	queue_work_on(cpu, other, wq_api_work(&items[2]));

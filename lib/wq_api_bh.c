@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * BH workqueues: "all of this from contexts that may not sleep, where the API
- * says so", contract section 5. What they share with the others is in the other
- * suites, whose parameters include "bh" and "bh_highpri".
+ * says so", contract section 5. The other suites test what BH workqueues share with the
+ * others: their parameters include "bh" and "bh_highpri".
  *
- * A thread with bottom halves disabled is a blocker that cannot fail: nothing
- * that it queues on its own CPU runs before it enables them again.
+ * A thread with bottom halves disabled is a reliable blocker: nothing that it queues on
+ * its own CPU runs before it enables them again.
  */
 #include <linux/bottom_half.h>
 #include <linux/cpumask.h>
@@ -35,7 +35,7 @@ static void softirq_body(struct wq_api_item *item)
 		item->gave_up = true;
 }
 
-/* Items run in the softirq of the CPU that queued them, in order, once each. */
+/* Items run in the softirq of the CPU that queued them, in order, and once each. */
 static void bh_runs_in_softirq(struct kunit *test)
 {
 	struct wq_api_item *items = wq_api_items(test, BH_ITEMS);
@@ -119,9 +119,9 @@ static void bh_spin_fn(struct work_struct *work)
 }
 
 /*
- * A BH item that runs on another CPU is waited for by spinning: fails if the
- * call returns while the function is in the middle, or sleeps (which the debug
- * configuration reports).
+ * Waiting for a BH item that runs on another CPU spins: fails if the call returns while
+ * the function is still running, or if the call sleeps (the debug configuration reports
+ * that).
  */
 static void bh_sync_waits_for_other_cpu(struct kunit *test)
 {
@@ -137,8 +137,8 @@ static void bh_sync_waits_for_other_cpu(struct kunit *test)
 
 	INIT_WORK(&spin->work, bh_spin_fn);
 	/*
-	 * On a busy host this CPU may be away whenever the item runs: go on, with items
-	 * that outlast the host's time slices.
+	 * On a busy host this CPU may not be running while the item runs: go on with
+	 * items that outlast the host's time slices.
 	 */
 	for (i = 0; i < BH_ROUNDS || (!in_time && time_before(jiffies, give_up)); i++) {
 		spin->us = 1000 << min(i / BH_ROUNDS, 6);
@@ -167,7 +167,7 @@ static void bh_sync_waits_for_other_cpu(struct kunit *test)
 	KUNIT_EXPECT_GT_MSG(test, in_time, 0, "no round met the item while it ran");
 }
 
-/* flush_work() of a BH item, from a thread: pending and idle. */
+/* A thread calls flush_work() for a BH item that is pending or idle. */
 static void bh_flush_work(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -258,14 +258,14 @@ static void bh_managed_from_softirq(struct kunit *test)
 	expect_managed(test, caller, 2);
 }
 
-/* A thread's item may wait for a BH item, and a BH item queue a thread's. */
+/* An item in a thread may wait for a BH item; a BH item may queue one for a thread. */
 static void bh_and_threads_mix(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
 	struct workqueue_struct *bh = wq_api_wq_kind(test);
 	struct workqueue_struct *wq = wq_api_wq(test, WQ_PERCPU, 0);
 
-	/* one item on both in turn: it may move while it is idle */
+	/* one item runs on both in turn: it may move while it is idle */
 	wq_api_items_are_for(test, WQ_BH);
 	KUNIT_EXPECT_TRUE(test, queue_work(bh, wq_api_work(item)));
 	flush_work(wq_api_work(item));
@@ -302,7 +302,7 @@ static void bh_system_workqueues(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, item->gave_up);
 }
 
-/* What a BH workqueue cannot have is refused with a warning. */
+/* Flags that a BH workqueue cannot have are refused with a warning. */
 static void bh_bad_flags(struct kunit *test)
 {
 	struct workqueue_struct *wq, *unbound, *reclaim, *limited;

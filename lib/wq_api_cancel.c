@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taking work back, and keeping it from being queued: cancel_*() and
+ * Cancelling work, and keeping it from being queued: cancel_*() and
  * disable_*()/enable_*(), contract section 5.
  */
 #include <linux/cpumask.h>
@@ -30,7 +30,7 @@ static int disable_delayed_sync_fn(void *dwork)
 	return disable_delayed_work_sync(dwork);
 }
 
-/* A workqueue that does nothing until items[0] is let go. */
+/* A workqueue that does nothing until the gate of @blocker is opened. */
 static struct workqueue_struct *blocked_wq(struct kunit *test,
 					   struct wq_api_item *blocker,
 					   unsigned int flags)
@@ -44,8 +44,8 @@ static struct workqueue_struct *blocked_wq(struct kunit *test,
 }
 
 /*
- * "cancel_work[_sync](): true if it was pending": idle, pending, running. Fails
- * on a wrong value, or if what was cancelled runs.
+ * "cancel_work[_sync](): true if it was pending": idle, pending and running items. Fails
+ * on a wrong return value, or if a cancelled item runs.
  */
 static void cancel_returns(struct kunit *test)
 {
@@ -96,10 +96,10 @@ static void cancel_held_back(struct kunit *test)
 }
 
 /*
- * Cancelling hands the item's slot to the next one, which then needs a worker: fails
- * if all stay asleep. The item that is cancelled waits for the worker that is in
- * its function, not on the pool's list, so nobody was woken for it. In the
- * highpri pool, where nothing else comes by and wakes one.
+ * Cancelling hands the item's slot to the next item, which then needs a worker: fails if
+ * all workers stay asleep. The cancelled item waits for the worker that is in its
+ * function and is not on the pool's list, so no worker was woken for it. The case uses
+ * the highpri pool, where nothing else comes by and wakes a worker.
  */
 static void cancel_wakes_successor(struct kunit *test)
 {
@@ -115,7 +115,7 @@ static void cancel_wakes_successor(struct kunit *test)
 	wq_api_wait(test, &items[0].started, "the first run starts");
 	KUNIT_EXPECT_TRUE(test, queue_work_on(cpu, wq, wq_api_work(&items[0])));
 
-	/* the pool has dealt with that when it comes to this */
+	/* when the pool runs this, it has dealt with the item above */
 	queue_work_on(cpu, other, wq_api_work(&items[1]));
 	wq_api_wait(test, &items[1].finished, "the pool comes to another item");
 
@@ -127,8 +127,8 @@ static void cancel_wakes_successor(struct kunit *test)
 }
 
 /*
- * Write the mask of CPUs for unbound work, which moves every unbound workqueue. By a
- * shell, since kernel threads do not see the mounts of user space.
+ * Write the mask of CPUs for unbound work, which moves every unbound workqueue. A shell
+ * does it, since kernel threads do not see the mounts of user space.
  */
 static void set_unbound_cpus(struct kunit *test, const struct cpumask *cpus)
 {
@@ -147,9 +147,9 @@ static void set_unbound_cpus(struct kunit *test, const struct cpumask *cpus)
 }
 
 /*
- * "After _sync it is neither pending nor running", also when an ordered item was
- * queued anew after its workqueue had moved to other pools: it then waits on one
- * pool and runs on another. Fails if the run is overlooked.
+ * "After _sync it is neither pending nor running", even if an ordered item was queued
+ * again after its workqueue had moved to other pools: it then waits on one pool and runs
+ * on another. Fails if the run is overlooked.
  */
 static void cancel_sync_finds_older_run(struct kunit *test)
 {
@@ -178,7 +178,7 @@ static void cancel_sync_finds_older_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
 }
 
-/* How many run the item after the flush; negative if there was nothing to flush. */
+/* How many workers run the item after the flush; negative if there was nothing to flush. */
 static int flush_and_look_fn(void *item)
 {
 	if (!flush_work(wq_api_work(item)))
@@ -187,9 +187,9 @@ static int flush_and_look_fn(void *item)
 }
 
 /*
- * "flush_work(): the last queueing has finished", and no older one goes on: as above,
- * and the later queueing is cancelled while it is flushed. Fails if the flusher takes
- * the item for finished then.
+ * "flush_work(): the last queueing has finished", and no older run goes on. As above, but
+ * the later queueing is cancelled while it is flushed. Fails if the flush then returns
+ * before the older run has ended.
  */
 static void flush_finds_older_run(struct kunit *test)
 {
@@ -214,14 +214,14 @@ static void flush_finds_older_run(struct kunit *test)
 	flusher = wq_api_call(test, -1, flush_and_look_fn, item);
 	wq_api_call_blocks(test, flusher);
 	KUNIT_EXPECT_TRUE(test, cancel_work(work));
-	/* time for it to return too early */
+	/* give the flush time to return too early */
 	msleep(100);
 	complete_all(&item->gate);
 	KUNIT_EXPECT_EQ(test, wq_api_call_result(test, flusher), 0);
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
 }
 
-/* A flusher of an item that is cancelled under it does not wait for ever. */
+/* A flusher does not wait for ever if somebody cancels the item meanwhile. */
 static void cancel_lets_flusher_go(struct kunit *test)
 {
 	struct wq_api_item *items = wq_api_items(test, 2);
@@ -238,7 +238,7 @@ static void cancel_lets_flusher_go(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&items[1].runs), 0);
 }
 
-/* "After _sync it is not running": it waits for the function, on every kind. */
+/* "After _sync it is not running": the call waits for the function, on every kind. */
 static void cancel_sync_waits(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -251,7 +251,7 @@ static void cancel_sync_waits(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, queue_work(wq, wq_api_work(item)));
 	canceller = wq_api_call(test, -1, cancel_sync_fn, wq_api_work(item));
 	wq_api_call_blocks(test, canceller);
-	/* what comes while it waits is refused: that is how it can end */
+	/* queueing is refused while the call waits: only so it can end */
 	KUNIT_EXPECT_FALSE(test, queue_work(wq, wq_api_work(item)));
 	complete_all(&item->gate);
 	KUNIT_EXPECT_TRUE(test, wq_api_call_result(test, canceller));
@@ -282,7 +282,7 @@ static void siege_run(struct siege *siege)
 	atomic_dec(&siege->inside);
 }
 
-/* It queues itself, too: that has to be beaten as well. */
+/* The item queues itself, too; cancelling has to overcome that as well. */
 static void siege_fn(struct work_struct *work)
 {
 	struct siege *siege = container_of(work, struct siege, work);
@@ -329,8 +329,8 @@ static int besieged_disable(struct siege *siege)
 	else
 		disable_work_sync(&siege->work);
 	/*
-	 * Disabled, it does not run though the queuers go on. (It may look
-	 * pending, while one of them is about to find out.)
+	 * While the item is disabled, it does not run, though the queuers go on.
+	 * (It may look pending while one of them is about to be refused.)
 	 */
 	runs = atomic_read(&siege->runs);
 	if (atomic_read(&siege->inside))
@@ -363,8 +363,8 @@ static int besieged_fn(void *arg)
 
 /*
  * "However hard others queue it": cancelling and disabling come to an end, and
- * a disabled item neither is pending nor runs, while threads and the item itself
- * queue it. Then the queuers stop, and after one more cancel all is still.
+ * a disabled item is neither pending nor runs, while threads and the item itself queue
+ * it. Then the queuers stop, and after one more cancel nothing runs.
  */
 static void siege(struct kunit *test, bool delayed)
 {
@@ -421,7 +421,7 @@ static int cancel_race_fn(void *arg)
 	return 0;
 }
 
-/* Of several cancellers of one pending item one gets true; all return. */
+/* If several threads cancel one pending item, all return and one of them gets true. */
 static void one_canceller_wins(struct kunit *test)
 {
 	struct cancel_race *race = wq_api_zalloc(test, sizeof(*race));
@@ -444,8 +444,8 @@ static void one_canceller_wins(struct kunit *test)
 }
 
 /*
- * "disable_*()/enable_*() nest; a disabled item refuses queueing": fails if one
- * level too few or too many opens it, or if a refused one runs.
+ * "disable_*()/enable_*() nest; a disabled item refuses queueing": fails if one enable
+ * too few or too many allows queueing again, or if a refused item runs.
  */
 static void disable_nests(struct kunit *test)
 {
@@ -489,7 +489,7 @@ static void enable_and_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
 }
 
-/* Disabling cancels what is pending, and says so; _sync waits for the running. */
+/* Disabling cancels a pending item and returns true; _sync waits for a running one. */
 static void disable_cancels(struct kunit *test)
 {
 	struct wq_api_item *items = wq_api_items(test, 2);
@@ -505,7 +505,7 @@ static void disable_cancels(struct kunit *test)
 	queue_work_on(cpu, wq, work);
 	KUNIT_EXPECT_TRUE(test, disable_work_sync(work));
 
-	/* the running one: disable_work() does not wait, the other does */
+	/* a running item: disable_work() does not wait, disable_work_sync() does */
 	KUNIT_EXPECT_FALSE(test, disable_work(wq_api_work(&items[0])));
 	KUNIT_EXPECT_EQ(test, atomic_read(&items[0].inside), 1);
 	disabler = wq_api_call(test, -1, disable_sync_fn, wq_api_work(&items[0]));
@@ -612,7 +612,7 @@ static void irq_probe_fn(struct irq_work *work)
 	complete(&probe->done);
 }
 
-/* Queueing, cancelling, disabling and enabling, all from a hard interrupt. */
+/* Queue, cancel, disable and enable an item, all from a hard interrupt. */
 static void everything_from_hardirq(struct kunit *test)
 {
 	struct irq_probe *probe = wq_api_zalloc(test, sizeof(*probe));

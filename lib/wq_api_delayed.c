@@ -3,8 +3,9 @@
  * Delayed and RCU work: the bullets "Delayed work" and "queue_rcu_work()" of
  * contract section 2, and the delayed half of section 5.
  *
- * A delay is either WQ_API_NEVER, so that whatever runs was not started by the
- * timer, or short, and then only "not too early" and "at all" are checked.
+ * A delay is either WQ_API_NEVER, so that the timer cannot have started an item that
+ * runs, or it is short. For short delays the cases check only that the item runs, and
+ * that it does not run too early.
  */
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>
@@ -17,7 +18,7 @@
 #include "wq_api.h"
 
 #define MOD_ROUNDS	60
-#define MOD_PERIOD	ms_to_ktime(1)	/* leaves time for others on a slow machine */
+#define MOD_PERIOD	ms_to_ktime(1)	/* leaves time for other tasks on a slow machine */
 
 static void wait_run(struct kunit *test, struct wq_api_item *item, int runs)
 {
@@ -34,7 +35,7 @@ static void no_delay_no_timer(struct kunit *test)
 	struct workqueue_struct *wq = wq_api_wq_kind(test);
 	bool ret, timer;
 
-	/* interrupts off: a timer could not have fired in between */
+	/* with interrupts off, a timer cannot fire in between */
 	local_irq_disable();
 	ret = queue_delayed_work(wq, &item->dwork, 0);
 	timer = timer_pending(&item->dwork.timer);
@@ -121,7 +122,7 @@ static void mod_idle(struct kunit *test)
 	wait_run(test, item, 1);
 }
 
-/* "mod_delayed_work() moves the timer": later, sooner, and to now. */
+/* "mod_delayed_work() moves the timer": to later, to sooner, and to now. */
 static void mod_moves_timer(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -141,7 +142,7 @@ static void mod_moves_timer(struct kunit *test)
 	wait_run(test, item, 2);
 }
 
-/* A running item is not pending: false, and it runs once more, afterwards. */
+/* A running item is not pending: this returns false, and the item runs once more later. */
 static void mod_running(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -161,8 +162,8 @@ static void mod_running(struct kunit *test)
 }
 
 /*
- * An item on the worklist, or held back by max_active, is taken off and put on
- * the timer: fails if the flush that follows still finds it.
+ * An item that is on the worklist or held back by max_active moves to the timer: fails
+ * if the flush that follows still finds it.
  */
 static void mod_queued(struct kunit *test)
 {
@@ -189,7 +190,7 @@ static void mod_queued(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, cancel_delayed_work_sync(&items[1].dwork));
 }
 
-/* The work sits on a wq; hard interrupts modify it and then cancel it. */
+/* The item is queued on a wq; hard interrupts modify it and then cancel it. */
 struct from_irq {
 	struct wq_api_item *item;
 	struct workqueue_struct *wq;
@@ -233,8 +234,8 @@ static struct from_irq *new_from_irq(struct kunit *test, struct workqueue_struct
 }
 
 /*
- * "From any context": a hard interrupt modifies and cancels while a thread does
- * the same. Fails if one is left behind: it was queued last, so it must run.
+ * "From any context": a hard interrupt modifies and cancels while a thread does the
+ * same. Fails if an item gets lost: if the last call queued it, it must run.
  */
 static void mod_from_hrtimer(struct kunit *test)
 {
@@ -341,8 +342,8 @@ static bool flush_item(struct kunit *test, struct wq_api_item *item)
 }
 
 /*
- * A flush does not sit out the delay: it runs the item now, and says it waited
- * (except that a BH item may be through before it looks).
+ * A flush does not wait for the delay to end: it runs the item now and returns true
+ * (unless a BH item has finished before the flush looks).
  */
 static void flush_delayed(struct kunit *test)
 {
@@ -421,8 +422,8 @@ static bool flush_probe(struct kunit *test, struct rcu_probe *probe)
 
 /*
  * "Queues after a grace period; flush_rcu_work() waits for both": fails if the
- * function runs while a reader that was there at the queueing still reads, if a
- * second queueing is taken, or if a flush returns before the run.
+ * function runs while a reader from before the queueing still reads, if a second
+ * queueing is accepted, or if a flush returns before the run.
  */
 static void rcu_work_waits_for_readers(struct kunit *test)
 {
@@ -455,7 +456,7 @@ static void rcu_work_waits_for_readers(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, work_pending(&probe->rwork.work));
 	}
 
-	/* without a flush it runs, too */
+	/* it also runs without a flush */
 	reinit_completion(&probe->ran);
 	KUNIT_EXPECT_TRUE(test, queue_rcu_work(probe->wq, &probe->rwork));
 	wq_api_wait(test, &probe->ran, "the RCU work runs");

@@ -3,8 +3,8 @@
  * Waiting: flush_workqueue(), flush_work(), drain_workqueue() and
  * destroy_workqueue(), contract section 5.
  *
- * A flusher is a thread of its own; that it waits is seen from its sleeping,
- * what it waited for from the stamp that it takes on return.
+ * Each flusher is a thread of its own. If it sleeps, it waits. The stamp that it takes
+ * on return shows what it waited for.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -18,7 +18,7 @@
 
 struct flusher {
 	struct workqueue_struct *wq;
-	struct work_struct *work;	/* flush this one, or else @wq */
+	struct work_struct *work;	/* flush this item; if NULL, flush @wq */
 	struct wq_api_ctx *ctx;
 	struct wq_api_call *call;
 	int back;			/* when the flush returned */
@@ -54,7 +54,7 @@ static void run_flush(struct kunit *test, struct workqueue_struct *wq)
 	wq_api_call_result(test, start_flusher(test, wq, NULL)->call);
 }
 
-/* One item, queued and not yet allowed to end. */
+/* Queue an item that may not end yet. */
 static void queue_gated(struct kunit *test, struct workqueue_struct *wq,
 			struct wq_api_item *item)
 {
@@ -62,7 +62,7 @@ static void queue_gated(struct kunit *test, struct workqueue_struct *wq,
 	KUNIT_EXPECT_TRUE(test, queue_work(wq, wq_api_work(item)));
 }
 
-/* "All items queued before the call have finished at return", on every CPU. */
+/* "All items queued before the call have finished at return", for items on every CPU. */
 static void flush_waits_for_all(struct kunit *test)
 {
 	struct wq_api_item *items = wq_api_items(test, FLUSH_ITEMS);
@@ -70,7 +70,7 @@ static void flush_waits_for_all(struct kunit *test)
 	struct flusher *flusher;
 	int i, round;
 
-	run_flush(test, wq);	/* nothing there */
+	run_flush(test, wq);	/* the workqueue is empty */
 	for (round = 1; round <= 3; round++) {
 		for (i = 0; i < FLUSH_ITEMS; i++)
 			KUNIT_EXPECT_TRUE(test, queue_work_on(wq_api_cpu(i), wq,
@@ -86,8 +86,8 @@ static void flush_waits_for_all(struct kunit *test)
 
 /*
  * "Any number of flushers at once; items queued later do not delay it": flusher
- * k was called between items k and k + 1. Fails if it returns before item k has
- * ended, or does not return while item k + 1 is still there.
+ * k starts between the queueing of items k and k + 1. Fails if it returns before item k
+ * has ended, or if it does not return while item k + 1 is still there.
  */
 static void flushers_wait_for_their_own(struct kunit *test)
 {
@@ -147,7 +147,7 @@ static void forever_body(struct wq_api_item *item)
 		queue_work(item->wq, wq_api_work(item));
 }
 
-/* An item that always queues itself again must not hold up a flush for ever. */
+/* An item that keeps queueing itself must not hold up a flush for ever. */
 static void flush_outruns_requeuer(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -172,8 +172,8 @@ struct flush_stress {
 };
 
 /*
- * Whoever queues an item and then flushes has seen it run. Who finds it pending
- * has not necessarily: its queuer may still be at it.
+ * If a thread queues an item and then flushes, the item has run. This is not so if the
+ * thread found the item pending: another thread may still be queueing it.
  */
 static int flush_stress_fn(void *arg)
 {
@@ -195,7 +195,7 @@ static int flush_stress_fn(void *arg)
 	return bad;
 }
 
-/* Flushers and queuers on all CPUs: nobody returns before the item has run. */
+/* Flushers and queuers on all CPUs: no flush returns before the item has run. */
 static void flush_stress(struct kunit *test)
 {
 	struct flush_stress *stress = wq_api_zalloc(test, sizeof(*stress));
@@ -247,8 +247,8 @@ static void flush_work_says_if_it_waited(struct kunit *test)
 }
 
 /*
- * An item that runs and is queued again: a flush waits for the second run; what
- * queues it once more, later, does not matter.
+ * An item runs and is queued again: a flush waits for the second run. If the item is
+ * queued once more after that, this does not matter.
  */
 static void flush_work_waits_for_last_queueing(struct kunit *test)
 {
@@ -278,14 +278,14 @@ static void flush_work_waits_for_last_queueing(struct kunit *test)
 }
 
 /*
- * The same, but the second queueing is taken back: then the flush has the run to
- * wait for that was there when it began.
+ * The same, but the second queueing is cancelled: the flush still has to wait for the
+ * run that was going on when the flush began.
  */
 static void flush_work_waits_for_run_after_cancel(struct kunit *test)
 {
 	const struct wq_api_kind *kind = test->param_value;
 	struct wq_api_item *item = wq_api_items(test, 1);
-	/* held back, for the worker would have it otherwise, with what waits for it */
+	/* a limit of 1 holds the item back; else the worker would have it and its barriers */
 	struct workqueue_struct *wq = kind->ordered ? wq_api_wq_kind(test) :
 						      wq_api_wq(test, kind->flags, 1);
 	struct flusher *flushers[2];
@@ -301,7 +301,7 @@ static void flush_work_waits_for_run_after_cancel(struct kunit *test)
 		wq_api_call_blocks(test, flushers[i]->call);
 	}
 	KUNIT_EXPECT_TRUE(test, cancel_work(wq_api_work(item)));
-	/* who goes wrong here needs a worker and a moment for that */
+	/* a flush that returns early needs a worker and a moment for that */
 	msleep(20);
 	for (i = 0; i < 2; i++)
 		wq_api_call_blocks(test, flushers[i]->call);
@@ -314,7 +314,7 @@ static void flush_work_waits_for_run_after_cancel(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
 }
 
-/* Several flushers of one pending item, each of whom waits. */
+/* Several threads flush one pending item, and each of them waits. */
 static void many_flush_one_item(struct kunit *test)
 {
 	struct wq_api_item *items = wq_api_items(test, 2);
@@ -346,7 +346,7 @@ static void chain_body(struct wq_api_item *item)
 {
 	struct wq_api_item *next = item->arg;
 
-	/* so slow that who waits for the first few only is back before the last */
+	/* so slow that a flush of only the first few items returns before the last one */
 	usleep_range(1000, 2000);
 	if (next)
 		queue_work(item->wq, wq_api_work(next));
@@ -372,7 +372,7 @@ static struct wq_api_item *queue_chain(struct kunit *test, struct workqueue_stru
 	return items;
 }
 
-/* "drain_workqueue(): empty, chained items included", two drainers at once. */
+/* "drain_workqueue(): empty, chained items included", with two drainers at once. */
 static void drain_includes_chained(struct kunit *test)
 {
 	struct wq_api_item *blocker = wq_api_items(test, 1), *items;
@@ -398,7 +398,7 @@ static void drain_includes_chained(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&blocker->runs), 2);
 }
 
-/* "destroy_workqueue() drains first": of every kind, chained and held back. */
+/* "destroy_workqueue() drains first": items of every kind, chained and held back. */
 static void destroy_drains(struct kunit *test)
 {
 	const struct wq_api_kind *kind = test->param_value;
@@ -406,7 +406,7 @@ static void destroy_drains(struct kunit *test)
 	struct wq_api_item *items = NULL, *more = wq_api_items(test, FLUSH_ITEMS);
 	int i;
 
-	/* a BH item cannot chain: who runs it is not known to be of the workqueue */
+	/* a BH item cannot chain: the softirq is not known to run an item of the workqueue */
 	if (!(kind->flags & WQ_BH))
 		items = queue_chain(test, wq);
 	for (i = 0; i < FLUSH_ITEMS; i++)
@@ -418,7 +418,7 @@ static void destroy_drains(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, atomic_read(&more[i].runs), 1);
 }
 
-/* Workqueues come and go in numbers, used or not. */
+/* Create and destroy many workqueues, used or not. */
 static void create_and_destroy(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -436,8 +436,8 @@ static void create_and_destroy(struct kunit *test)
 }
 
 /*
- * A flush may run inside an item, of another workqueue or of another item of a
- * workqueue that allows more than one at a time.
+ * An item may flush another workqueue, or another item of its own workqueue if that
+ * allows more than one item at a time.
  */
 struct nested {
 	struct work_struct outer, inner;
@@ -487,8 +487,8 @@ static void flush_inside_an_item(struct kunit *test)
 }
 
 /*
- * "And a WQ_MEM_RECLAIM item waiting for one that is not": a warning, here on
- * the worker's own account, and none the other way round.
+ * "And a WQ_MEM_RECLAIM item waiting for one that is not": a warning, here because of
+ * the worker that waits, and no warning the other way round.
  */
 struct reclaim_probe {
 	struct work_struct outer, inner;
@@ -529,7 +529,7 @@ static void reclaim_dependency_is_reported(struct kunit *test)
 	probe->test = test;
 	KUNIT_EXPECT_FALSE(test, current_is_workqueue_mem_reclaim());
 
-	/* a class for each: one on both workqueues would be a cycle for lockdep */
+	/* each has its own class: lockdep would see one class on both workqueues as a cycle */
 	INIT_WORK(&probe->outer, reclaim_fn);
 	probe->inner_wq = reclaim2;
 	queue_work(reclaim, &probe->outer);

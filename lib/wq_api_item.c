@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The life of a work item: contract section 2, except for delayed and RCU work
- * (wq_api_delayed.c) and what needs symbols that modules lack (wq_api_attrs.c).
+ * (wq_api_delayed.c) and cases whose symbols are not exported (wq_api_attrs.c).
  */
 #include <linux/cpumask.h>
 #include <linux/nodemask.h>
@@ -20,8 +20,8 @@
 #define SUICIDES	60
 
 /*
- * "PENDING is a lock": whoever comes second gets false and changes nothing.
- * Fails if a pending item can be queued again, or runs twice for one queueing.
+ * "PENDING is a lock": a second caller gets false and changes nothing. Fails if a
+ * pending item can be queued again, or runs twice for one queueing.
  */
 static void pending_excludes(struct kunit *test)
 {
@@ -69,7 +69,7 @@ static void mailbox_fn(struct work_struct *work)
 	WRITE_ONCE(box->seen, READ_ONCE(box->posted));
 }
 
-/* Plain stores and loads: any ordering comes from queue_work() or not at all. */
+/* The stores and loads here are plain, so only queue_work() can order them. */
 static int mailbox_thread(void *arg)
 {
 	struct mailbox *box = arg;
@@ -80,7 +80,7 @@ static int mailbox_thread(void *arg)
 		WRITE_ONCE(box->posted, ++letter);
 		queue_work(box->wq, &box->work);
 		ndelay(50 * (round % 128));
-		/* often false, while the function is about to start */
+		/* this is often false because the function is about to start */
 		WRITE_ONCE(box->posted, ++letter);
 		queue_work(box->wq, &box->work);
 
@@ -191,9 +191,8 @@ static int crowd_thread(void *arg)
 }
 
 /*
- * "Non-reentrance", from many CPUs, on every kind of workqueue: fails if two
- * workers are in the function at once, and if successful queueings and runs do
- * not balance.
+ * "Non-reentrance", from many CPUs, on every kind of workqueue: fails if two workers are
+ * in the function at once, or if the item does not run once per successful queueing.
  */
 static void one_worker_per_item(struct kunit *test)
 {
@@ -228,8 +227,8 @@ struct suicide {
 };
 
 /*
- * The item is overwritten before it is freed, so that a late write shows without
- * KASAN, too; a late read needs KASAN to show.
+ * The item is overwritten before it is freed. So a late write shows even without KASAN;
+ * a late read shows only with KASAN.
  */
 static void suicide_fn(struct work_struct *work)
 {
@@ -320,7 +319,7 @@ struct ordered_run {
 	struct workqueue_struct *wq;
 	spinlock_t lock;	/* makes taking a ticket and queueing one step */
 	int tickets;
-	int served;		/* the ordered workqueue is its lock */
+	int served;		/* needs no lock, as the workqueue is ordered */
 	atomic_t inside;
 	atomic_t overlaps;
 	atomic_t misordered;
@@ -363,8 +362,8 @@ static int ordered_thread(void *arg)
 }
 
 /*
- * Several threads queue on @wq, each item with the number of its turn, while
- * @shake does what must not disturb the order.
+ * Several threads queue items on @wq and give each one the number of its turn, while
+ * @shake makes changes that must not disturb the order.
  */
 void wq_api_ordered_stress(struct kunit *test, struct workqueue_struct *wq,
 			   int (*shake)(void *arg), void *arg)
@@ -398,7 +397,7 @@ void wq_api_ordered_stress(struct kunit *test, struct workqueue_struct *wq,
 
 /*
  * "Ordered workqueues run one item at a time, system-wide, in queueing order":
- * fails on an overlap, a swap or a loss. Its max_active cannot be raised either.
+ * fails if items overlap, swap or get lost. Nor can its max_active be raised.
  */
 static void ordered_across_queuers(struct kunit *test)
 {
@@ -423,9 +422,8 @@ static const void *ordered_kinds(struct kunit *test, const void *prev, char *des
 }
 
 /*
- * "queue_work_on(cpu) on a bound workqueue runs on that CPU while it is online":
- * fails if any runs elsewhere, or, for the queueing without a CPU, not where the
- * caller is.
+ * "queue_work_on(cpu) on a bound workqueue runs on that CPU while it is online": fails
+ * if an item runs elsewhere. Without a given CPU, it must run on that of the caller.
  */
 static void bound_runs_on_its_cpu(struct kunit *test)
 {
@@ -496,7 +494,7 @@ static int destroy_fn(void *wq)
 	return 0;
 }
 
-/* With a blocker inside and @call waiting, strangers are refused and idle. */
+/* While a blocker runs and a drain waits for it, strangers are refused and stay idle. */
 static void strangers_are_refused(struct kunit *test, struct workqueue_struct *wq)
 {
 	struct wq_api_item *stranger = wq_api_items(test, 1);
@@ -506,7 +504,7 @@ static void strangers_are_refused(struct kunit *test, struct workqueue_struct *w
 		wq_api_expect_warn_once(test, KUNIT_SUPPRESSED_WARNING_COUNT(), 1);
 		KUNIT_EXPECT_FALSE(test, work_pending(wq_api_work(stranger)));
 		KUNIT_EXPECT_EQ(test, work_busy(wq_api_work(stranger)), 0);
-		/* not a trap: it warns once, it stays idle every time */
+		/* the second attempt leaves the item idle, too */
 		queue_work(wq, wq_api_work(stranger));
 		wq_api_expect_warn_once(test, KUNIT_SUPPRESSED_WARNING_COUNT(), 2);
 		KUNIT_EXPECT_FALSE(test, work_pending(wq_api_work(stranger)));
@@ -514,7 +512,7 @@ static void strangers_are_refused(struct kunit *test, struct workqueue_struct *w
 	KUNIT_EXPECT_FALSE(test, cancel_work_sync(wq_api_work(stranger)));
 	KUNIT_EXPECT_EQ(test, atomic_read(&stranger->runs), 0);
 
-	/* and it is as good as before, elsewhere */
+	/* the refused item can still be queued elsewhere */
 	KUNIT_EXPECT_TRUE(test, queue_work(system_dfl_wq, wq_api_work(stranger)));
 	wq_api_wait(test, &stranger->finished, "the refused item runs elsewhere");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The rest of the interface that modules may use: questions about items and
- * workers, functions on CPUs, and every sort of workqueue with its flags.
+ * The rest of the interface that modules may use: queries about items and workers,
+ * functions that run on a CPU, and every kind of workqueue with its flags.
  */
 #include <kunit/device.h>
 #include <linux/cpumask.h>
@@ -64,7 +64,7 @@ static void current_work_is_the_item(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, item->gave_up);
 }
 
-/* workqueue_congested(): something is held back here, and here only. */
+/* workqueue_congested(): true only where max_active holds an item back. */
 static void congested_while_held_back(struct kunit *test)
 {
 	struct wq_api_item *items = wq_api_items(test, 2);
@@ -95,7 +95,7 @@ static long where(void *arg)
 	return 1000 + *cpu;
 }
 
-/* work_on_cpu() runs there, sleeps if it likes, and hands the value back. */
+/* work_on_cpu() runs the function there; that may sleep, and its value is returned. */
 static void work_on_each_cpu(struct kunit *test)
 {
 	int cpu, here;
@@ -133,7 +133,7 @@ static void context_irq(struct irq_work *irq_work)
 	complete(&probe->called);
 }
 
-/* execute_in_process_context(): at once if it may, else later and elsewhere. */
+/* execute_in_process_context(): at once if the caller may sleep, else in a worker. */
 static void process_context_is_found(struct kunit *test)
 {
 	struct context_probe *probe = wq_api_zalloc(test, sizeof(*probe));
@@ -160,7 +160,7 @@ static void nobody_flushes(struct work_struct *work)
 {
 }
 
-/* Highpri workers have the highest nice level there is, others none. */
+/* Highpri workers run at the nice level of highest priority, others at nice 0. */
 static void nice_of_workers(struct kunit *test)
 {
 	static const unsigned int flags[] = {
@@ -182,7 +182,7 @@ static void nice_of_workers(struct kunit *test)
 	}
 }
 
-/* The workqueues that always exist; they are not flushed, their items are. */
+/* The system workqueues: the case flushes the items and not the workqueues. */
 static void system_workqueues(struct kunit *test)
 {
 	struct workqueue_struct *wqs[] = {
@@ -211,7 +211,7 @@ static void system_workqueues(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), i + 3);
 }
 
-/* On-stack items, which debugobjects treats in a way of their own. */
+/* On-stack items, which debugobjects treats differently. */
 static void items_on_stack(struct kunit *test)
 {
 	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND, 0);
@@ -248,14 +248,14 @@ static void items_declared(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, queue_work(wq, &declared_work));
 	KUNIT_EXPECT_TRUE(test, queue_delayed_work(wq, &declared_dwork, WQ_API_NEVER));
 	KUNIT_EXPECT_TRUE(test, queue_delayed_work(wq, &declared_deferrable, WQ_API_NEVER));
-	/* no matter if they wait: the run may be over before they look */
+	/* ignore the return values: the run may be over before the flush looks */
 	flush_work(&declared_work);
 	flush_delayed_work(&declared_dwork);
 	flush_delayed_work(&declared_deferrable);
 	KUNIT_EXPECT_EQ(test, atomic_read(&declared_runs), 3);
 }
 
-/* A managed workqueue goes with its device, and drains as it does. */
+/* A managed workqueue is drained and destroyed together with its device. */
 static void devm_goes_with_device(struct kunit *test)
 {
 	struct wq_api_item *items = wq_api_items(test, 2);
@@ -274,7 +274,7 @@ static void devm_goes_with_device(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&items[1].runs), 1);
 }
 
-/* The old ways to make one, and those that sysfs shows. */
+/* The old ways to make a workqueue, and workqueues with WQ_SYSFS. */
 static void other_allocators(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -296,7 +296,7 @@ static void other_allocators(struct kunit *test)
 	}
 }
 
-/* Neither or both of WQ_PERCPU and WQ_UNBOUND: a warning, and one that works. */
+/* Neither or both of WQ_PERCPU and WQ_UNBOUND: a warning, and a working workqueue. */
 static void muddled_flags(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -320,7 +320,7 @@ static void muddled_flags(struct kunit *test)
 }
 
 #ifdef CONFIG_LOCKDEP
-/* Workqueues that share a lockdep map of their user's. */
+/* Workqueues that share a lockdep map of their user. */
 static void shared_lockdep_map(struct kunit *test)
 {
 	static struct lockdep_map map = STATIC_LOCKDEP_MAP_INIT("wq_api_map", &map);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel's Rust bindings initialise work items by a C function of their own.  It
- * is compiled here as well, so that no Rust compiler is needed to see whether it gets
- * on with our header.
+ * The kernel's Rust bindings initialise work items with a C function of their own.  It
+ * is compiled here as well, which shows without a Rust compiler whether it works with
+ * our header.
  */
 #include <linux/lockdep.h>
 

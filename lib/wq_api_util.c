@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ground that the workqueue API suites stand on.
+ * Helpers for the workqueue API suites.
  *
- * A case that fails must neither hang nor take the machine down. So every wait
- * ends, whatever could block runs in a thread of its own, and what a case
- * created is taken down when it is over, in this order: gates opened, threads
- * joined, workqueues destroyed, memory freed. If one of these steps hangs, the
- * rest is left alone, and the module stays loaded for those who still run in it.
+ * A case that fails must neither hang nor take the machine down. So every wait has a
+ * limit, and any call that could block runs in a thread of its own. After the case,
+ * whatever it created is taken down in this order: gates opened, threads joined,
+ * workqueues destroyed, memory freed. If one of these steps hangs, the rest is left
+ * alone, and the module stays loaded because threads may still run in it.
  */
 #include <linux/cpumask.h>
 #include <linux/kthread.h>
@@ -46,12 +46,12 @@ static const struct wq_api_kind kinds[] = {
 	{ "freezable", WQ_UNBOUND | WQ_FREEZABLE },
 	{ "ordered", 0, .ordered = true },
 	{ "ordered_mem_reclaim", WQ_MEM_RECLAIM, .ordered = true, .few = true },
-	/* those above run in threads, those below in the softirq */
+	/* the kinds above run in threads, those below in the softirq */
 	{ "bh", WQ_PERCPU | WQ_BH },
 	{ "bh_highpri", WQ_PERCPU | WQ_BH | WQ_HIGHPRI },
 };
 
-/* the base kernel fails this case: skip it there, unless somebody wants to see that */
+/* skip a case that the base kernel fails, unless the user wants to see it fail */
 void wq_api_skip_on_base(struct kunit *test, const char *why)
 {
 	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ) && !base_bugs)
@@ -132,7 +132,7 @@ static int destroy_fn(void *wq)
 	return 0;
 }
 
-/* Timers first: destroying a workqueue leaves them ticking towards it. */
+/* Stop the timers first: a destroyed workqueue leaves them running, to queue on it. */
 static int take_down_fn(void *arg)
 {
 	struct wq_api_ctx *ctx = arg;
@@ -148,7 +148,7 @@ static int take_down_fn(void *arg)
 	return 0;
 }
 
-/* Do not let the code go while somebody hangs in it, or the data. */
+/* Keep the code and the data while a thread hangs in the code. */
 static void leave_behind(struct kunit *test, const char *what)
 {
 	kunit_err(test, "%s hangs; what it uses stays allocated\n", what);
@@ -219,9 +219,9 @@ static void set_class(struct work_struct *work, bool bh)
 }
 
 /*
- * One place that initialises items is one lock class. Items that run in softirq
- * need another one than those in threads, or lockdep sees the two mixed up. Call
- * this for an item of a case with all kinds, after its workqueue was made.
+ * Each place that initialises items is one lock class. Items that run in softirq need
+ * a different class from those in threads, or lockdep mixes up the two. If a case runs
+ * with all kinds, call this for its item after its workqueue was made.
  */
 void wq_api_set_class(struct kunit *test, struct work_struct *work)
 {
@@ -238,7 +238,7 @@ static void array_set_class(struct wq_api_array *array, bool bh)
 		set_class(wq_api_work(&array->items[i]), bh);
 }
 
-/* The case's items, all idle, are for a workqueue with @flags from now on. */
+/* From now on the case's items, all idle, are for a workqueue with @flags. */
 void wq_api_items_are_for(struct kunit *test, unsigned int flags)
 {
 	struct wq_api_ctx *ctx = test->priv;
@@ -272,7 +272,7 @@ struct workqueue_struct *wq_api_wq_kind(struct kunit *test)
 	return track(test, alloc_workqueue("wq_api_%s", kind->flags, 0, kind->name));
 }
 
-/* The case destroys @wq itself. */
+/* Do not destroy @wq after the case: the case does that itself. */
 void wq_api_forget(struct kunit *test, struct workqueue_struct *wq)
 {
 	struct wq_api_ctx *ctx = test->priv;
@@ -374,7 +374,7 @@ void wq_api_rearm(struct wq_api_item *items, int nr)
 	int i;
 
 	for (i = 0; i < nr; i++) {
-		/* finished, yes, but a function that has not returned ties it */
+		/* the item has finished, but its function may not have returned yet */
 		flush_work(wq_api_work(&items[i]));
 		reinit_completion(&items[i].gate);
 		reinit_completion(&items[i].started);
@@ -443,9 +443,9 @@ struct wq_api_call *wq_api_call(struct kunit *test, int cpu,
 }
 
 /*
- * Wait until the thread sleeps in what it calls. Nothing that these threads call
- * sleeps before it has taken effect, so that after this a flusher is known to
- * wait, and a drainer to have shut the door.
+ * Wait until the thread sleeps in the function that it calls. None of these functions
+ * sleeps before it has taken effect. So after this, a flusher waits, and a drainer has
+ * made the workqueue refuse items of others.
  */
 void wq_api_call_blocks(struct kunit *test, struct wq_api_call *call)
 {
@@ -474,7 +474,7 @@ int wq_api_flush_work_fn(void *work)
 	return flush_work(work);
 }
 
-/* Call @fn in hard interrupt context, or at least with them off, on @cpu. */
+/* Call @fn on @cpu in hard interrupt context, or at least with interrupts off. */
 void wq_api_on_cpu(int cpu, void (*fn)(void *arg), void *arg)
 {
 	smp_call_function_single(cpu, fn, arg, true);
@@ -495,7 +495,7 @@ static void queue_batch(void *arg)
 		queue_work(batch->wq, wq_api_work(&batch->items[i]));
 }
 
-/* Queue on @cpu, in order, before any of them can start there. */
+/* Queue all items on @cpu, in order, before any of them can start there. */
 void wq_api_queue_batch(int cpu, struct workqueue_struct *wq,
 			struct wq_api_item *items, int nr)
 {
@@ -504,7 +504,7 @@ void wq_api_queue_batch(int cpu, struct workqueue_struct *wq,
 	wq_api_on_cpu(cpu, queue_batch, &batch);
 }
 
-/* The nth online CPU, counting round if there are fewer. */
+/* The nth online CPU; starts again from the first if there are fewer. */
 int wq_api_cpu(int nth)
 {
 	return cpumask_nth(nth % num_online_cpus(), cpu_online_mask);
@@ -521,10 +521,10 @@ static void fence_fn(struct work_struct *work)
 }
 
 /*
- * Whatever was on the worklist of @cpu's normal pool, or of the unbound pool
- * that serves @cpu by default, has started when this returns: pools start items
- * in order, and these were queued last. Twice, since an item can be taken off
- * the list a moment before it stamps its start.
+ * When this returns, all items that were on the worklist of @cpu's normal pool, or of
+ * the unbound pool that serves @cpu by default, have started: pools start items in
+ * order, and those of the fence were queued last. The fence is queued twice, since a
+ * worker takes an item off the list a moment before the item stamps its start.
  */
 void wq_api_fence(struct kunit *test, int cpu)
 {
@@ -538,7 +538,7 @@ void wq_api_fence(struct kunit *test, int cpu)
 			      &fence[i].work);
 		wq_api_wait(test, &fence[i].done, "the pool comes to the fence");
 	}
-	/* their memory goes when the case is over: the functions have to return */
+	/* the items are freed after the case, so their functions have to return first */
 	for (i = 0; i < 4; i++)
 		flush_work(&fence[i].work);
 }

@@ -105,7 +105,7 @@ def lay(bug=None):
     for path in (ROOT / 'build/tree-7.3' / OURS).iterdir():
         shutil.copy(path, fresh / OURS / path.name)
     if bug:
-        subprocess.run(['patch', '-s', '-p1', '-d', fresh, '-i', bug.path], check=True)
+        subprocess.run(['patch', '-s', '-p1', '--no-backup-if-mismatch', '-d', fresh, '-i', bug.path], check=True)
     for path in (fresh / OURS).iterdir():
         place = TREE / OURS / path.name
         if place.is_symlink() or not place.exists() or place.read_bytes() != path.read_bytes():

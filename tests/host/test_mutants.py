@@ -39,8 +39,8 @@ def test_applies_and_changes_code(path, tmp_path):
     place = tmp_path / mutants.OURS
     shutil.copytree(mutants.ROOT / mutants.OURS, place)
     before = {file.name: file.read_bytes() for file in place.iterdir()}
-    done = subprocess.run(['patch', '-p1', '--fuzz=0', '-d', tmp_path, '-i', path], capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run(['patch', '-p1', '--fuzz=0', '--no-backup-if-mismatch', '-d', tmp_path, '-i', path],
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     changed = [file.name for file in place.iterdir() if before.get(file.name) != file.read_bytes()]
     assert len(changed) == 1

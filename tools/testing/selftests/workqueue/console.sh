@@ -10,10 +10,11 @@
 
 CPU=$(online_cpus | tail -n 1)
 
-# The log since the mark.
+# The log since the mark: all of it if sysrq-t has pushed the mark out.
 new_log()
 {
-	dmesg | awk -v mark="$MARK" 'seen { print } index($0, mark) { seen = 1 }'
+	dmesg | awk -v mark="$MARK" '{ line[NR] = $0 } index($0, mark) { at = NR }
+		END { while (at < NR) print line[++at] }'
 }
 
 log_has()	# PATTERN

@@ -92,7 +92,7 @@ def test_memory_of_a_failure(tmp_path):
 
 def test_memory_of_a_hang(tmp_path):
     outcome = fails('qemu', tmp_path, duration=99, timeout=40)
-    assert outcome.complaints == ['no end after 40 s'] and not outcome.verdict
+    assert outcome.complaints == ['it did not end within 40 s'] and not outcome.verdict
     assert 'wqt_' in looked_into(outcome.core)
 
 

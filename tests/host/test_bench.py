@@ -82,7 +82,7 @@ def test_a_torn_line_is_replaced_by_its_whole_copy():
 
 def test_a_torn_line_without_a_copy_is_an_error():
     torn = RECORDED.replace('result scope=numa', 'result sc[  OK  ]ope=numa')
-    with pytest.raises(bench_parse.BenchOutputError, match='6 runs were made, 5 can be read'):
+    with pytest.raises(bench_parse.BenchOutputError, match='6 runs were made, but only 5 can be read'):
         bench_parse.parse_output(torn)
 
 
@@ -277,13 +277,13 @@ BAD_OPTIONS = [
     (['--shard-size', '4,8'], 'needs --engine qemu'),
     (['--icount', '--shard-size', '4'], 'one shard'),
     (['--engine', 'qemu', '--shard-size', '4', '--scopes', 'cpu,numa'], 'add cache_shard'),
-    (['--cpus', '512'], 'UML has no more CPUs than this machine'),
+    (['--cpus', '512'], 'UML cannot have more CPUs than this machine'),
     (['--boot-timeout', '5'], 'not between'),
     (['--repeats', '0'], 'not between'),
     (['--threads', '1025'], 'not between'),
     (['--cpus', '0'], 'not between'),
-    (['--resume', '--pairs', '3'], 'no others'),
-    (['--resume', 'build/bench/x', '--no-build'], 'no others'),
+    (['--resume', '--pairs', '3'], 'give no other options'),
+    (['--resume', 'build/bench/x', '--no-build'], 'give no other options'),
     (['--mem', 'lots'], 'write it as 512M or 2G'),
     (['--nonsense'], 'unrecognized'),
 ]
@@ -306,7 +306,7 @@ def test_help():
         '--help', '--engine', '--cpus', '--topology', '--mem', '--icount', '--variant', '--mode', '--batch', '--scopes',
         '--strict', '--shard-size', '--threads', '--pairs', '--items', '--repeats', '--boot-timeout', '--no-build',
         '--resume'}
-    assert 'p50 and p99 time the call of queue_work(), not how long an item waits' in done.stdout
+    assert 'p50 and p99 are the duration of the call of queue_work(), not how long an item waits' in done.stdout
 
 
 def test_what_spoils_figures_is_said(monkeypatch):
@@ -345,8 +345,8 @@ def test_boots_left_to_make(tmp_path):
 @pytest.mark.parametrize('text, why', [
     (None, 'does not exist'),
     ('{"format": 1,', 'cannot be read'),
-    ('[]', 'not a result'),
-    ('{"format": 99}', 'not a result'),
+    ('[]', 'was not written by this version of the benchmark'),
+    ('{"format": 99}', 'was not written by this version of the benchmark'),
     ('{"format": 1}', 'lacks boots, complete, kernels, parameters'),
 ])
 def test_damaged_records_are_refused(tmp_path, text, why):
@@ -466,7 +466,7 @@ def test_kernel_warning_fails_the_run(project):
     project.mark('warns-1')
     done = project.run('--no-build', '--pairs', '1')
     assert done.returncode == 1
-    assert 'FAILED: pair 1 of 1, cmwq: the kernel complained (1 lines), first: [ 1.0] WARNING' in done.stderr
+    assert 'FAILED: pair 1 of 1, cmwq: the kernel reported problems (1 lines), first: [ 1.0] WARNING' in done.stderr
 
 
 def test_a_dead_guest_is_tried_again_and_told(project):
@@ -485,7 +485,7 @@ def test_two_dead_guests_end_the_run_which_can_be_resumed(project):
     done = project.run('--no-build', '--pairs', '1')
     assert done.returncode == 1
     assert 'took longer than' in done.stderr
-    assert 'to go on: scripts/run-bench.sh --resume build/bench/' in done.stderr
+    assert 'to continue: scripts/run-bench.sh --resume build/bench/' in done.stderr
     done = project.run('--resume', str(project.results()[0]))
     assert project.calls()[3:] == ['uml-base-release-7.3']
     assert project.results()[1]['complete']
@@ -537,7 +537,7 @@ def test_pictures_that_fail_cost_nothing_else(project, stub, why):
     *_, broken, pictures = done.stderr.splitlines()
     assert 'FAILED: pair 1 of 1, base: the contract was broken: 18 lost' in broken
     folder, result = project.results()
-    assert pictures == f'run-bench: FAILED: the pictures could not be drawn ({why}); once that is mended: ' \
+    assert pictures == f'run-bench: FAILED: the plots could not be drawn ({why}); to draw them later: ' \
         f'scripts/lab plot {folder.relative_to(project.root)}'
     assert result['complete'] and sorted(os.listdir(folder)) == ['logs', 'results.json']
 
@@ -575,7 +575,7 @@ def test_results_that_can_be_written_again(project):
     project.mark('frees-3')
     done = project.run('--no-build', '--pairs', '2')
     assert done.returncode == 0, done.stderr
-    assert 'going on without' in done.stderr and len(project.results()[1]['boots']) == 4
+    assert 'continuing without it' in done.stderr and len(project.results()[1]['boots']) == 4
 
 
 def test_table_of_what_was_measured_before_the_end(project):

@@ -117,7 +117,7 @@ def test_verdict_of_a_run_that_cannot_be_noted(front, capsys, monkeypatch, passe
     verdict = 'passed: uml-cmwq-release-7.3: --- End of test: SUCCESS' if passes else \
         'FAILED: uml-cmwq-release-7.3: --- End of test: FAILURE'
     assert said.out.splitlines()[-1].startswith(f'torture: {verdict}')
-    assert re.fullmatch(r'torture: the run is not noted in .*/runs\.json: .+\n', said.err)
+    assert re.fullmatch(r'torture: the run could not be recorded in .*/runs\.json: .+\n', said.err)
 
 
 def test_verdict_when_the_log_cannot_be_put_aside(front, capsys):
@@ -139,7 +139,7 @@ def test_complaints_without_end_are_cut(front, capsys):
 
 
 @pytest.mark.parametrize('lost, verdict, why', [
-    ({'flooded': True, 'ended': False, 'rc': guest.DIED}, 'FAILED', 'it printed more than 64 MiB and was ended'),
+    ({'flooded': True, 'ended': False, 'rc': guest.DIED}, 'FAILED', 'it printed more than 64 MiB and was killed'),
     ({'unlogged': 'No space left'}, 'passed', 'the log file is not complete: No space left'),
 ])
 def test_verdict_of_a_guest_whose_log_is_not_complete(front, capsys, monkeypatch, lost, verdict, why):
@@ -224,8 +224,8 @@ def test_kernel_that_is_built(front):
     (['--variant', 'ours'], 'invalid choice'),
     (['--config', 'fast'], 'invalid choice'),
     (['--kernel', 'build/there-is-none'], 'there-is-none'),
-    (['--kernel', 'build', '--config', 'debug'], '--kernel is built'),
-    (['--kernel', 'build', '--variant', 'base'], '--kernel is built'),
+    (['--kernel', 'build', '--config', 'debug'], '--kernel names a built kernel'),
+    (['--kernel', 'build', '--variant', 'base'], '--kernel names a built kernel'),
     (['--cpus', '0'], 'at least 1'),
     (['--mem', 'lots'], "memory 'lots'"),
     (['--topology', 'cores=2'], 'UML has no topology'),
@@ -304,7 +304,7 @@ def a_run(configuration='uml-cmwq-release', verdict=PASSED, complaints=(), durat
     (PASSED, [], 'passed', 60),
     (FAILED, [], 'violations', 60),
     (PASSED, ['BUG: x'], 'BUG: x', 60),
-    ('', ['no end after 9 s'], 'no end after 9 s; no verdict', 0),
+    ('', ['it did not end within 9 s'], 'it did not end within 9 s; no verdict', 0),
 ])
 def test_note_of_a_run(verdict, complaints, said, seconds):
     run = a_run(verdict=verdict, complaints=complaints)
@@ -393,7 +393,7 @@ def test_matrix_hides_nothing(matrix, tmp_path, capsys):
 
 
 @pytest.mark.parametrize('args, why', [
-    (['xen'], "'xen' is none of: uml "),
+    (['xen'], "'xen' matches none of: uml "),
     (['--duration', '0'], 'at least 1'),
     (['--variant', 'x'], 'invalid choice'),
     (['--list', '--table'], 'not allowed with'),
@@ -421,7 +421,7 @@ def test_matrix_list(matrix, capsys):
 
 def test_matrix_table_alone(matrix, tmp_path, capsys):
     main, tortured = matrix
-    assert main(['--table']) == 0 and capsys.readouterr().out == 'no run is noted\n'
+    assert main(['--table']) == 0 and capsys.readouterr().out == 'no run is recorded\n'
     torture_runs.add(tmp_path, a_run('one'))
     assert main(['--table']) == 0 and not tortured
     assert capsys.readouterr().out == (tmp_path / 'runs.rst').read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Building the kernels, and one boot that runs the benchmark module."""
+"""Build the kernels, and boot one of them to run the benchmark module."""
 
 import os
 import subprocess
@@ -13,17 +13,17 @@ from wqlab.guest.engines import ENGINES
 from wqlab.logs import check
 
 LINUX = os.environ.get('LINUX', '7.3')
-PROGRESS_S = 10     # between two lines about a boot
-STOP_S = 10         # for an interrupted guest's runner to delete its files
+PROGRESS_S = 10     # between two progress lines of a boot
+STOP_S = 10         # time for the program that runs an interrupted guest to delete its files
 GUEST_MODULE = '/test_workqueue.ko'
 
 
 class BootError(Exception):
-    """A build or boot that gave no results."""
+    """A build or a boot failed, so there are no results."""
 
 
 class Build:
-    """The output folder of one kernel, and what the benchmark takes from it."""
+    """The build folder of one kernel, and the files that the benchmark uses from it."""
 
     def __init__(self, root, engine, variant):
         self.engine, self.variant = engine, variant
@@ -42,7 +42,7 @@ class Build:
                                 f'VARIANT={self.variant} CONFIG=release')
 
     def make(self, root):
-        """Build it; make and its scripts show their own progress."""
+        """Build the kernel. make and its scripts report progress."""
         argv = ['make', '-C', str(root), '--no-print-directory', 'kernel',
                 f'ENGINE={self.engine}', f'VARIANT={self.variant}', 'CONFIG=release',
                 f'LINUX={LINUX}']
@@ -52,15 +52,15 @@ class Build:
 
 
 def accelerator(params, build):
-    """What runs the guest's instructions: "kvm" or "tcg" for QEMU, None for UML."""
+    """Return the accelerator of the guest: "kvm" or "tcg" for QEMU, None for UML."""
     if params['engine'] == 'uml':
         return None
-    from wqlab.guest import run  # only here: this may boot a kernel to find out
+    from wqlab.guest import run  # accelerator() may boot a kernel to find out
     return run.accelerator(build.image, icount=params['icount'])
 
 
 def module_arguments(params):
-    """The module's parameters as insmod takes them."""
+    """Return the module's parameters for insmod."""
     args = {
         'threads': params['threads'],
         'items': params['items'],
@@ -75,7 +75,7 @@ def module_arguments(params):
 
 
 def guest_command(params):
-    """What the guest runs. insmod fails by design; dmesg repeats what the console may tear."""
+    """Return the command for the guest. insmod fails by design. dmesg repeats lines that the console may break."""
     return (f'insmod {GUEST_MODULE} {module_arguments(params)}; echo "insmod status $?"; '
             "dmesg | grep -a 'test_workqueue: '")
 
@@ -104,7 +104,7 @@ def read_text(path):
 
 
 def last_run(log):
-    """The newest result in a log that is still being written, None before the first."""
+    """Return the latest result in a log that is still growing, or None if there is none yet."""
     for text in reversed(list(bench_parse.tagged_lines(read_text(log)))):
         run = bench_parse.parse_result(text.removeprefix('result '))
         if run:
@@ -113,9 +113,9 @@ def last_run(log):
 
 
 def run_guest(argv, log, progress):
-    """Run a guest to its end; progress(seconds, newest result) is called meanwhile.
+    """Run a guest until it ends. Meanwhile, progress(seconds, latest result) is called.
 
-    Returns its exit status, its own messages and the seconds it took.
+    Return its exit status, its messages, and how many seconds it took.
     """
     start = time.monotonic()
     with tempfile.TemporaryFile() as messages:
@@ -135,7 +135,7 @@ def run_guest(argv, log, progress):
 
 
 def run_boot(root, build, params, boot, log, progress):
-    """Boot once; returns the boot's entry for the record."""
+    """Boot once. Return the entry of this boot for the record."""
     argv = guest_arguments(root, build, params, boot, log)
     status, said, seconds = run_guest(argv, log, progress)
     console = read_text(log)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the benchmark module, lib/test_workqueue.c, printed in a boot."""
+"""Parse the output of the benchmark module, lib/test_workqueue.c."""
 
 import re
 
@@ -12,11 +12,11 @@ WORDS = ('scope', 'actual', 'mode', 'judged', 'clock')
 
 
 class BenchOutputError(Exception):
-    """The output does not hold a complete pass of the benchmark."""
+    """The output does not contain a complete run of the benchmark."""
 
 
 def parse_fields(text):
-    """'a=1 b=x' as a dict of strings; None when a word is no pair."""
+    """Convert 'a=1 b=x' to a dict of strings. Return None if a word is not a pair."""
     fields = {}
     for word in text.split():
         key, sign, value = word.partition('=')
@@ -27,10 +27,10 @@ def parse_fields(text):
 
 
 def parse_result(text):
-    """One result line as a dict with numbers, None when anything is missing.
+    """Convert a result line to a dict with numbers. Return None if anything is missing.
 
-    A console shared with other writers tears lines apart, so a damaged line is
-    normal; the caller finds a second copy or counts one result too few.
+    Other output on the console may interrupt a line, so damaged lines are normal. The
+    caller finds a second copy of the line, or notices that a result is missing.
     """
     fields = parse_fields(text)
     if fields is None or any(key not in fields for key in NUMBERS + WORDS):
@@ -44,7 +44,7 @@ def parse_result(text):
 
 
 def tagged_lines(output):
-    """The text after 'test_workqueue: ' of every line that has it."""
+    """Yield the text after 'test_workqueue: ' from each line that contains it."""
     for line in output.splitlines():
         _, found, text = line.partition(PREFIX)
         if found:
@@ -52,12 +52,12 @@ def tagged_lines(output):
 
 
 def parse_output(output):
-    """The pass in a boot's output.
+    """Parse the output of one boot.
 
-    Returns a dict: 'runs' in the order they were made, 'passed_over' scopes,
-    'status', 'violations' and 'errors', the module's other lines. Raises
-    BenchOutputError when the pass did not come to its end. The same line may be
-    there more than once, as the console and dmesg both show it.
+    Return a dict: 'runs' in their order, 'passed_over' scopes, 'status', 'violations', and
+    'notes', which are the other lines of the module. Raise BenchOutputError if the
+    benchmark did not finish. A line may appear twice, once from the console and once from
+    dmesg.
     """
     runs, passed_over, notes, done = {}, [], [], None
     for text in tagged_lines(output):
@@ -82,7 +82,7 @@ def parse_output(output):
         said = notes[-1] if notes else f"error {done.get('error')}"
         raise BenchOutputError(f"the benchmark ended as \"{done.get('status')}\": {said}")
     if len(runs) != int(done['runs']):
-        raise BenchOutputError(f"{done['runs']} runs were made, {len(runs)} can be read")
+        raise BenchOutputError(f"{done['runs']} runs were made, but only {len(runs)} can be read")
     return {
         'runs': list(runs.values()),
         'passed_over': passed_over,

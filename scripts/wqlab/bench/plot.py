@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Draw a recorded benchmark: plot.png and plot.svg beside its results.json.
+"""Draw the results of a benchmark: write plot.png and plot.svg beside its results.json.
 
 usage: scripts/lab plot build/bench/TIME [...]
 """
@@ -15,7 +15,7 @@ COLOURS = {bench_stats.OURS: '#1f77b4', bench_stats.BASE: '#b0b0b0'}
 
 
 def plotting():
-    """matplotlib, told to draw into files whatever display there is."""
+    """Load matplotlib and make it draw to files, not to a display."""
     import matplotlib
     matplotlib.use('Agg')
     matplotlib.rcParams['svg.hashsalt'] = 'bench'
@@ -38,13 +38,13 @@ def title(record):
 
 
 def error_bars(stats):
-    """Distances from the median down to the minimum and up to the maximum."""
+    """Return the distances from the median to the minimum and to the maximum."""
     return [[stat['median'] - stat['min'] for stat in stats],
             [stat['max'] - stat['median'] for stat in stats]]
 
 
 def draw_bars(axes, rows, metric, label):
-    """Grouped bars, a group for each scope, whiskers from minimum to maximum."""
+    """Draw a group of bars for each scope. Whiskers go from minimum to maximum."""
     variants = variants_of(rows)
     width = 0.8 / len(variants)
     for position, variant in enumerate(variants):
@@ -61,7 +61,7 @@ def draw_bars(axes, rows, metric, label):
 
 
 def draw_sweep(axes, rows, metric, label):
-    """Lines over the shard size, one for each variant and scope."""
+    """Draw a line over the shard size for each variant and scope."""
     sizes = sorted({row['shard_size'] for row in rows})
     for scope in bench_stats.in_order(row['scope'] for row in rows):
         style = '-' if scope == 'cache_shard' else '--'
@@ -81,7 +81,7 @@ def draw_sweep(axes, rows, metric, label):
 
 
 def panels(record):
-    """(metric, label) of each panel: what this record is about."""
+    """Return (metric, label) of each panel."""
     first = ('items_per_s', 'items/s (higher is better)')
     if record['parameters']['icount']:
         first = ('ns_per_item', 'instructions per item (lower is better)')
@@ -94,7 +94,7 @@ def draw(record):
     pyplot = plotting()
     rows = record['summary']
     if not rows:
-        raise bench_record.RecordError('no boot is recorded: nothing to draw')
+        raise bench_record.RecordError('no boot is recorded: nothing to draw; finish it by run-bench.sh --resume')
     sweep = bool(record['parameters']['shard_size'])
     figure, all_axes = pyplot.subplots(1, 3, figsize=(15, 5), layout='constrained')
     for axes, (metric, label) in zip(all_axes, panels(record), strict=True):
@@ -105,7 +105,7 @@ def draw(record):
 
 
 def write(record, folder):
-    """Both pictures, each complete or not there at all; returns their paths."""
+    """Write both plots, each atomically. Return their paths."""
     figure = draw(record)
     paths = []
     for kind in ('png', 'svg'):

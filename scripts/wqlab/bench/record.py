@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""results.json: what was run, where, and every single result.
+"""results.json: what was run, on which machine, and every result.
 
-The file is replaced as a whole after each boot, so that it is complete and
-valid whenever the benchmark is interrupted, and can be resumed from it.
+The whole file is replaced after each boot. So it is always valid, and an interrupted
+benchmark can be resumed from it.
 """
 
 import datetime
@@ -20,7 +20,7 @@ FORMAT = 1
 
 
 class RecordError(Exception):
-    """A record that cannot be read, or not be continued."""
+    """A record cannot be read or continued."""
 
 
 def utc_now():
@@ -28,7 +28,7 @@ def utc_now():
 
 
 def command_line(*argv, cwd=None):
-    """First line of a command's output, None when it cannot be had."""
+    """Return the first line of a command's output, or None if the command fails."""
     try:
         done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -65,7 +65,7 @@ def describe_machine():
 
 
 def describe_git(root):
-    """Commit and whether files differ from it; None outside a repository."""
+    """Return the commit and whether files differ from it, or None outside a repository."""
     commit = command_line('git', 'rev-parse', '--verify', 'HEAD', cwd=root)
     changes = command_line('git', 'status', '--porcelain', cwd=root)
     if commit is None and changes is None:
@@ -90,7 +90,7 @@ def describe_kernel(build):
 
 
 def boots_to_make(params):
-    """All boots in their order: A B A B ..., for each pair every shard size."""
+    """Return all boots in their order: A B A B ..., and in each pair every shard size."""
     variants = [params['variant']] if params['variant'] else ['cmwq', 'base']
     return [{'pair': pair, 'shard_size': size, 'variant': variant}
             for pair in range(1, params['pairs'] + 1)
@@ -125,7 +125,7 @@ def new_record(params, root, builds):
 
 
 def new_folder(parent):
-    """build/bench/<UTC time>/, with a number behind it when that second is taken."""
+    """Make build/bench/<UTC time>/. If it exists, append a number."""
     stamp = utc_now().strftime('%Y-%m-%dT%H-%M-%SZ')
     for suffix in [''] + [f'-{i}' for i in range(2, 100)]:
         folder = Path(parent) / (stamp + suffix)
@@ -135,7 +135,7 @@ def new_folder(parent):
             continue
         (folder / 'logs').mkdir()
         return folder
-    raise RecordError(f'{parent}: cannot make a folder for the results')
+    raise RecordError(f'{parent}: no free name for the folder of the results: try again in a second')
 
 
 def save(record, folder):
@@ -148,19 +148,19 @@ def load(folder):
     try:
         record = json.loads(path.read_text(encoding='utf-8'))
     except FileNotFoundError:
-        raise RecordError(f'{path} does not exist') from None
+        raise RecordError(f'{path} does not exist: name the folder of a run') from None
     except (OSError, ValueError) as error:
         raise RecordError(f'{path} cannot be read: {error}') from None
     if not isinstance(record, dict) or record.get('format') != FORMAT:
-        raise RecordError(f'{path} is not a result of this version of the benchmark')
+        raise RecordError(f'{path} was not written by this version of the benchmark: start a new run')
     missing = {'parameters', 'boots', 'kernels', 'complete'} - record.keys()
     if missing:
-        raise RecordError(f'{path} lacks {", ".join(sorted(missing))}')
+        raise RecordError(f'{path} lacks {", ".join(sorted(missing))}: start a new run')
     return record
 
 
 def find_unfinished(parent):
-    """The newest folder below parent that holds an unfinished record."""
+    """Return the latest folder below `parent` with an unfinished record."""
     folders = sorted((path.parent for path in Path(parent).glob('*/results.json')), reverse=True)
     for folder in folders:
         try:
@@ -168,12 +168,12 @@ def find_unfinished(parent):
                 return folder
         except RecordError:
             continue
-    raise RecordError(f'{parent} holds no unfinished run: nothing to resume')
+    raise RecordError(f'{parent} contains no unfinished run: there is nothing to resume')
 
 
 def check_same_kernels(record, builds):
-    """Boots of two different kernels must never end up in one comparison."""
+    """Raise RecordError if a kernel has changed. One record must not mix boots of different kernels."""
     for variant, build in builds.items():
         if describe_kernel(build) != record['kernels'].get(variant):
-            raise RecordError(f'{build.folder} is not the kernel that this run began with: '
+            raise RecordError(f'{build.folder} has changed since this run began: '
                               'start a new run')

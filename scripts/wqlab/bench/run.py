@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The benchmark behind scripts/run-bench.sh: see --help.
+"""The benchmark that scripts/run-bench.sh runs: see --help.
 
-options.py  the command line          parse.py  what a boot said
+options.py  the command line          parse.py  the output of a boot
 boot.py     builds and boots          stats.py  medians, ratios, the table
-record.py   results.json, resuming    plot.py   the pictures
+record.py   results.json, resuming    plot.py   the plots
 """
 
 import signal
@@ -20,7 +20,7 @@ from wqlab.bench import stats as bench_stats
 from wqlab.paths import ROOT
 
 RESULTS = ROOT / 'build' / 'bench'
-# A guest that hangs tells nothing about speed. Each is reported and recorded.
+# If a boot fails, it is tried again: it says nothing about speed. Each failure is reported and recorded.
 ATTEMPTS = 2
 
 
@@ -29,7 +29,7 @@ def say(text):
 
 
 def shown(path):
-    """A path as short as it can be typed from the repository."""
+    """Return a path relative to the repository if it lies inside, else unchanged."""
     path = Path(path).resolve()
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
@@ -38,7 +38,7 @@ def prepare_builds(params, build):
     variants = [params['variant']] if params['variant'] else bench_options.VARIANTS
     builds = {variant: bench_boot.Build(ROOT, params['engine'], variant) for variant in variants}
     if build and subprocess.run([str(ROOT / 'scripts/deps.sh')], check=False).returncode:
-        raise bench_boot.BootError('what the benchmark needs could not be installed')
+        raise bench_boot.BootError('could not install what the benchmark needs: see the lines above')
     for one in builds.values():
         if build:
             say(f'building the {one.variant} kernel for {one.engine}')
@@ -48,34 +48,34 @@ def prepare_builds(params, build):
 
 
 class Results:
-    """What is on disk of a run. A disk that is full costs neither the boots to come nor the table."""
+    """The files of a run. If the disk is full, the remaining boots and the table are still made."""
 
     def __init__(self, record, folder):
         self.record, self.folder = record, folder
         self.record.setdefault('failed_boots', [])
-        self.unsaved = None     # why results.json is not up to date
+        self.unsaved = None     # the error because of which results.json is not up to date
 
     def save(self):
         try:
             bench_record.save(self.record, self.folder)
         except OSError as error:
             if not self.unsaved:
-                say(f'{shown(self.folder)}/results.json cannot be written ({error}): going on without')
+                say(f'{shown(self.folder)}/results.json cannot be written ({error}): continuing without it')
             self.unsaved = error
         else:
             self.unsaved = None
 
     def draw(self):
-        """The pictures; True if there are any now."""
+        """Draw the plots. Return True if that succeeded."""
         folder = shown(self.folder)
         try:
             bench_plot.write(self.record, self.folder)
         except KeyboardInterrupt:
-            say('interrupted: there are no pictures')
+            say('interrupted: the plots were not drawn')
             return False
-        except Exception as error:  # whatever matplotlib, or the lack of it, comes up with
-            say(f'FAILED: the pictures could not be drawn ({type(error).__name__}: {error}); '
-                f'once that is mended: scripts/lab plot {folder}')
+        except Exception as error:  # matplotlib may be missing, or raise anything
+            say(f'FAILED: the plots could not be drawn ({type(error).__name__}: {error}); '
+                f'to draw them later: scripts/lab plot {folder}')
             return False
         print(f'\nresults: {folder}/results.json, plot.png, plot.svg')
         return True
@@ -94,7 +94,7 @@ def resume(where):
     folder = Path(where) if where else bench_record.find_unfinished(RESULTS)
     record = bench_record.load(folder)
     if record['complete']:
-        raise bench_record.RecordError(f'{folder} is complete: nothing to resume')
+        raise bench_record.RecordError(f'{folder} is complete: there is nothing to resume')
     builds = prepare_builds(record['parameters'], build=False)
     bench_record.check_same_kernels(record, builds)
     return Results(record, folder), builds
@@ -106,7 +106,7 @@ def describe_boot(boot, params):
 
 
 class Progress:
-    """Says which boot of how many is made, what it measures, and how long it may take."""
+    """Reports which boot of how many runs, its results, and how much time is left."""
 
     def __init__(self, params, total):
         self.params, self.total, self.count, self.seconds = params, total, 0, 0.0
@@ -171,15 +171,15 @@ def run_boots(results, builds):
 
 
 def lacking_scopes(record):
-    """Lines about scopes that kernels did not have."""
+    """Return a line for each scope that a kernel does not have."""
     lacking = {(boot['variant'], scope) for boot in record['boots']
                for scope in boot['passed_over']}
-    return [f'the {variant} kernel has no scope {scope}: passed over'
+    return [f'the {variant} kernel has no scope {scope}: it was skipped'
             for variant, scope in sorted(lacking)]
 
 
 def complaints(record):
-    """A line for each boot with broken promises, kernel complaints, or no results."""
+    """Return a line for each boot with violations, kernel warnings, or no results."""
     lines = []
     for boot in record['boots']:
         what = describe_boot(boot, record['parameters'])
@@ -188,7 +188,7 @@ def complaints(record):
             text = ', '.join(f'{count} {key}' for key, count in kinds.items() if count)
             lines.append(f'{what}: the contract was broken: {text}')
         if boot['trouble']:
-            lines.append(f"{what}: the kernel complained ({len(boot['trouble'])} lines), first: "
+            lines.append(f"{what}: the kernel reported problems ({len(boot['trouble'])} lines), first: "
                          f"{boot['trouble'][0]}")
     for boot in record['failed_boots']:
         lines.append(f"{describe_boot(boot, record['parameters'])}, attempt {boot['attempt']}: "
@@ -197,7 +197,7 @@ def complaints(record):
 
 
 def report(record):
-    """Prints the table and what was wrong; True if nothing was."""
+    """Print the table and what went wrong. Return True if nothing did."""
     print('\n'.join(bench_stats.format_summary(record['summary'], record['parameters']['icount'])), flush=True)
     for line in lacking_scopes(record):
         say(line)
@@ -212,7 +212,7 @@ def on_term(signum, frame):
 
 
 def measure(results, builds):
-    """Make the boots that are left; returns the exit status."""
+    """Run the remaining boots. Return the exit status."""
     for line in bench_options.warnings(results.record['parameters']):
         say(f'note: {line}')
     say(f'results go to {shown(results.folder)}/')
@@ -246,7 +246,7 @@ def main(argv):
         say(f'FAILED: {folder}/results.json is not complete: {results.unsaved}')
         status = status or 1
     if not record['complete']:
-        say(f'to go on: scripts/run-bench.sh --resume {folder}')
+        say(f'to continue: scripts/run-bench.sh --resume {folder}')
     elif not results.draw():
         status = status or 1
     return status

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Statistics over recorded boots, and the table made of them.
+"""Statistics over the recorded boots, and the table of results.
 
-A boot is the unit: what a boot repeated is reduced to its median first, since
-repeats inside one boot share its memory layout and its moment on the machine.
+Each boot counts once. The repeats inside one boot are not independent, since they share its
+memory layout and the state of the machine at that time. So they are reduced to their median
+first.
 """
 
 from statistics import median, quantiles
@@ -17,7 +18,7 @@ CALL_TIME = 'p50, p99: how long a call of queue_work() takes, not how long the i
 
 
 def spread(values):
-    """Median, extremes, and half the interquartile range in % of the median."""
+    """Return the median, the extremes, and half the interquartile range in % of the median."""
     values = sorted(values)
     mid = median(values)
     if len(values) > 1 and mid:
@@ -36,19 +37,19 @@ def run_metric(run, metric):
 
 
 def boot_value(boot, scope, metric):
-    """One boot's figure for a scope, None when it did not measure it."""
+    """Return the figure of a boot for a scope, or None if the boot did not measure that scope."""
     values = [run_metric(run, metric) for run in boot['runs'] if run['scope'] == scope]
     return median(values) if values else None
 
 
 def boot_values(boots, scope, metric):
-    """{pair: figure} of the boots that measured the scope."""
+    """Return {pair: figure} of the boots that measured the scope."""
     values = {boot['pair']: boot_value(boot, scope, metric) for boot in boots}
     return {pair: value for pair, value in values.items() if value is not None}
 
 
 def paired_ratio(ours, base):
-    """Spread of ours / base over the pairs that have both, None without any."""
+    """Return the spread of ours / base over the pairs that have both, or None if there is no such pair."""
     ratios = [ours[pair] / base[pair] for pair in ours if base.get(pair)]
     return spread(ratios) if ratios else None
 
@@ -58,7 +59,7 @@ def in_order(items):
 
 
 def summarise(boots):
-    """A row for each shard size and scope, in the order in which they were run."""
+    """Return a row for each shard size and scope, in the order in which they were run."""
     rows = []
     for size in in_order(boot['shard_size'] for boot in boots):
         group = [boot for boot in boots if boot['shard_size'] == size]
@@ -108,14 +109,14 @@ def ratio_text(stat):
 
 
 def both(row, metric):
-    """'ours / base', or the one there is."""
+    """Return 'ours / base', or only one if the other was not measured."""
     texts = [number(row[variant][metric]['median']) if row[variant].get(metric) else '-'
              for variant in (OURS, BASE) if variant in row]
     return ' / '.join(texts)
 
 
 def table(rows, instructions=False):
-    """The summary as lines of text: items/s (or instructions) first, then what a call of queue_work() takes."""
+    """Return the summary as lines: items/s (or instructions), then the duration of a queue_work() call."""
     if not rows:
         return ['no runs']
     rate, what = ('ns_per_item', 'insns/item') if instructions else ('items_per_s', 'items/s')

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lines of a kernel log with which the kernel says that something is wrong.
+"""Find lines of a kernel log that report that something is wrong.
 
-A test that provokes such a line announces it in the log, by a line
-"wq_selftest: expect: REGEX"; "wq_selftest: expect end" ends that. In between, lines that
-the expression matches are allowed, and at least one of them must come.
+A test that provokes such a line announces it in the log with the line
+"wq_selftest: expect: REGEX". "wq_selftest: expect end" ends the announcement. In between,
+lines that match the expression are allowed, and at least one must appear.
 """
 import re
 
@@ -60,28 +60,28 @@ STAMP = re.compile(r'^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?')
 
 
 def without_stamp(line):
-    """A log line without the time and the caller that printk puts before it."""
+    """Remove the time and the caller that printk puts at the start of a line."""
     return STAMP.sub('', line, count=1)
 
 
 def bad_lines(log):
-    """The bad lines of a log in which no test announces any, each once."""
+    """Return the bad lines of a log, each once. No test may have announced any."""
     return list(dict.fromkeys(line.strip() for line in log.splitlines() if BAD.search(line)))
 
 
 def problems(log):
-    """The bad lines that no test announced, and what was announced in vain."""
+    """Return the bad lines that no test announced, and the announcements that no line matched."""
     found, expected, seen = [], None, False
     for number, line in enumerate(log.splitlines(), 1):
         announced = EXPECT.search(line)
         if announced or EXPECT_END in line:
             if expected and not seen:
-                found.append(f'line {number}: nothing came of: expect: {expected.pattern}')
+                found.append(f'line {number}: no line matched: expect: {expected.pattern}')
             expected, seen = re.compile(announced[1]) if announced else None, False
         elif expected and expected.search(line):
             seen = True
         elif BAD.search(line):
             found.append(f'line {number}: {line.strip()}')
     if expected and not seen:
-        found.append(f'at the end: nothing came of: expect: {expected.pattern}')
+        found.append(f'at the end: no line matched: expect: {expected.pattern}')
     return found

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whose data race KCSAN reports.
+"""Decide whether a data race that KCSAN reports concerns our code.
 
 A report shows the stack of each access. The race is ours if our code made one of the two
-accesses, or if the access was made on its behalf: a race inside mod_timer() may well be on
-a timer of ours. So every frame counts, with two exceptions. What an interrupt or a softirq
-does is not done for those whom it interrupted. And what a function of ours called without
-our objects naming it was called through a pointer, as a work item of another subsystem is.
-(Kernels with KCSAN are built without tail calls, which would hide who called whom.)
+accesses, or if an access was made for our code: a race inside mod_timer() may be on one of
+our timers. So all frames of a stack are checked, with two exceptions. Code of an interrupt
+or a softirq does not run for the code that it interrupted. And our code calls functions
+through pointers, such as work items of other subsystems. Their names do not appear in our
+objects, and their races are not ours. (Kernels with KCSAN are built without tail calls,
+since these would hide callers.)
 
-What cannot be told, like a report that is cut off, is ours.
+If a report does not tell, for example because it is cut off, the race counts as ours.
 """
 import dataclasses
 import functools
@@ -26,34 +27,34 @@ ACCESS = re.compile(r'(?:^|with )(?:read|write|read-write|assert no \w+)(?: \([a
 FRAME = re.compile(r'^ +(\S+)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\S+\])?$')
 INTERRUPT = re.compile(r'asm_|handle_softirqs$')
 END = 'Reported by Kernel Concurrency Sanitizer on:'
-# Pairs that race on a local variable of the first, so that the caller has no part in it.
+# Pairs of functions that race on a local variable of the first. Its caller is not involved.
 THEIR_OWN = {
-    # whether the timer of a task that sleeps has woken it
+    # the flag that tells whether the timer has woken the sleeping task
     frozenset(('schedule_hrtimeout_range_clock', 'hrtimer_wakeup')),
 }
 
 
 @dataclasses.dataclass
 class Report:
-    line: str               # the title as it is in the log
-    functions: list[str]    # those that the title names
-    stacks: list[list[str]]     # functions, the one that made the access first
+    line: str               # the title line of the log
+    functions: list[str]    # the functions in the title
+    stacks: list[list[str]]     # functions of each stack; the one that made the access comes first
 
 
 @dataclasses.dataclass(frozen=True)
 class Symbols:
     own: frozenset[str]     # functions in our objects
-    called: frozenset[str]  # what our objects refer to
+    called: frozenset[str]  # undefined symbols that our objects use
 
 
 def plain(function):
-    """The name without what the compiler adds, like .isra.0, without the offset and the module."""
+    """Remove compiler suffixes such as .isra.0, the offset, and the module from a name."""
     return re.split(r'[ .+]', function.strip())[0]
 
 
 @functools.cache
 def symbols(folder):
-    """Those of our objects in a kernel that was built in `folder`."""
+    """Return the symbols of our objects in the kernel's build folder."""
     objects = [path for home in HOMES for path in sorted(Path(folder).glob(home))]
     if not objects:
         return Symbols(frozenset(), frozenset())
@@ -64,7 +65,7 @@ def symbols(folder):
 
 
 def reports(log):
-    """All reports in a kernel log."""
+    """Return all reports in a kernel log."""
     found, stack = [], None
     for line in log.splitlines():
         text = check.without_stamp(line)
@@ -83,7 +84,7 @@ def reports(log):
 
 
 def ours_made_it(stack, known):
-    """Whether a function of ours made the access, or called by name what led to it."""
+    """Return True if our function made the access, or called by name a function that led to it."""
     stack = list(itertools.takewhile(lambda function: not INTERRUPT.match(function), stack))
     return not stack or stack[0] in known.own or any(caller in known.own and callee in known.called - known.own
                                         for callee, caller in itertools.pairwise(stack))
@@ -100,7 +101,7 @@ def is_ours(report, known):
 
 
 def elsewhere(log, folder):
-    """The titles, as they are in the log, of reports that do not concern us."""
+    """Return the title lines of the reports that do not concern our code."""
     known = symbols(folder)
     mine = {report.line for report in reports(log) if is_ours(report, known)}
     return {report.line for report in reports(log)} - mine

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Torture the workqueues in one configuration after the other.
+"""Run the torture test in one configuration after another.
 
-Each kernel is built if need be, booted, and tortured for --duration seconds. Each run
-is noted in build/torture/runs.json, with those of `make torture`, and in the end a
-table of them is printed and written to build/torture/runs.rst. A configuration that
-does not build or boot is a failure like any other.
+Each kernel is built if necessary and booted. Then the test runs for --duration seconds.
+Each run is recorded in build/torture/runs.json, as are the runs of `make torture`. At the
+end, a table of all runs is printed and written to build/torture/runs.rst. A configuration
+that does not build or boot counts as failed.
 
-A configuration that has passed for at least as long, with the workqueue and the test as
-they are now, is not run again. So an interrupted matrix goes on where it was.
+A configuration is skipped if it has already passed for at least --duration seconds, and the
+workqueue and the test have not changed since. So an interrupted matrix can be continued.
 
-exit status: 0 all passed; 1 one did not; 2 for a wrong call.
+exit status: 0 if all passed, 1 if one failed, 2 if the command line is wrong.
 """
 import argparse
 import dataclasses
@@ -25,7 +25,7 @@ from wqlab.torture import runs as torture_runs
 
 NUMA = 'sockets=2,cores=2,nodes=2'
 PROGRESS_S = 20
-VERDICT_WIDTH = 60      # of the table; runs.json has all of it
+VERDICT_WIDTH = 60      # in the table; runs.json has the complete text
 COLUMNS = ('configuration', 'hours', 'operations', 'runs', 'CPU down/up', 'attributes', 'masks', 'violations',
            'verdict')
 OLDER = '(older)'
@@ -50,7 +50,7 @@ MATRIX = (
     Entry('qemu-numa', 'qemu', topology=NUMA),
     # CPUs without memory, and memory without CPUs
     Entry('qemu-memless', 'qemu', topology=f'{NUMA},memless=1,cpuless=1'),
-    # the last CPU is in no scheduling domain, and unbound work keeps away from it
+    # the last CPU is in no scheduling domain and runs no unbound work
     Entry('qemu-isolated', 'qemu', topology='cores=3', append='isolcpus=domain,2'),
     Entry('qemu-threadirqs', 'qemu', append='threadirqs'),
     Entry('qemu-preempt', 'qemu', 'preempt'),
@@ -66,7 +66,7 @@ def say(text):
 
 
 class Progress:
-    """Prints a line every PROGRESS_S seconds, and each violation at once."""
+    """Print a line every PROGRESS_S seconds, and each violation at once."""
 
     def __init__(self, name):
         self.name, self.begin, self.next = name, time.monotonic(), 0
@@ -97,7 +97,7 @@ def has_passed(entry, variant, duration):
 
 
 def run_one(entry, variant, duration):
-    """The run as it is noted; whether it could be."""
+    """Run one configuration. Return the run, and whether it was recorded."""
     words = words_of(entry, variant)
     try:
         folder = torture.build(entry.engine, variant, entry.config)
@@ -114,11 +114,11 @@ def run_one(entry, variant, duration):
 
 
 def run_all(entries, variant, duration, again, made):
-    """True when nothing broke and all is noted; what is run is added to `made`."""
+    """Run all entries and add the runs to `made`. Return True if all passed and were recorded."""
     good = True
     for number, entry in enumerate(entries, 1):
         if not again and has_passed(entry, variant, duration):
-            say(f'{number}/{len(entries)} {entry.name}: has passed')
+            say(f'{number}/{len(entries)} {entry.name}: has passed before, skipped')
             continue
         say(f'{number}/{len(entries)} {entry.name}: {words_of(entry, variant)}, {duration} s')
         run, noted = run_one(entry, variant, duration)
@@ -130,7 +130,7 @@ def run_all(entries, variant, duration, again, made):
 # The table
 
 def rows(runs):
-    """A row for each configuration, of its runs with the newest source that it was run with."""
+    """Yield a row for each configuration. It sums up the runs with the latest source of that configuration."""
     newest = {run.configuration: run.source for run in runs if run.source == torture_runs.source()}
     for run in runs:
         if newest.get(run.configuration) != torture_runs.source():
@@ -152,7 +152,7 @@ def row(configuration, runs):
 
 
 def print_table(made=()):
-    """All runs that are noted, and those made now that could not be; False if the table could not be written, too."""
+    """Print all recorded runs, and those of `made` that were not recorded. Return False if writing the table failed."""
     try:
         runs = torture_runs.load(torture.KEPT)
     except torture_runs.RunsError as error:
@@ -160,7 +160,7 @@ def print_table(made=()):
         runs = []
     runs += [run for run in made if run not in runs]
     if not runs:
-        print('no run is noted')
+        print('no run is recorded')
         return True
     text = tables.rst(COLUMNS, rows(runs), range(1, len(COLUMNS) - 1))
     if OLDER in text:
@@ -169,29 +169,29 @@ def print_table(made=()):
     try:
         files.write(torture.KEPT / 'runs.rst', text)
     except OSError as error:
-        say(f'the table is not in {torture.short(torture.KEPT)}/runs.rst: {error}')
+        say(f'the table could not be written to {torture.short(torture.KEPT)}/runs.rst: {error}')
         return False
     return True
 
 
 def picked(patterns):
-    """The entries that are named; raises for a pattern that names none."""
+    """Return the entries that the patterns match. Raise GuestError if a pattern matches none."""
     for pattern in patterns:
         if not any(fnmatch.fnmatch(entry.name, pattern) for entry in MATRIX):
-            raise guest.GuestError(f'{pattern!r} is none of: {" ".join(entry.name for entry in MATRIX)}')
+            raise guest.GuestError(f'{pattern!r} matches none of: {" ".join(entry.name for entry in MATRIX)}')
     return [entry for entry in MATRIX if not patterns or any(fnmatch.fnmatch(entry.name, p) for p in patterns)]
 
 
 def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--duration', type=torture.positive, default=60, metavar='S',
-                        help='of each; default: %(default)s')
+                        help='seconds for each configuration; default: %(default)s')
     parser.add_argument('--variant', choices=('cmwq', 'base'), default='cmwq', help='default: %(default)s')
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument('--again', action='store_true', help='also those that have passed')
-    mode.add_argument('--list', action='store_true', help='print the configurations, and leave')
-    mode.add_argument('--table', action='store_true', help='print the table of all runs so far, and leave')
-    parser.add_argument('only', nargs='*', metavar='NAME', help="these, e.g. qemu-rt 'uml*'; default: all")
+    mode.add_argument('--again', action='store_true', help='also run configurations that have passed')
+    mode.add_argument('--list', action='store_true', help='print the configurations and exit')
+    mode.add_argument('--table', action='store_true', help='print the table of all runs so far and exit')
+    parser.add_argument('only', nargs='*', metavar='NAME', help="configurations, as qemu-rt 'uml*'; default: all")
     args = parser.parse_args(argv)
     if args.table and args.only:
         parser.error('--table prints all runs: leave the names out')
@@ -213,7 +213,7 @@ def main(argv=None):
     except (guest.GuestError, torture_runs.RunsError) as error:
         say(error)
         status = 2
-    except (KeyboardInterrupt, SystemExit) as end:  # SIGTERM is the latter
+    except (KeyboardInterrupt, SystemExit) as end:  # SIGTERM raises SystemExit
         say('interrupted')
         status = end.code if isinstance(end, SystemExit) else 130
     else:

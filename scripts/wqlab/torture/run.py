@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Boot a kernel, torture its workqueues for a while, and say whether they broke.
+"""Boot a kernel, use the whole workqueue interface at random, and report violations.
 
-The kernel is built if need be. The module's lines are passed on as they come, with a line
-a minute about how far it is; the last line on stdout is the verdict. The seed that is
-printed repeats the same choices, though not the same timing. When something broke, the log
-stays in build/torture/. Beside it is the guest's memory as it was then, which wq_dump.py
-reads; UML has all tasks and workqueues in the log instead. Each run is noted in
-build/torture/runs.json.
+The kernel is built if necessary. The module's lines are printed at once, and a progress
+line every minute. The last line on stdout is the verdict. Give the printed seed to make the
+same random choices again; the timing still differs. If the test fails, the log stays in
+build/torture/. Beside it is the guest's memory at that time, for wq_dump.py. UML prints all
+tasks and workqueues to the log instead. Each run is recorded in build/torture/runs.json.
 
 Kernels with checks (KASAN, KCSAN, lockdep) get more memory and more time to boot and end.
 
-exit status: 0 nothing broke; 1 a violation, a complaint in the kernel's log, no verdict at
-all, or a run that could not be noted; 2 for a wrong call or a kernel that does not build.
+exit status: 0 if nothing broke; 1 after a violation, a problem in the kernel's log, no
+verdict, or a run that could not be recorded; 2 if the command line is wrong or the kernel
+does not build.
 """
 import argparse
 import dataclasses
@@ -35,26 +35,26 @@ from wqlab.torture import runs as torture_runs
 
 KEPT = ROOT / 'build' / 'torture'
 BOOT_S = {'uml': 30, 'qemu': 120, 'arm64': 300}
-ENDING_S = 150          # what is stuck is reported after 30 s; then threads are waited for
+ENDING_S = 150          # stuck items are reported after 30 s; then the test waits for its threads
 STALL_S = 30
-TAINTED = 7             # the command's status when a warning or an oops was the only failure
+TAINTED = 7             # exit status of the command if a warning or an oops is the only failure
 PROGRESS_S = 60
-SHOWN = 20              # complaints that are printed one by one
+SHOWN = 20              # how many complaints are printed
 SEEDS = range(1, 1 << 32)
 CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up')
-# Options that make a kernel slow: how many times as slow, and what memory it needs.
+# Options that make a kernel slow: by which factor, and how much memory it then needs.
 CHECKS = {'CONFIG_KASAN': (4, '1G'), 'CONFIG_KCSAN': (4, '1G'), 'CONFIG_PROVE_LOCKING': (2, '640M')}
 WQ_DUMP = 'build/venv/bin/python3 tools/workqueue/wq_dump.py'
 VERDICT = re.compile(r'wqtorture: (--- End of test: (SUCCESS|FAILURE): .*)')
 SAFE_PARAMETER = re.compile(r'[a-z_]+=[A-Za-z0-9_,.-]*')
 
-# The test makes forks fail at times, so nothing here forks while it runs.
+# The test makes some forks fail, so this script does not fork while the test runs.
 IN_GUEST = r'''
 fault=/sys/kernel/debug/failslab
 if [ -d $fault ]; then
 	echo Y >$fault/task-filter; echo 20 >$fault/probability; echo -1 >$fault/times
 	echo 0 >$fault/verbose
-	# allocations that may sleep fail, too
+	# let allocations that may sleep fail, too
 	echo N >$fault/ignore-gfp-wait
 fi
 mkfifo /tmp/kmsg
@@ -71,7 +71,7 @@ while read -r line <&9; do
 	esac
 done
 kill $cat
-# what broke may be stuck for ever: do not wait for it
+# after a failure, unloading may hang: do not try it
 [ $rc -ne 0 ] || rmmod wqtorture || rc=4
 # WARN, oops, soft lockup, bad page
 [ $rc -ne 0 ] || [ $(($(cat /proc/sys/kernel/tainted) & (512 | 128 | 16384 | 32))) -eq 0 ] || rc=7
@@ -82,13 +82,13 @@ exit $rc
 
 @dataclasses.dataclass
 class Outcome:
-    verdict: str            # the module's last line, '' if it never came
-    complaints: list        # what else is wrong, a line each
+    verdict: str            # the module's last line, '' if there was none
+    complaints: list        # other problems, one line each
     seed: int
     log: Path
     seconds: float
-    source: str             # of what was tortured: torture_runs.source() before the run
-    core: Path | None = None       # the guest's memory
+    source: str             # torture_runs.source() before the run
+    core: Path | None = None       # file with the guest's memory
 
     @property
     def ok(self):
@@ -96,7 +96,7 @@ class Outcome:
 
 
 class Lines:
-    """Passes the module's lines on, without those of the shell around it, and says how far it is."""
+    """Prints the module's lines, without those of the shell, and reports progress."""
 
     def __init__(self, duration):
         self.duration, self.begin, self.next = duration, None, PROGRESS_S
@@ -119,7 +119,7 @@ class Lines:
 
 @dataclasses.dataclass
 class Kernel:
-    """What its configuration means for a run."""
+    """What a run needs because of the kernel's configuration."""
     slowness: int = 1
     mem: str = '384M'
 
@@ -135,7 +135,7 @@ class Kernel:
 
 
 def parameters(engine, duration, seed, more, slowness=1):
-    """The module's parameters; those in `more` have the last word."""
+    """Return the module's parameters. Those in `more` override the others."""
     chosen = {'duration': duration, 'seed': seed, 'squeeze_ms': 2000}
     if slowness > 1:
         chosen['stall'] = STALL_S * slowness
@@ -143,33 +143,33 @@ def parameters(engine, duration, seed, more, slowness=1):
         chosen['freeze_ms'] = 8000
     for word in more.split():
         if not SAFE_PARAMETER.fullmatch(word):
-            raise guest.GuestError(f'{word!r} is not a parameter like nwriters=8')
+            raise guest.GuestError(f'{word!r} is not a parameter: write it as NAME=VALUE, like nwriters=8')
         name, _, value = word.partition('=')
         chosen[name] = value
     return ' '.join(f'{name}={value}' for name, value in chosen.items())
 
 
 def complaints_of(result, seconds, folder):
-    """What is wrong besides the verdict."""
+    """Return the problems other than the verdict."""
     found = []
     theirs = races.elsewhere(result.kernel, folder)
     for line in check.bad_lines(result.kernel):
         if line in theirs:
-            print(f'torture: a race in which the workqueue has no part: {line}', file=sys.stderr, flush=True)
+            print(f'torture: a race that does not concern the workqueue: {line}', file=sys.stderr, flush=True)
         else:
             found.append(line)
     if result.unlogged:
         print(f'torture: the log file is not complete: {result.unlogged}', file=sys.stderr, flush=True)
     if result.flooded:
-        found.append(f'it printed more than {guest.MOST_KEPT >> 20} MiB and was ended')
+        found.append(f'it printed more than {guest.MOST_KEPT >> 20} MiB and was killed')
     elif result.rc == guest.TIMED_OUT:
-        found.append(f'no end after {seconds} s')
+        found.append(f'it did not end within {seconds} s')
     elif result.rc == guest.DIED:
         found.append('the kernel died')
     elif result.rc == 3:
-        found.append('the module does not load: see the log')
+        found.append('the module could not be loaded: see the log')
     elif result.rc == 4:
-        found.append('the module does not unload')
+        found.append('the module could not be unloaded: see the log')
     elif result.rc == TAINTED and not found:
         found.append('the kernel is tainted: see the log')
     return found
@@ -177,9 +177,9 @@ def complaints_of(result, seconds, folder):
 
 def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, mem=None,
             append='', timeout=None, more='', log=None, stream=None, dump=False):
-    """One run. Returns an Outcome; raises guest.GuestError for a wrong call.
+    """Make one run. Return an Outcome, or raise guest.GuestError for wrong arguments.
 
-    With dump, the memory of a guest that failed is put beside the log.
+    With `dump`, save the memory of a guest that failed beside the log.
     """
     seed = seed or random.choice(SEEDS)
     source = torture_runs.source()
@@ -193,27 +193,27 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
         result = guest.run(folder, command, engine=engine, cpus=cpus, topology=topology, mem=mem or kernel.mem,
                            append=append, timeout=limit, log=log, stream=stream,
                            qmp=running.socket_path() if engine != 'uml' and dump else None, post_mortem=last)
-    except BaseException:   # an interrupt as well: of half a run nothing is left
+    except BaseException:   # also an interrupt: an incomplete run leaves no log
         log.unlink(missing_ok=True)
         raise
     verdict = VERDICT.search(result.kernel)
     complaints = complaints_of(result, limit, folder)
     if last and last.trouble:
-        complaints.append(f'the memory was not kept: {last.trouble}')
+        complaints.append(f'the guest\'s memory could not be saved: {last.trouble}')
     return Outcome(verdict[1] if verdict else '', complaints, seed, log, result.seconds, source,
                    last.core if last else None)
 
 
 def build(engine, variant, config):
-    """Returns the kernel's folder."""
+    """Build the kernel. Return its folder."""
     try:
         return build_kernel(Kind.of(engine, variant, config))
     except Failure as error:
-        raise guest.GuestError(f'the kernel does not build: {error}') from error
+        raise guest.GuestError(f'the kernel could not be built: {error}') from error
 
 
 def keep_or_drop(outcome, name):
-    """The log and the memory of a failure get a name of their own, the log of a success goes."""
+    """After a failure, give the log and the memory names of their own. After a success, delete the log."""
     if outcome.ok:
         outcome.log.unlink(missing_ok=True)
         return None
@@ -225,27 +225,27 @@ def keep_or_drop(outcome, name):
 
 
 def short(path):
-    """As one would type it in the project's folder."""
+    """Return a path relative to the repository if it lies inside."""
     path = Path(path).absolute()
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def where_to_look(outcome, folder):
-    """Lines about the log and the memory of a failure, which are put aside."""
+    """Save the log and the memory of a failure. Yield lines that say where they are."""
     try:
         kept = keep_or_drop(outcome, folder.name)
     except OSError as error:
         kept = outcome.log
         yield f'the log could not be renamed: {error}'
     if kept:
-        yield f'the log is {short(kept)}; SEED={outcome.seed} makes the same choices'
+        yield f'the log is {short(kept)}; SEED={outcome.seed} makes the same choices again'
     if outcome.core:
-        yield (f'look at its memory by: {WQ_DUMP} --core {short(outcome.core)} --symbols {short(folder)}/vmlinux '
+        yield (f'to inspect its memory: {WQ_DUMP} --core {short(outcome.core)} --symbols {short(folder)}/vmlinux '
                '--stalls')
 
 
 def report(outcome, folder):
-    """What came out, and where to look on; the verdict is the last line."""
+    """Print the complaints and where to look further. The verdict is the last line."""
     folder = Path(folder).absolute()
     lines = outcome.complaints[:SHOWN]
     if len(outcome.complaints) > SHOWN:
@@ -257,17 +257,18 @@ def report(outcome, folder):
 
 
 def note(run):
-    """Adds a run to runs.json; False if that cannot be."""
+    """Add a run to runs.json. Return False if that fails."""
     try:
         torture_runs.add(KEPT, run)
     except (torture_runs.RunsError, OSError) as error:
-        print(f'torture: the run is not noted in {short(KEPT)}/runs.json: {error}', file=sys.stderr, flush=True)
+        print(f'torture: the run could not be recorded in {short(KEPT)}/runs.json: {error}',
+              file=sys.stderr, flush=True)
         return False
     return True
 
 
 def made(outcome, folder, configuration, duration):
-    """The outcome as it is noted."""
+    """Convert an outcome to the run that is recorded."""
     return torture_runs.Run.made(configuration, torture_runs.now(), Path(folder).absolute().name, duration,
                                  outcome.seed, outcome.verdict, outcome.complaints, outcome.source)
 
@@ -286,29 +287,29 @@ def seed_number(text):
 
 def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--engine', choices=tuple(BOOT_S), help='default: uml, or what --kernel is')
+    parser.add_argument('--engine', choices=tuple(BOOT_S), help='default: uml, or the engine of --kernel')
     parser.add_argument('--variant', choices=('cmwq', 'base'), help='default: cmwq')
     parser.add_argument('--config', choices=CONFIGS, help='default: release')
-    parser.add_argument('--kernel', metavar='DIR', help='a build folder, instead of variant and config: not built')
-    parser.add_argument('--duration', type=positive, default=60, metavar='S', help='default: %(default)s')
-    parser.add_argument('--seed', type=seed_number, metavar='N', help='default: a random one')
-    parser.add_argument('--cpus', type=positive, metavar='N', help='default: 2, or what the topology has')
+    parser.add_argument('--kernel', metavar='DIR', help='use the kernel in this build folder')
+    parser.add_argument('--duration', type=positive, default=60, metavar='S', help='seconds; default: %(default)s')
+    parser.add_argument('--seed', type=seed_number, metavar='N', help='seed of random choices; default: a random one')
+    parser.add_argument('--cpus', type=positive, metavar='N', help='CPUs; default: that of the topology, or 2')
     parser.add_argument('--topology', metavar='KEY=N,...', help='QEMU, arm64: see `scripts/lab guest`')
-    parser.add_argument('--mem', metavar='N', help='default: what the kernel needs, 384M or more')
-    parser.add_argument('--append', default='', metavar='ARGS', help='more parameters of the kernel')
+    parser.add_argument('--mem', metavar='N', help='guest memory; default: what the kernel needs, at least 384M')
+    parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
     parser.add_argument('--timeout', type=positive, metavar='S',
-                        help='for all, with boot and end; default: the duration and what the kernel needs')
-    parser.add_argument('--params', default='', metavar="'NAME=N...'", help='more parameters of the module')
+                        help='time limit with boot and end; default: depends on duration and kernel')
+    parser.add_argument('--params', default='', metavar="'NAME=N...'", help='more module parameters')
     args = parser.parse_args(argv)
     if args.kernel and (args.variant or args.config):
-        parser.error('--kernel is built: it goes with neither --variant nor --config')
+        parser.error('--kernel names a built kernel: leave --variant and --config out')
     if args.timeout and args.timeout <= args.duration:
-        parser.error(f'--timeout {args.timeout} leaves no time to boot: the duration is {args.duration}')
+        parser.error(f'--timeout {args.timeout} leaves no time to boot: give more than --duration ({args.duration})')
     return args
 
 
 def check_call(engine, args):
-    """Raises GuestError for what the guest would refuse, before minutes go into a kernel for it."""
+    """Raise GuestError for arguments that the guest would refuse, before a kernel is built for minutes."""
     if engine == 'uml' and args.topology:
         raise guest.GuestError('UML has no topology: leave --topology out, or use --engine qemu')
     complete(parse(args.topology), args.cpus)

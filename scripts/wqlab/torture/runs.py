@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The runs of the torture test that were made here: build/torture/runs.json."""
+"""The record of all runs of the torture test: build/torture/runs.json."""
 import dataclasses
 import datetime
 import fcntl
@@ -13,12 +13,12 @@ from wqlab.paths import ROOT
 
 FIGURES = ('operations', 'runs', 'attrs', 'masks', 'hotplug', 'violations')
 PASSED, NO_VERDICT = 'passed', 'no verdict'
-# Our files that a result depends on: the workqueue, and the test itself.
+# The files that a result depends on: the workqueue and the test.
 SOURCES = ('kernel/workqueue/*', 'kernel/workqueue_internal.h', 'include/linux/workqueue.h', 'lib/wqtorture*')
 
 
 class RunsError(Exception):
-    """runs.json cannot be used; one line for the user."""
+    """runs.json cannot be used. The text is one line for the user."""
 
 
 @dataclasses.dataclass
@@ -26,7 +26,7 @@ class Run:
     configuration: str
     date: str
     kernel: str             # the name of its build folder
-    seconds: int            # of torture; 0: the test did not run
+    seconds: int            # duration of the test; 0: it did not run
     seed: int
     operations: int
     runs: int
@@ -34,8 +34,8 @@ class Run:
     masks: int              # changes of CPU masks
     hotplug: int            # CPUs taken down and up
     violations: int
-    verdict: str            # "passed", or what was wrong
-    source: str             # changes with the workqueue and the test
+    verdict: str            # "passed", or the problems
+    source: str             # a hash of the workqueue and the test
 
     @property
     def ok(self):
@@ -43,7 +43,7 @@ class Run:
 
     @classmethod
     def made(cls, configuration, date, kernel, duration, seed, verdict, complaints, tortured):
-        """From what the module's last line says, '' if it never came."""
+        """Make a Run from the module's last line, or from '' if there was none."""
         figures = dict(re.findall(r'(\w+)=(\d+)', verdict))
         values = {name: int(figures.get(name, 0)) for name in FIGURES}
         wrong = list(complaints)
@@ -56,7 +56,7 @@ class Run:
 
     @classmethod
     def missing(cls, configuration, date, kernel, why):
-        """A run that could not begin."""
+        """Make a Run for a test that could not start."""
         return cls(configuration, date, kernel, 0, 0, **dict.fromkeys(FIGURES, 0), verdict=why, source=source())
 
 
@@ -65,7 +65,7 @@ def now():
 
 
 def words(folder, cpus=None, topology='', append='', params=''):
-    """The configuration in words, from a build folder like uml-cmwq-release-7.3."""
+    """Describe a configuration. The build folder has a name like uml-cmwq-release-7.3."""
     name = re.sub(r'-\d+\.\d+$', '', Path(folder).absolute().name)
     return ' '.join(filter(None, (name, cpus and f'{cpus} CPUs', topology, append, params)))
 
@@ -82,11 +82,11 @@ def load(folder):
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
-        raise RunsError(f'{path} is not what `make torture` writes ({error}): move it away') from error
+        raise RunsError(f'{path} was not written by `make torture` ({error}): move it away') from error
 
 
 def add(folder, run):
-    """Adds a run to runs.json; of two that are added at once none is lost."""
+    """Add a run to runs.json. A lock makes this safe if two are added at the same time."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / '.runs.lock', 'w', encoding='utf-8') as lock:

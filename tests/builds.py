@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernels of a run of the tests: built in the background, in the order in which they are needed."""
+"""Build the kernels for a test run in the background, in the order in which the tests need them."""
 import contextlib
 import dataclasses
 import os
@@ -15,7 +15,7 @@ from wqlab.paths import BUILD, ROOT
 
 LINUX = os.environ.get('LINUX', '7.3')
 VARIANT = os.environ.get('VARIANT', 'cmwq')
-PATIENCE = 30           # seconds between words to who waits for a kernel
+PATIENCE = 30           # seconds between progress messages while a case waits for a kernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class BuildFailed(Exception):
 
 
 def step_back(child):
-    """The tests that run at the same time come first, whether CPU time is shared by session or by process."""
+    """Lower the priority of the build's session. nice alone has no effect if autogroups share the CPU time."""
     with contextlib.suppress(OSError):
         Path(f'/proc/{child.pid}/autogroup').write_text('19')
 
@@ -48,7 +48,7 @@ class Builds:
     def __init__(self, durations):
         self.durations = durations
         self.futures: dict[Kernel, Future] = {}
-        self.names: dict[Kernel, str] = {}      # what the durations call it
+        self.names: dict[Kernel, str] = {}      # its name in the durations
         self.begun: dict[Kernel, float] = {}
         self.waited = 0.0       # seconds that cases have waited for kernels
         self.child = None
@@ -61,7 +61,7 @@ class Builds:
         return self.futures[kernel]
 
     def get(self, kernel):
-        """Waits until the kernel is there. Returns its folder."""
+        """Wait until the kernel is built. Return its folder."""
         future, begin = self.order(kernel), time.monotonic()
         try:
             while not wait([future], PATIENCE).done:
@@ -71,7 +71,7 @@ class Builds:
             self.waited += time.monotonic() - begin
 
     def remaining(self):
-        """(kernel, seconds that it still takes) in the order of building."""
+        """Return (kernel, remaining seconds) in the order of building."""
         now = time.monotonic()
         return [(kernel, max(0.0, self.durations.of(self.names[kernel]) - (now - self.begun.get(kernel, now))))
                 for kernel, future in list(self.futures.items()) if not future.done()]
@@ -87,7 +87,7 @@ class Builds:
     def _build(self, kernel):
         dropped = {'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL'}
         if kernel.linux != LINUX:
-            dropped |= {'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256'}    # of the other release
+            dropped |= {'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256'}    # these name another release
         env = {key: value for key, value in os.environ.items() if key not in dropped}
         self.begun[kernel] = begin = time.monotonic()
         log = BUILD / f'log/test-{kernel.name}.log'

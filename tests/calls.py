@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls of the project's programs as a user makes them."""
+"""Call the project's programs as a user does."""
 import os
 import re
 import subprocess
@@ -17,7 +17,7 @@ def call(*command, cwd=ROOT, timeout=60, **env):
 
 
 def refuses(pattern, *command, lines=1, **kwargs):
-    """The call fails, and says why in one line that matches."""
+    """Assert that the call fails with a one-line message that matches."""
     done = call(*command, **kwargs)
     said = done.stderr.strip().splitlines()
     assert done.returncode, f'succeeded and said {done.stdout + done.stderr}'
@@ -28,7 +28,7 @@ def refuses(pattern, *command, lines=1, **kwargs):
 
 
 def stub(folder, name, script='exit 100'):
-    """A program of this name that does nothing but @script; returns the PATH with it in front."""
+    """Make a program of this name that only runs @script. Return a PATH that starts with its folder."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f'#!/bin/sh\n{script}\n')
     (folder / name).chmod(0o755)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which cases run, in which order, and how they are counted.
+"""Select the cases of a run, order them, and count their results.
 
-A case belongs to a tier (quick, test, all) by its mark `tier`; without one, those of
-tests/host are quick and the others are of `test`. A run takes its tier and those before.
-The mark `kernel` names the kernel that a case needs, and waits for: it is built in the
-background while cases run that do without.
+The mark `tier` puts a case into a tier: quick, test or all. Without the mark, cases in
+tests/host are in tier quick and all others in tier test. A run includes its tier and the
+smaller ones. The mark `kernel` names the kernel that a case needs. Kernels are built in the
+background while cases run that need none.
 
-Points are counted: one for each case, or those that a case itself reports. The sums go
-to the file that --tally names; tests/run.py prints them last. What could not run, be it
-skipped or broken in its set-up, counts as failed; only a reported point may be skipped.
+Results are counted in points. A case counts as one point, unless it reports its own points.
+The sums go to the file that --tally names, and tests/run.py prints them last. A case that
+is skipped or whose set-up fails counts as failed. Only a reported point may be skipped.
 """
 import json
 import signal
@@ -32,7 +32,7 @@ class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
         self.points = {}        # node id -> Counter of passed, failed, skipped
-        self.left = Counter()   # tier -> cases that this run leaves to it
+        self.left = Counter()   # tier -> number of cases that this run leaves to that tier
 
     def pytest_runtest_logreport(self, report):
         points = self.points.get(report.nodeid)
@@ -44,7 +44,7 @@ class Tally:
         else:
             self.passed += points['passed']
             self.skipped += points['skipped']
-            # A case may fail besides its points.
+            # A case may fail although all its points passed.
             self.failed += points['failed'] or (not report.passed)
 
     def pytest_collectreport(self, report):
@@ -56,11 +56,11 @@ class Tally:
 
 
 class Clock:
-    """How long cases take, and what is left of them."""
+    """Measures how long cases take, and estimates the remaining time."""
 
     def __init__(self):
         self.durations = builds.RUN.durations
-        self.cases = {}         # what has not run yet: node id -> its kernel
+        self.cases = {}         # cases that have not run yet: node id -> kernel
         self.begun = self.waited = 0.0
 
     def begin(self, items):
@@ -91,8 +91,8 @@ def kernel_of(item):
 
 
 def pytest_addoption(parser):
-    parser.addoption('--tally', help='where to write how many passed and failed')
-    parser.addoption('--tier', choices=TIERS, help='default: test, or all if a case is named')
+    parser.addoption('--tally', help='file for the numbers of passed and failed points')
+    parser.addoption('--tier', choices=TIERS, help='cases to run; default: test, or all if a case is named')
 
 
 def pytest_configure(config):
@@ -101,7 +101,7 @@ def pytest_configure(config):
     config.stash[TALLY] = Tally()
     config.pluginmanager.register(config.stash[TALLY])
     config.pluginmanager.register(KERNELS)
-    # Guests and builds are taken down on the way out.
+    # The exception makes the cleanup code end guests and builds.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
@@ -116,7 +116,7 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item not in later and kernel_of(item) not in kernels:
             kernels.append(kernel_of(item))
-    # What needs no kernel runs while the first one is built.
+    # Cases that need no kernel run while the first kernel is built.
     items[:] = sorted((item for item in items if item not in later), key=lambda item: kernels.index(kernel_of(item)))
 
 
@@ -151,7 +151,7 @@ def pytest_unconfigure(config):
 
 @pytest.fixture
 def report_points(request):
-    """Takes a list of tap.Point: counts each, and fails if one failed."""
+    """Return a function that counts a list of tap.Point, and fails if one of them failed."""
     tally = request.config.stash[TALLY]
 
     def report(points):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernels that are booted, and what runs in each of them."""
+"""The guests that the tests boot, and the scripts and suites that run in each."""
 import dataclasses
 import functools
 import itertools
@@ -19,8 +19,8 @@ RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KTAP_HELPERS = ROOT / f'build/tree-{LINUX}/tools/testing/selftests/kselftest/ktap_helpers.sh'
 KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
-BUILT_IN = 'kunit'              # all suites, where they are no modules
-BEYOND_BASE = {'resize', 'console'}     # scripts about what the base kernel lacks
+BUILT_IN = 'kunit'              # all suites, if they are built into the kernel
+BEYOND_BASE = {'resize', 'console'}     # scripts that test features which the base kernel lacks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Boot:
     cpus: int = 2
     topology: str = ''
     online: int = 0             # CPUs that Linux brings up, if not all
-    shards: str = ''            # the cores of each shard, from large to small
+    shards: str = ''            # the number of cores in each shard, the largest first
     mem: str = '512M'
     append: str = ''
     env: str = ''
-    icount: bool = False        # time is what was executed, for many CPUs
+    icount: bool = False        # time counts instructions, for guests with many CPUs
     timeout: int = 300
     dies: bool = False          # the script makes the kernel panic
 
@@ -55,7 +55,7 @@ class Boot:
 
     @property
     def may_skip(self):
-        """The reasons for which a point may be skipped, as a pattern."""
+        """Return a pattern of the reasons for which a point may be skipped."""
         reasons = ['one CPU'] * (self.cpus == 1) + ['the base kernel'] * (self.variant == 'base')
         return '|'.join(reasons) or None
 
@@ -84,7 +84,7 @@ BOOTS = (
     Boot('qemu-numa', 'qemu',
          ('sysfs', 'params', 'pods', 'masks', 'hotplug', 'freezer', 'sysrq', 'resize', 'console'),
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', timeout=900),
-    # one LLC of 36 cores: as even as can be is 8 7 7 7 7
+    # one LLC of 36 cores: the most even division is 8 7 7 7 7
     Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',
          shards='8 7 7 7 7', timeout=600),
     Boot('qemu-smt', 'qemu', ('pods',), cpus=36, topology='cores=18,threads=2', mem='2G',
@@ -96,34 +96,34 @@ BOOTS = (
     # one CPU of each LLC is outside all domains of the scheduler
     Boot('qemu-isolated', 'qemu', ('pods',), cpus=8, topology='sockets=2,cores=4',
          mem='1G', append='isolcpus=domain,1,5', timeout=600),
-    # 6 CPUs are there and come up only after the boot
+    # 6 CPUs are present, but come online only after the boot
     Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=14, topology='sockets=2,cores=7', online=8,
          mem='1G', append='maxcpus=8', timeout=600),
 )
-# The tests themselves: what they say of the kernel that this project is compared with.
+# Check the tests: run them on the base kernel too.
 if VARIANT == 'cmwq':
     BOOTS += tuple(dataclasses.replace(boot, name=f'base-{boot.name}', variant='base', tier='all') for boot in BOOTS
                    if boot.name in ('uml-2', 'uml-1', 'uml-kunit', 'uml-parameters', 'uml-panic', 'qemu-numa'))
 
 
 def kernel(engine, config='release', variant=VARIANT, linux=LINUX):
-    """Waits until the kernel is built. Returns its folder."""
+    """Wait until the kernel is built. Return its folder."""
     return builds.RUN.get(Kernel(engine, config, variant, linux))
 
 
 def needs(engine, config='release', variant=VARIANT, linux=LINUX):
-    """Marks cases that call kernel() with the same arguments."""
+    """Mark a case that calls kernel() with the same arguments."""
     return pytest.mark.kernel(Kernel(engine, config, variant, linux))
 
 
 def case(thing, *more, name=None):
-    """The parameters of a case on a guest, with the marks that go with it."""
+    """Return the parameters and marks of a case that runs on a guest."""
     return pytest.param(thing, *more, id='-'.join([name or thing.name, *more]),
                         marks=[pytest.mark.tier(thing.tier), pytest.mark.kernel(thing.kernel)])
 
 
 class Progress:
-    """Takes the guest's output as it comes and says how far it is."""
+    """Reads the guest's output and reports progress."""
 
     def __init__(self, name):
         self.name, self.points = name, 0
@@ -147,7 +147,7 @@ def run_suites(piece):
 
 
 def kunit_parameters(boot):
-    """A module's suites run when it is loaded; those built in wait until user space is there."""
+    """Suites in modules run when they are loaded. Built-in suites must wait until user space runs."""
     return 'kunit.enable=1 kunit.autorun=1' if set(boot.suites) & set(KUNIT) else 'kunit.enable=1'
 
 
@@ -161,7 +161,7 @@ def guest_command(boot):
             continue
         run = f'sh /wq/{piece}.sh'
         if piece in (BUILT_IN, *KUNIT):
-            # The results are in the log; these marks say which are whose.
+            # The results are in the log. These marks show which lines belong to which suite.
             run = (f'echo "wq_selftest: begin {piece}" >/dev/kmsg; {run_suites(piece)}; rc=$?; '
                    f'echo "wq_selftest: end {piece}" >/dev/kmsg; (exit $rc)')
         lines += [f'echo "@@ begin {piece}"', f'{run}; echo "@@ end {piece} $?"']
@@ -170,7 +170,7 @@ def guest_command(boot):
 
 @functools.cache
 def result(boot):
-    """Boots once, however many tests look at it."""
+    """Boot the guest once, even if several tests use its result."""
     folder = builds.RUN.get(boot.kernel)
     RESULTS.mkdir(parents=True, exist_ok=True)
     say(f'{boot.name}: booting {folder.name} with {boot.cpus} CPUs {boot.topology} {boot.append}'.rstrip())
@@ -186,7 +186,7 @@ def result(boot):
 
 
 def tap_of(outcome, piece):
-    """What one script or suite printed in a guest, and its exit status (None: never ended)."""
+    """Return the output of one script or suite in a guest, and its exit status (None: it did not end)."""
     part = re.search(rf'^@@ begin {piece}$(.*?)(?:^@@ end {piece} (\d+)$|\Z)', outcome.output, re.M | re.S)
     if not part:
         return '', None
@@ -196,7 +196,7 @@ def tap_of(outcome, piece):
     log = '\n'.join(map(kernlog.without_stamp, outcome.kernel.splitlines()))
     found = re.search(rf'wq_selftest: begin {piece}\n(.*?)(?:wq_selftest: end {piece}|\Z)', log, re.S)
     text = found[1] if found else ''
-    if piece == BUILT_IN:       # each suite was started by itself, as the first and only one
+    if piece == BUILT_IN:       # each suite was run alone, so each has number 1
         number = itertools.count(1)
         text = re.sub(r'^(not ok|ok) 1 ', lambda point: f'{point[1]} {next(number)} ', text, flags=re.M)
     return text, status

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The points that a case reported, as cases of their own in pytest's junit.xml."""
+"""Add the points that a case reported to pytest's junit.xml, each as a case."""
 import os
 from pathlib import Path
 from xml.etree import ElementTree
@@ -8,12 +8,12 @@ PROPERTY = 'point'
 
 
 def as_property(state, name, why=''):
-    """How a case notes a point: state is passed, failed or skipped."""
+    """Encode a point as a property of a case. state is passed, failed or skipped."""
     return PROPERTY, '\n'.join((state, name, why))
 
 
 def show_points(path):
-    """Rewrites the file: each point that a case noted follows it as a case."""
+    """Rewrite the file: add a case for each point that is noted in a property."""
     tree = ElementTree.parse(path)
     for suite in tree.iter('testsuite'):
         counts = {'tests': 0, 'failures': 0, 'skipped': 0}

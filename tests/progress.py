@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run of the tests says while it goes on, and how long it will still take.
+"""Progress messages of a test run, with an estimate of the remaining time.
 
-The last run left in build/test/durations.json how long each case and each kernel took;
-tests/durations.json is for those that never ran here.
+build/test/durations.json has the time that each case and each kernel took in the last run.
+tests/durations.json is used for those that have not run here yet.
 """
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 KNOWN = HERE / 'durations.json'
 LATEST = HERE.parent / 'build/test/durations.json'
-SHORT = 0.3             # seconds; a case that takes less is not noted
+SHORT = 0.3             # seconds; shorter cases are not recorded
 
 
 def load(path):
@@ -23,7 +23,7 @@ def load(path):
 
 
 class Durations:
-    """Seconds by name: of cases, and of kernels as "build NAME" and "rebuild NAME"."""
+    """Seconds by name. The names are those of cases, "build KERNEL" and "rebuild KERNEL"."""
 
     def __init__(self, known=KNOWN, latest=LATEST):
         self.latest = latest
@@ -42,9 +42,9 @@ class Durations:
         return self.seconds.get(name, SHORT / 10)
 
     def left(self, cases, kernels):
-        """Seconds until all cases have run, one after the other, while kernels are built in turn.
+        """Return the seconds until all cases have run in turn, while kernels are also built in turn.
 
-        cases: (name, kernel it waits for or None); kernels: (name, seconds that it still takes).
+        cases: (name, kernel that it waits for, or None); kernels: (name, remaining seconds).
         """
         ready, clock = {}, 0
         for kernel, seconds in kernels:
@@ -56,7 +56,7 @@ class Durations:
         return clock
 
 
-left = None             # a function: seconds that the run still takes
+left = None             # a function that returns the remaining seconds of the run
 
 
 def words(seconds):
@@ -65,5 +65,5 @@ def words(seconds):
 
 def say(text):
     more = f' ({words(left())} left)' if left else ''
-    sys.stderr.write(f'test: {text}{more}\n')     # in one piece: builds speak, too
+    sys.stderr.write(f'test: {text}{more}\n')     # in one write: builds print messages at the same time
     sys.stderr.flush()

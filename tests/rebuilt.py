@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Says of a failure that a kernel which the tests use was built again meanwhile.
+"""Add a note to a failure if a kernel of the tests was built again meanwhile.
 
-Guests go on with the old one while tools read symbols of the new one: what fails then
-tells nothing about the sources.
+Guests then still run the old kernel while tools read the symbols of the new one. Such a
+failure says nothing about the sources.
 """
 import pytest
 
@@ -12,13 +12,13 @@ FILES = ('vmlinux', *(engine.image for engine in ENGINES.values()))
 
 
 def stamp(folder):
-    """Changes with each build that changes the kernel."""
+    """Return a value that changes when a build changes the kernel."""
     found = [(name, (folder / name).stat()) for name in FILES if (folder / name).exists()]
     return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in found]
 
 
 class Rebuilt:
-    """A plugin of pytest."""
+    """A pytest plugin."""
 
     def __init__(self):
         self.used = {}          # folder -> its stamp when the tests began to use it

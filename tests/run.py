@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Run the tests: on the host, and in the kernels that they build and boot.
+"""Run the tests on the host and in guests. Build the kernels that they need.
 
   tests/run.sh                 what `make test` runs
   tests/run.sh --tier quick    what `make test-quick` runs
   tests/run.sh --tier all      what `make test-all` runs (ENGINE=arm64 scripts/deps.sh first)
-  tests/run.sh -k uml          of `make test`, what has "uml" in its name
-  tests/run.sh tests/host      of `make test`, what is in a folder or a file
+  tests/run.sh -k uml          the tests of `make test` with "uml" in their names
+  tests/run.sh tests/host      the tests of `make test` in this folder or file
 
 All other arguments go to pytest. VARIANT=base runs them on the base kernel's workqueue.
 
-The last line is "N passed, N failed", with ", N skipped" if a test cannot run on the
-kernel or the machine that it was given; each such test says why. The exit status is 1
-if a test failed. build/test/ gets the kernel logs, and junit.xml for a CI system.
+The last line is "N passed, N failed". If tests cannot run on the given kernel or machine,
+", N skipped" follows, and each such test prints the reason. The exit status is 1 if a test
+failed. The kernel logs, and junit.xml for a CI system, are in build/test/.
 """
 import argparse
 import fcntl
@@ -40,7 +40,7 @@ def parse_args(argv):
     parser = argparse.ArgumentParser(prog='tests/run.sh', description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
                                      usage='[VARIANT=cmwq|base] %(prog)s [--tier TIER] [PYTEST ARGUMENT...]')
-    parser.add_argument('--tier', choices=TIERS, help='default: test, or all if a case is named by FILE::CASE')
+    parser.add_argument('--tier', choices=TIERS, help='tests to run; default: test, or all if FILE::CASE names a case')
     args, others = parser.parse_known_args(argv)
     if os.environ.get('VARIANT', 'cmwq') not in VARIANTS:
         parser.exit(1, f'run: VARIANT={os.environ["VARIANT"]}: must be one of: {" ".join(VARIANTS)}\n')
@@ -50,7 +50,7 @@ def parse_args(argv):
 
 
 def lock():
-    """Runs share files, sockets and kernels: one at a time. Held while the file is open."""
+    """Wait until no other run is active: runs share files, sockets and kernels. Closing the file unlocks."""
     file = open(PLACE / '.lock', 'a')
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -61,20 +61,20 @@ def lock():
 
 
 def run_pytest(command):
-    """Runs it to its end, also when this process is told to end: it has guests to take down."""
+    """Run pytest. Pass signals on to it and wait for it, since it has to end its guests."""
     env = {key: value for key, value in os.environ.items() if key not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
     child = subprocess.Popen(command, env=env, cwd=ROOT)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: child.send_signal(signal.SIGTERM))
-    # A terminal's Ctrl-C goes to both of us.
+    # The terminal sends Ctrl-C to both processes.
     signal.signal(signal.SIGINT, lambda *_: None)
     return child.wait()
 
 
 def closing_line(tally, status):
-    """The line that sums up the run, and whether all is well."""
+    """Return the last line of the output, and True if nothing failed."""
     passed, failed, skipped = (tally[key] for key in ('passed', 'failed', 'skipped'))
-    # Nothing ran; or pytest was interrupted, or had an error of its own.
+    # Count a failure if nothing ran, if pytest was interrupted, or if pytest itself failed.
     if not passed + failed or (status not in (0, 1) and not failed):
         failed += 1
     return f'{passed} passed, {failed} failed' + (f', {skipped} skipped' if skipped else ''), not failed
@@ -90,7 +90,7 @@ def main(argv):
         status = run_pytest([str(PYTEST), '-q', '-s', '-p', 'no:cacheprovider', '--tb=short', f'--tally={tally}',
                              f'--junitxml={results}', *([f'--tier={tier}'] if tier else []), *others])
         if not tally.exists():
-            say(f'pytest did not come to its end (status {status})')
+            say(f'pytest ended early with status {status}: see the lines above')
             return 1
         if results.exists():
             junit.show_points(results)

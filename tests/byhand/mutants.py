@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Put known bugs into the workqueue, one at a time, and see which test catches each.
+"""Put known bugs into the workqueue, one at a time, and show which test catches each.
 
 Each of tests/mutations/*.patch is one small bug. It is applied to a scratch copy of the
 composed tree, which is built for UML (a patch may name "Engine: qemu"), and the tests
 run until one fails: the torture test, the KUnit suite, the TAP scripts. A table of bug,
 test and time is printed at the end and kept in build/mutants/table.rst.
 
-A bug that was caught is not tried again as long as its patch and the workqueue are the
-same; so an interrupted run goes on where it was.
+A bug that was caught is skipped as long as its patch and the workqueue do not change. So an
+interrupted run can be continued.
 
-exit status: 0 if all are caught, 1 if one is not, 2 for a wrong call.
+exit status: 0 if all are caught, 1 if one is not, 2 if the command line is wrong.
 """
 import argparse
 import dataclasses
@@ -50,15 +50,15 @@ class Bug:
     path: Path
 
     def key(self):
-        """Changes with the patch, and with what it is a patch of."""
+        """Return a hash of the patch and of the sources that it changes."""
         sources = sorted((ROOT / OURS).iterdir())
         return hashlib.sha256(b''.join(path.read_bytes() for path in [self.path, *sources])).hexdigest()
 
 
 @dataclasses.dataclass
 class Catch:
-    test: str           # '' if nothing caught it
-    seconds: float      # that this test ran, and those before it
+    test: str           # '' if no test caught it
+    seconds: float      # duration of this test and those before it
     why: str
 
 
@@ -78,7 +78,7 @@ def bugs():
 # The scratch tree
 
 def prepare_tree():
-    """The composed tree once more, with copies of our files where that has links to them."""
+    """Make a second composed tree. It gets copies of our files instead of links."""
     if not TREE.exists():
         say(f'making {TREE.relative_to(ROOT)}')
         temp = TREE.with_suffix('.tmp')
@@ -89,7 +89,7 @@ def prepare_tree():
 
 
 def add_new_files():
-    """Those of our links that came into the composed tree after the copy was made."""
+    """Add links of our files that were added to the composed tree after the copy was made."""
     for _, place in tree.our_files():
         if not (TREE / place).exists():
             (TREE / place).parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def add_new_files():
 
 
 def lay(bug=None):
-    """Our sources as they are, or with a bug; what does not change keeps its time."""
+    """Put our sources into the tree, with or without a bug. Unchanged files keep their times."""
     fresh = PLACE / 'sources'
     shutil.rmtree(fresh, ignore_errors=True)
     (fresh / OURS).mkdir(parents=True)
@@ -115,7 +115,7 @@ def lay(bug=None):
 
 
 def build(engine):
-    """Returns the folder, or what the compiler says."""
+    """Build the kernel. Return its folder, or exit with the compiler's error."""
     out = ROOT / f'build/{engine}-mutant-release-7.3'
     config = ROOT / f'build/{engine}-cmwq-release-7.3/.config'
     out.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def build(engine):
                                 f'-j{os.cpu_count()}', 'all'], stdout=output, stderr=output, check=False)
     if built.returncode:
         errors = [line for line in log.read_text().splitlines() if 'error' in line]
-        raise SystemExit(f'mutants: it does not build: {errors[0] if errors else log}')
+        raise SystemExit(f'mutants: the kernel could not be built: {errors[0] if errors else log}')
     return out
 
 
@@ -145,7 +145,7 @@ def by_torture(folder, engine, seconds):
 
 
 def in_guest(folder, boot):
-    """What is wrong first when scripts or suites run in a guest, None if nothing is."""
+    """Run scripts or suites in a guest. Return the first problem, or None."""
     outcome = guest.run(folder, guests.guest_command(boot), engine=boot.engine, cpus=None if SHAPE[boot.engine] else 2,
                         mem='1G', append=guests.kunit_parameters(boot), timeout=STEP_S[boot.engine],
                         log=PLACE / f'{boot.name}.log', **SHAPE[boot.engine],
@@ -156,7 +156,7 @@ def in_guest(folder, boot):
 def first_fault(outcome, pieces):
     for piece in pieces:
         text, status = guests.tap_of(outcome, piece)
-        if status is None:      # the log or the guest's end says more than half of its points
+        if status is None:      # incomplete points say less than the log or the end of the guest
             break
         failed = [point.name for point in tap.parse(text) if not point.ok]
         if failed or status:
@@ -223,7 +223,7 @@ def run(chosen, args):
 
 
 def control(chosen, args):
-    """What fails without a bug catches nothing."""
+    """Check that no test fails without a bug."""
     lay()
     for engine in sorted({bug.engine for bug in chosen}):
         say(f'control: {engine}, no bug')
@@ -235,11 +235,11 @@ def control(chosen, args):
 def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('names', metavar='NAME', nargs='*', help='only these mutations')
-    parser.add_argument('--list', action='store_true', help='name all mutations and end')
-    parser.add_argument('--seconds', type=int, default=20, metavar='S', help='of torture each; default: %(default)s')
-    parser.add_argument('--tests', nargs='+', choices=TESTS, default=list(TESTS), help='default: all')
-    parser.add_argument('--again', action='store_true', help='also those that were caught before')
-    parser.add_argument('--no-control', action='store_true', help='do not try the tests without a bug first')
+    parser.add_argument('--list', action='store_true', help='list all mutations and exit')
+    parser.add_argument('--seconds', type=int, default=20, metavar='S', help='torture time; default: %(default)s')
+    parser.add_argument('--tests', nargs='+', choices=TESTS, default=list(TESTS), help='tests to run; default: all')
+    parser.add_argument('--again', action='store_true', help='also try bugs that were caught before')
+    parser.add_argument('--no-control', action='store_true', help='do not first run the tests without a bug')
     args = parser.parse_args(argv)
     for name in args.names:
         if not (PATCHES / f'{name}.patch').exists():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The benchmark's host side: options, parsing, statistics, records, pictures."""
+"""The host side of the benchmark: options, parsing, statistics, records, plots."""
 
 import copy
 import itertools
@@ -33,7 +33,7 @@ def recorded_runs():
 
 
 def boot(pair, variant, factor=1.0, shard_size=None, **changes):
-    """The recorded boot as another one: `factor` times as fast."""
+    """Return a copy of the recorded boot that is `factor` times as fast."""
     runs = recorded_runs()
     for run in runs:
         run['items_per_s'] = round(run['items_per_s'] * factor)
@@ -135,7 +135,7 @@ def test_repeats_within_a_boot_count_as_their_median():
 
 
 def test_ratio_is_taken_pair_by_pair():
-    """Both variants slow down alike in pair 2: the ratio must not notice."""
+    """In pair 2 both variants slow down equally. The ratio must not change."""
     boots = [boot(1, 'cmwq', 2.0), boot(1, 'base', 1.0), boot(2, 'cmwq', 1.0), boot(2, 'base', 0.5)]
     ratio = bench_stats.summarise(boots)[0]['ratio']['items_per_s']
     assert ratio['boots'] == 2
@@ -210,7 +210,7 @@ def test_topology_gives_the_cpus():
 
 
 def guest_arguments(*argv, size=None):
-    """{option: value} of the guest that a boot starts."""
+    """Return {option: value} of the guest that a boot starts."""
     chosen = params(*argv)
     built = bench_boot.Build(ROOT, chosen['engine'], 'cmwq')
     words = bench_boot.guest_arguments(ROOT, built, chosen, {'shard_size': size}, 'x.log')
@@ -372,7 +372,7 @@ def test_folders_of_the_same_second_differ(tmp_path):
     assert len(folders) == 3 and all((folder / 'logs').is_dir() for folder in folders)
 
 
-# A project of which only the guest is made up
+# A copy of the project with a fake guest
 
 FAKE_GUEST = '''import os, pathlib, sys, time
 here = pathlib.Path(__file__).parents[2]
@@ -394,7 +394,7 @@ if (here / f'slow-{number}').exists():
 if (here / f'warns-{number}').exists():
     text += '[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/x.c:1\\n'
 if (here / f'blocks-{number}').exists():
-    # a place that cannot be written to, for root as well
+    # a place that not even root can write to
     log.parents[1].joinpath('results.json').unlink()
     log.parents[1].joinpath('results.json/x').mkdir(parents=True)
 if (here / f'frees-{number}').exists():
@@ -409,7 +409,7 @@ sys.exit(0)
 
 @pytest.fixture
 def project(tmp_path):
-    """A copy of the scripts with empty kernels, and the recorded log as the guest's."""
+    """A copy of the scripts with empty kernels. The guest prints the recorded log."""
     scripts = tmp_path / 'scripts'
     shutil.copytree(ROOT / 'scripts', scripts)
     (scripts / 'wqlab/guest/run.py').write_text(FAKE_GUEST)
@@ -613,7 +613,7 @@ def test_missing_venv_is_made_first(project):
     assert project.results()[1]['complete']
 
 
-# Pictures
+# Plots
 
 @pytest.mark.parametrize('argv, boots', [
     ([], [boot(1, 'cmwq', 1.2), boot(1, 'base')]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make check says what its checkers find, and make series what a maintainer gets."""
+"""make check reports the findings of its checkers. make series writes patches for a maintainer."""
 import re
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ from wqlab.steps import Failure
 
 
 def test_scripts_are_clean():
-    """ruff, mypy, shellcheck and codespell have nothing to say."""
+    """ruff, mypy, shellcheck and codespell find nothing."""
     done = call('scripts/lab', 'check', '--no-kernel', timeout=300)
     assert done.returncode == 0, done.stderr
     assert all(re.search(rf'^check: {name}.*: clean$', done.stderr, re.M)
@@ -29,7 +29,7 @@ def test_scripts_are_clean():
     ('bad.txt', 'T' + 'eh end\n', 'codespell: 1 line'),
 ])
 def test_findings_are_told(tmp_path, name, text, says):
-    """Each checker is really asked: with one fault of its kind, the check fails."""
+    """Each checker really runs: one fault of its kind makes the check fail."""
     for part in ('scripts', 'patches', 'pyproject.toml', '.shellcheckrc'):
         copier = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         copier(ROOT / part, tmp_path / part)
@@ -49,7 +49,7 @@ def test_check_of_the_base():
 
 @pytest.mark.tier('all')
 def test_check():
-    """All of it, on the smallest kernel that there is."""
+    """The complete check, on the smallest kernel."""
     done = call('scripts/lab', 'check', timeout=3000, ENGINE='uml')
     assert done.returncode == 0, done.stderr
     assert re.search('^check: W=1 and sparse, kernel/workqueue: clean$', done.stderr, re.M)
@@ -63,7 +63,7 @@ def patches():
 
 
 def test_series(patches):
-    """A patch for each step, from somebody, for git am; what was there before is replaced."""
+    """There is a patch for each step, with an author, for git am. It replaces the old series."""
     assert patches == sorted((BUILD / f'series-{LINUX}').iterdir()) and len(patches) >= 5
     for number, patch in enumerate(patches, 1):
         text = patch.read_text()
@@ -73,7 +73,7 @@ def test_series(patches):
 
 
 def test_series_that_does_not_fit(monkeypatch, patches):
-    """A hook that lacks a file is found, and the old series stays."""
+    """A missing file is noticed, and the old series stays."""
     monkeypatch.setattr(tree, 'our_files', lambda: [pair for pair in ALL if not pair[0].endswith('affinity.c')])
     before = [patch.read_bytes() for patch in patches]
     monkeypatch.setattr(tree, 'compose', lambda linux: BUILD / f'tree-{linux}')
@@ -87,7 +87,7 @@ ALL = tree.our_files()
 
 @pytest.mark.tier('all')
 def test_each_patch_leaves_a_tree_that_builds(patches):
-    """As small a UML kernel as there is, with all of ours that the tree has by then."""
+    """The smallest possible UML kernel, with all our files that the tree has at this patch."""
     place, out = BUILD / f'series-tree-{LINUX}', BUILD / f'series-out-{LINUX}'
     for folder in (place, out):
         shutil.rmtree(folder, ignore_errors=True)

@@ -19,7 +19,7 @@ c_id_attributes = ['notrace']      # as in the kernel's own conf.py
 
 
 def built(folder, text=''):
-    """What Sphinx says of our documents; @text is appended to one of them."""
+    """Run Sphinx on our documents, with @text appended to one of them. Return its output."""
     folder.mkdir()
     (folder / 'conf.py').write_text(CONF.format(tree=str(TREE)))
     for path in [*(ROOT / 'Documentation/core-api').iterdir(), ROOT / 'tools/workqueue/json.rst']:

@@ -20,7 +20,7 @@ def call(*command):
 
 @pytest.fixture
 def listed(tmp_path, monkeypatch):
-    """A list of running guests of its own: call it to put one there."""
+    """An empty list of running guests. Call the fixture to add a guest."""
     monkeypatch.setattr(running, 'FOLDER', tmp_path)
     (tmp_path / 'kernel').mkdir()
     stack = contextlib.ExitStack()
@@ -50,7 +50,7 @@ def test_several_guests(listed, capsys):
     first, second = listed(), listed()
     assert first.name != second.name
     refuse('2 guests are running: choose one with --guest', capsys, 'dump')
-    # Chosen: the next thing that is missing.
+    # With one chosen, the next missing thing is reported.
     refuse('there is no .*/kernel/vmlinux', capsys, '--guest', second.name, 'dump')
 
 

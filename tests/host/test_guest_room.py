@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a guest is asked to be, before anything boots: machines, kernels, KVM, its initrd."""
+"""The description of a guest, without a boot: machines, kernels, KVM, the initrd."""
 import subprocess
 import time
 
@@ -51,7 +51,7 @@ def folder(tmp_path):
     ('cores=4', 3, '3 CPUs do not fit the topology, which has 4'),
 ])
 def test_who_boots_a_guest_refuses_the_same_machines(folder, capsys, text, number, why):
-    """There is one parser: what the bench takes cannot fail in its guests, after the kernels were built."""
+    """Bench and guests share a parser, so a topology that the bench accepts cannot fail later in a guest."""
     words = ['--topology', text, *(['--cpus', str(number)] if number else [])]
     assert run.main(['--kernel', str(folder), *words, '--', 'true']) == 2
     assert why in capsys.readouterr().err
@@ -91,7 +91,7 @@ def test_kernel_of_each_engine(tmp_path, name):
 
 
 def test_kernel_that_is_in_no_build_folder(tmp_path):
-    """For example /boot/vmlinuz: nothing above its own folder is looked into."""
+    """For example /boot/vmlinuz: only its own folder is searched."""
     (tmp_path / 'vmlinuz').write_text('')
     assert find_kernel(tmp_path / 'vmlinuz') == (ENGINES['qemu'], tmp_path / 'vmlinuz', tmp_path)
 
@@ -107,7 +107,7 @@ def test_no_kernel(tmp_path):
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A host with a /dev/kvm of its own. Gives works(kernel): what is remembered, or else what a boot says."""
+    """A host with a /dev/kvm. Yields works(kernel), which returns the remembered result or that of a boot."""
     (tmp_path / 'kvm').write_text('')
     (tmp_path / 'boot_id').write_text('first\n')
     monkeypatch.setattr(kvm, 'CACHE', tmp_path / 'cache')
@@ -150,7 +150,7 @@ def test_no_kvm(host):
     assert not host('good') and not host.tried
 
 
-# What is in it, and what comes out
+# Files of a guest, and its output
 
 def test_archive_is_what_cpio_reads(tmp_path):
     (tmp_path / 'from/sub').mkdir(parents=True)
@@ -210,7 +210,7 @@ def test_full_disk_costs_the_log_file_and_not_the_guest(tmp_path):
 
 
 def test_guest_that_prints_without_end_is_ended(tmp_path, monkeypatch):
-    """What is kept of it does not grow without end either."""
+    """The text that is kept is limited, too."""
     monkeypatch.setattr(channels_module, 'MOST_KEPT', 1000)
     channels = {name: FileChannel(tmp_path / name) for name in (LOG, OUT)}
     reader = Reader(channels, 'mark=', log=tmp_path / 'both')

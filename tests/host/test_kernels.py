@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How kernels come to be: the base tree, the composed tree, builds, modules, the series."""
+"""Preparing and building kernels: the base tree, the composed tree, builds, modules, the series."""
 import functools
 import hashlib
 import http.server
@@ -25,7 +25,7 @@ PARTS = ('scripts', 'patches', 'configs', 'kernel', 'include', 'lib', 'Makefile'
 
 @pytest.fixture
 def copy(tmp_path):
-    """The repository without its build folder, to break things in."""
+    """A copy of the repository without its build folder, for tests that damage files."""
     for name in PARTS:
         source = ROOT / name
         if source.is_dir():
@@ -38,7 +38,7 @@ def copy(tmp_path):
 
 
 def fake_tree(folder, version=f'{LINUX}.0', **files):
-    """Enough of a kernel tree to be taken for one."""
+    """A folder with just enough files to pass as a kernel tree."""
     names = ('VERSION', 'PATCHLEVEL', 'SUBLEVEL')
     makefile = ''.join(f'{name} = {number}\n' for name, number in zip(names, version.split('.'), strict=True))
     for name, text in {'Makefile': makefile, **dict.fromkeys(base.PARTS, '/* nothing */\n'), **files}.items():
@@ -82,7 +82,7 @@ def test_kernel_src(copy, tmp_path):
     source = fake_tree(tmp_path / 'given', f'{LINUX}.7')
     done = get_base(copy, KERNEL_SRC=str(source))
     assert done.returncode == 0 and f'directory {source}, {LINUX}.7, ' in done.stderr
-    (source / 'Makefile').unlink()      # what is there already is not copied again
+    (source / 'Makefile').unlink()      # a tree that exists is not copied again
     assert get_base(copy, KERNEL_SRC=str(source)).returncode == 0 and version_there(copy) == f'{LINUX}.7'
 
 
@@ -106,7 +106,7 @@ esac'''
 
 @pytest.fixture
 def archive(tmp_path):
-    """A made-up Debian archive: give it suite -> versions, get the PATH that leads to it."""
+    """A fake Debian archive. Call it with suite -> versions; it returns a PATH that uses the archive."""
     place = tmp_path / 'archive'
     place.mkdir()
 
@@ -135,7 +135,7 @@ TESTED = base.TESTED[LINUX]
 
 
 def test_tested_version_is_preferred(copy, archive):
-    """Even if another suite, asked first, has a newer one."""
+    """Even if another suite comes first and has a newer version."""
     done = get_base(copy, PATH=archive(trixie_backports=[f'{LINUX}.9-1'], sid=[f'{LINUX}.8-1', TESTED]))
     assert done.returncode == 0, done.stderr
     assert version_there(copy) == TESTED.split('-')[0] and 'no longer' not in done.stderr
@@ -204,7 +204,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         self.server.asked += 1
 
     def send_header(self, name, value):
-        """A server that promises more than it sends, as a broken connection does."""
+        """A server that announces more bytes than it sends, like a broken connection."""
         super().send_header(name, str(int(value) + 1000) if self.cut and name == 'Content-Length' else value)
 
 
@@ -328,7 +328,7 @@ def is_running(pid):
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_end_of_a_build(copy, tmp_path, number):
-    """Make and what it started end before the lock is free."""
+    """make and its children end before the lock is released."""
     for patch in (copy / f'patches/{LINUX}').iterdir():
         patch.unlink()
     tree = fake_tree(tmp_path / 'given', **{'scripts/kconfig/merge_config.sh': 'shift 5; cat "$@" >.config\n'})
@@ -387,7 +387,7 @@ platform.machine = lambda: {machine!r}
     ('aarch64', '', 'arm64'), ('x86_64', '', 'x86_64'), ('x86_64', 'CONFIG_UML=y\n', 'um'), ('ppc64le', '', 'powerpc'),
 ])
 def test_arch_of_the_module(copy, tmp_path, machine, config, arch):
-    """make gets the name that the kernel's arch/ has, not the machine's."""
+    """make gets the name of the folder in arch/, not the name that uname prints."""
     said = tmp_path / 'said'
     path = stub(tmp_path / 'bin', 'make', f'echo "$@" >{said}')
     (tmp_path / 'site').mkdir()
@@ -447,7 +447,7 @@ def test_kernel_doc_at_a_prototype_is_found():
 
 
 def test_kernel_doc_that_drifted_is_found(monkeypatch, tmp_path, capsys):
-    """A parameter that has another name by now, one that nobody describes, no return value."""
+    """A parameter that was renamed, one without a description, and a missing return value are found."""
     (tmp_path / 'a.c').write_text('/**\n * one - a function\n * @m: a number\n */\nint one(int n)\n{\n\treturn n;\n}\n')
     monkeypatch.setattr(check, 'ROOT', tmp_path)
     monkeypatch.setattr(check, 'tracked', lambda *patterns: ['a.c'])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The log checker finds what it is there for."""
+"""The log checker finds bad lines."""
 import pytest
 
 from wqlab.logs import check as kernlog
@@ -74,7 +74,7 @@ def test_bad_line(line):
 
 
 def test_bad_lines_once_each():
-    """Without any announcement, as of a bench or of torture."""
+    """The log of a bench or of torture, without announcements."""
     assert kernlog.bad_lines(''.join(map(stamped, [*BAD, *HARMLESS, *BAD]))) == [stamped(line).strip() for line in BAD]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The front door: what make's help names works, and anything else is refused."""
+"""make: the variables that its help names work, and all others are refused."""
 import re
 import shutil
 
@@ -12,7 +12,7 @@ MAKEFILE = (ROOT / 'Makefile').read_text()
 NAMED = {target: set(re.findall(r'\b([A-Z0-9_]+)=', words)) for target, words in
          re.findall(r'^([a-z0-9-]+):.*?## (.*)$', MAKEFILE, re.M)}
 TARGETS = {target: names for target, names in NAMED.items() if target != 'help'}
-# What the programs themselves take from the environment.
+# Variables that the programs read from the environment.
 BY_ENVIRONMENT = {'deps': {'ENGINE'}, 'module': {'KDIR'}, 'arm64': {'VARIANT'},
                   'test': {'VARIANT'}, 'test-quick': {'VARIANT'}, 'test-all': {'VARIANT'},
                   'boot': {'VARIANT', 'CONFIG'}, 'check': {'ENGINE', 'CONFIG'}}
@@ -22,7 +22,7 @@ SAY = 'printf "%s\\n" "$(basename "$0") $*" >>said; env >>env'
 
 @pytest.fixture
 def front(tmp_path):
-    """The Makefile with scripts that only say how they were called."""
+    """The Makefile with fake scripts that only print how they were called."""
     shutil.copy(ROOT / 'Makefile', tmp_path)
     for name in ('scripts/lab', 'scripts/deps.sh', 'scripts/run-bench.sh', 'scripts/dump-guest.sh', 'tests/run.sh',
                  'build/venv/bin/python3'):
@@ -33,7 +33,7 @@ def front(tmp_path):
 
 @pytest.fixture
 def spoken(front, tmp_path):
-    """(command lines, environment) of what a call of make runs."""
+    """Return (command lines, environment) of the programs that a call of make runs."""
     def run(*words, **env):
         done = front(*words, **env)
         assert done.returncode == 0, done.stderr

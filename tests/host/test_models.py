@@ -10,7 +10,7 @@ import pytest
 
 from wqlab.paths import BUILD, ROOT
 
-pytestmark = pytest.mark.tier('test')     # a minute or two of searching
+pytestmark = pytest.mark.tier('test')     # the searches take a minute or two
 PLACE = BUILD / 'test/models'
 
 # model: variants that must hold, and for each the mutations that must break it
@@ -31,7 +31,7 @@ BREAK = [(model, variant, mutation) for model, variant in HOLD for mutation in M
 
 
 def search(model, *defines):
-    """Searches all states of the model. Returns the number of errors and what was printed."""
+    """Search all states of the model. Return the number of errors and the output."""
     defines = [name for name in defines if name]
     folder = PLACE / '-'.join([model, *defines])
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The known bugs of tests/mutations still fit the sources that they are bugs of."""
+"""The patches in tests/mutations still apply to the sources."""
 import itertools
 import re
 import shutil
@@ -19,7 +19,7 @@ DOCUMENT = mutants.ROOT / 'Documentation/core-api/workqueue-torture.rst'
 
 
 def documented():
-    """The rows of the document's table: name, whether it needs QEMU, bug, what caught it."""
+    """Return the rows of the document's table: name, whether it needs QEMU, bug, test that caught it."""
     text = DOCUMENT.read_text(encoding='utf-8')
     rule, rows = re.search(r'^(=[= ]+)\nMutation .*\n\1\n((?:.+\n)+?)\1\n', text, re.M).groups()
     starts = [match.start() for match in re.finditer('=+', rule)]
@@ -79,7 +79,7 @@ def test_first_fault(outcome, why):
 
 @guests.needs('uml')
 def test_scratch_tree_gets_new_files(monkeypatch):
-    """A copy made before a file came to the project has it afterwards."""
+    """A file that is added to the project is added to an existing copy."""
     tree.compose()
     with tempfile.TemporaryDirectory(dir=mutants.ROOT / 'build') as temp:
         monkeypatch.setattr(mutants, 'TREE', Path(temp))

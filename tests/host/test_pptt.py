@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The table that tells an arm64 guest of its caches, read as the ACPI specification says."""
+"""The PPTT that describes the caches of an arm64 guest, decoded as the ACPI specification says."""
 import struct
 import subprocess
 
@@ -62,7 +62,7 @@ def caches_of(table):
 
 
 def sharers(table, level, kind):
-    """The groups of UIDs behind one such cache, as sorted lists."""
+    """Return the groups of UIDs that share such a cache, as sorted lists."""
     groups = {}
     for uid, mine in caches_of(table).items():
         groups.setdefault(mine[level, kind], []).append(uid)
@@ -78,7 +78,7 @@ def test_header(machine):
     table = pptt.pptt(*machine)
     assert table[:4] == b'PPTT' and struct.unpack_from('<I', table, 4)[0] == len(table)
     assert sum(table) % 256 == 0
-    # Linux takes it for QEMU's own table only under the same names, and only if it is newer
+    # Linux replaces QEMU's table only if the names are the same and the revision is higher
     assert table[10:24] == b'BOCHS BXPC    ' and struct.unpack_from('<I', table, 24)[0] > 1
 
 

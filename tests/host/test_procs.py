@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Child processes end with whoever started them, however that one ends."""
+"""Child processes end when the process that started them ends, for whatever reason."""
 import os
 import signal
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 from wqlab import procs
 from wqlab.paths import ROOT
 
-# Two processes that a terminal's or a parent's end does not touch; the first tries to get away.
+# Two processes that survive the end of a terminal or a parent. The first tries to leave the group.
 STUBBORN = '''trap "" HUP INT TERM
 sleep 1000 & exec python3 -c "import os, time
 try: os.setsid()
@@ -28,14 +28,14 @@ with procs.kept(['sh', '-c', sys.argv[1]]) as child:
 
 
 def start(program, *args, **options):
-    # What a shell starts in the background, as a CI may do with all of this, ignores Ctrl-C otherwise.
+    # Otherwise processes that a shell starts in the background, as in a CI, ignore Ctrl-C.
     return subprocess.Popen(['env', '--default-signal=INT', sys.executable, '-c', program, *args],
                             stdout=subprocess.PIPE, text=True, env={**os.environ, 'PYTHONPATH': str(ROOT / 'scripts')},
                             **options)
 
 
 def members(group):
-    """The processes of a group that have not ended."""
+    """Return the processes of a group that have not ended."""
     found = []
     for place in Path('/proc').glob('[0-9]*/stat'):
         try:
@@ -80,7 +80,7 @@ def test_children_end_with_the_block():
 
 
 def test_what_a_child_leaves_behind_ends():
-    """The child is gone and waited for: its group is still the one to kill, and nobody else's."""
+    """The child was reaped. The number of its group is still in use, so the right group is killed."""
     with procs.kept(['sh', '-c', 'sleep 1000 & exit 3']) as child:
         assert child.wait(timeout=30) == 3 and len(members(child.pid)) == 2
     assert gone(child.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Races that concern the workqueue are told from those that do not."""
+"""Races that concern the workqueue are distinguished from others."""
 import subprocess
 
 import pytest
@@ -39,7 +39,7 @@ def access(what, who, frames):
 
 
 def report(title, one, other):
-    """As kernel/kcsan/report.c prints it."""
+    """Return a report as kernel/kcsan/report.c prints it."""
     return stamped([HEAD, f'BUG: KCSAN: data-race in {title}', '', *access('write', 'interrupt on cpu 0', one),
                     *access('read', 'task 62 on cpu 1', other), *TAIL.splitlines()[1:], HEAD])
 
@@ -66,7 +66,7 @@ EXPIRE = f'expire_timers+0x8e/0x1f0 __run_timers+0x256/0x360 {SOFTIRQ} {IDLE}'
 OURS = {
     'ours made one access': between(f'wq_queue+0x9c/0x3f0 queue_work_on+0x7b/0x90 flush_it+0x11/0x20 {WORKER}', EXPIRE),
     'ours made both': between(f'worker_call+0x9c/0x3f0 {WORKER}', f'worker_call+0xa2/0x3f0 {WORKER}'),
-    # what the title alone let pass
+    # the title alone would not show that these are ours
     'a timer of ours': between(
         f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 pool_call_mayday+0x9d/0xc0 {WORKER}', EXPIRE),
     'a list of ours': between(
@@ -128,7 +128,7 @@ def test_theirs(monkeypatch, log):
 
 
 def test_each_report_of_a_log_is_judged(monkeypatch):
-    """A stack belongs to the report that it is in, whatever is printed in between."""
+    """A stack belongs to its report, even if other lines are printed in between."""
     monkeypatch.setattr(races, 'symbols', lambda folder: KNOWN)
     theirs, ours = THEIRS['a work item of another subsystem'], OURS['a timer of ours']
     noise = stamped([' wq_queue+0x9c/0x3f0', 'wqtorture: stats: queue=7',

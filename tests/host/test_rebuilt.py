@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests whose kernel is built again under them say so."""
+"""A test run reports that a kernel was built again during the run."""
 import pytest
 
 from calls import call

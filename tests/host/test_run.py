@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tests/run.sh: which cases run, how they are counted, what is said of those that do not run."""
+"""tests/run.sh: which cases run, how they are counted, and how skipped ones are reported."""
 import fcntl
 import json
 import os
@@ -22,7 +22,7 @@ COPIED = ('tests/run.sh', 'tests/run.py', 'tests/conftest.py', 'tests/builds.py'
 
 
 class Suite:
-    """A copy of the front of the tests, with a make of its own that builds nothing."""
+    """A copy of the test runner with a Makefile that builds nothing."""
 
     def __init__(self, place):
         self.place = place
@@ -49,13 +49,13 @@ class Suite:
         return child
 
     def __call__(self, text, *args, **env):
-        """Status and last line with one file of cases, given as text."""
+        """Run one file of cases, given as text. Return the status and the last line."""
         self.write('tests/test_it.py', text)
         done = self.run(*args, **env)
         return done.returncode, (done.out.splitlines() or [''])[-1]
 
     def results(self):
-        """The cases of junit.xml: name -> passed, failure or skipped."""
+        """Return the cases of junit.xml: name -> passed, failure or skipped."""
         root = ElementTree.parse(self.place / 'build/test/junit.xml')
         return {case.get('name'): next((child.tag for child in case if child.tag in ('failure', 'skipped', 'error')),
                                        'passed') for case in root.iter('testcase')}, root.find('testsuite').attrib
@@ -87,7 +87,7 @@ PLAIN = POINTS.format('', '', None)
     (PLAIN, 0, '3 passed, 0 failed'),
     (POINTS.format('not ', '', None), 1, '2 passed, 1 failed'),
     (PLAIN + '    assert 0\n', 1, '3 passed, 1 failed'),
-    # A skipped point counts as such for the reason that is expected, and fails for any other.
+    # A point that is skipped for an expected reason counts as skipped. Otherwise it fails.
     (POINTS.format('', ' # SKIP one CPU', 'one CPU'), 0, '2 passed, 0 failed, 1 skipped'),
     (POINTS.format('', ' # SKIP no module', 'one CPU'), 1, '2 passed, 1 failed'),
     (POINTS.format('', ' # SKIP one CPU', None), 1, '2 passed, 1 failed'),
@@ -141,7 +141,7 @@ def test_long(number): pass
     (['tests/host'], 1, {}),
 ])
 def test_tiers(suite, args, passed, left):
-    """What a run leaves out is said, with the target that runs it; a case that is named runs."""
+    """A run reports the cases that it leaves out, and the target that runs them. A named case always runs."""
     suite.write('tests/test_it.py', TIERED)
     suite.write('tests/host/test_host.py', 'def test_host(): pass\n')
     done = suite.run(*args)
@@ -169,7 +169,7 @@ def test_host_cases_run_while_the_kernel_is_built(suite):
 
 
 def test_build_fails(suite):
-    """Once, however many cases want the kernel; they all fail, and say why."""
+    """The build is tried once, even if several cases need the kernel. All fail and show the reason."""
     suite.write('Makefile', 'kernel:\n\t@echo tried >>build/tries; echo no compiler >&2; exit 3\n')
     suite.write('tests/test_it.py', WITH_KERNEL.replace('def test_guest', 'def test_other(): pass\n'
                 '@pytest.mark.kernel(KERNEL)\ndef test_guest'))
@@ -183,7 +183,7 @@ def processes_of(place):
 
 
 def test_told_to_end(suite):
-    """SIGTERM ends the case, the build and everything that they started; the closing line comes."""
+    """SIGTERM ends the case, the build and their children. The last line is still printed."""
     suite.write('Makefile', f'kernel:\n\t@touch build/begun; sh -c "sleep 300; : {suite.place}"\n')
     suite.write('tests/test_it.py', WITH_KERNEL)
     with suite.start() as child:
@@ -214,7 +214,7 @@ def test_a_second_run_waits(suite):
 # Time that is left
 
 def test_time_left(tmp_path):
-    """Cases come one after the other, and wait for kernels that are built one after the other."""
+    """Cases run in turn and wait for kernels, which are also built in turn."""
     (tmp_path / 'known').write_text(json.dumps({'a': 10, 'b': 20, 'c': 5}))
     durations = progress.Durations(tmp_path / 'known', tmp_path / 'latest')
     assert durations.left([('a', None), ('b', None)], []) == 30

@@ -74,7 +74,7 @@ def test_tree_for_another_kernel():
 
 
 def test_cross_compiler_is_asked_for(tmp_path):
-    """Of whoever wants arm64, and of nobody else."""
+    """Only ENGINE=arm64 needs the cross compiler."""
     for tool in Path('/usr/bin').iterdir():
         if 'aarch64' not in tool.name:
             (tmp_path / tool.name).symlink_to(tool)
@@ -150,7 +150,7 @@ def test_guest_dies():
 
 
 def test_guest_of_another_architecture(tmp_path):
-    """Found by its file; what this machine lacks to run it is named, whatever it is."""
+    """The file shows the architecture. The message names the program that is missing here."""
     image = tmp_path / 'arch/arm64/boot/Image'
     image.parent.mkdir(parents=True)
     image.write_text('')
@@ -179,7 +179,7 @@ def test_wrong_call_of_boot(args, pattern):
 
 
 def test_requirements_are_pinned():
-    """Each by version and hash, so that pip takes nothing else; and all that is asked for is there."""
+    """Each requirement has a version and a hash, and everything in requirements.in is there."""
     text = (ROOT / 'requirements.txt').read_text().replace('\\\n', '')
     lines = [line for line in text.splitlines() if line and not line.lstrip().startswith('#')]
     assert lines and all(re.match(r'\S+==\S+ +--hash=sha256:[0-9a-f]{64}', line) for line in lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The TAP reader believes nothing that is not there."""
+"""The TAP reader is strict: anything that is missing is a failure."""
 import subprocess
 
 import pytest
@@ -97,7 +97,7 @@ run_tests runs cannot cannot:here cannot:there
 @pytest.mark.parametrize('shell', [['bash'], ['busybox', 'sh']], ids=lambda shell: shell[0])
 @pytest.mark.parametrize('reason, skipped', [('one CPU is one pool', 2), ('laziness', 0)])
 def test_skip_of_the_scripts(tmp_path, shell, reason, skipped):
-    """What a script skips is not run, and is a point with its reason; there are but two kinds of reasons."""
+    """A script does not run a test that it skips, but reports a point with one of two kinds of reasons."""
     script = tmp_path / 'script.sh'
     script.write_text(SCRIPT.format(lib=guests.SELFTESTS / 'lib.sh', reason=reason))
     done = subprocess.run([*shell, script], capture_output=True, text=True, check=False, env={

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Torture without a guest: what is made of its end, the notes of the runs, the matrix, the options."""
+"""Torture without a guest: the evaluation of a run, the record of runs, the matrix, the options."""
 import dataclasses
 import re
 import subprocess
@@ -23,7 +23,7 @@ FAILED = PASSED.replace('SUCCESS', 'FAILURE').replace('violations=0', 'violation
 # The end of a run
 
 def outcome_of(monkeypatch, tmp_path, rc, kernel):
-    """What torture() makes of a guest that prints `kernel` and ends with `rc`."""
+    """Return the result of torture() for a guest that prints `kernel` and ends with `rc`."""
     result = guest.Result(rc, '', kernel, kernel, 1.0)
     monkeypatch.setattr(torture.guest, 'run', lambda *args, **kwargs: result)
     monkeypatch.setattr(torture, 'KEPT', tmp_path)
@@ -57,11 +57,11 @@ def test_log_of_a_failure_is_kept(monkeypatch, tmp_path):
     assert torture.keep_or_drop(outcome, 'uml') is None and not outcome.log.exists()
 
 
-# Whatever fails besides
+# Other failures during a run
 
 @pytest.fixture
 def front(monkeypatch, tmp_path):
-    """main() with a guest that is made up: what it was called with, what it prints, how it ends."""
+    """main() with a fake guest: how the guest is called, what it prints, and how it ends."""
     calls, kernel = [], tmp_path / 'uml-cmwq-release-7.3'
     (kernel / ENGINES['uml'].image).parent.mkdir(parents=True)
     (kernel / ENGINES['uml'].image).touch()
@@ -260,7 +260,7 @@ def test_parameters_are_checked():
 
 
 def test_a_warning_is_a_failure(monkeypatch, tmp_path):
-    """The test passes and the kernel is tainted: that alone is a failure."""
+    """A tainted kernel is a failure even if the test passes."""
     result = guest.Result(torture.TAINTED, '', '', f'wqtorture: {PASSED}\n', 1.0)
     monkeypatch.setattr(guest, 'run', lambda *args, **kwargs: result)
     monkeypatch.setattr(torture, 'KEPT', tmp_path)
@@ -269,7 +269,7 @@ def test_a_warning_is_a_failure(monkeypatch, tmp_path):
 
 
 def test_a_run_is_of_the_source_that_it_began_with(monkeypatch, tmp_path):
-    """Whoever edits the workqueue during a run does not change what was run."""
+    """An edit of the workqueue during a run does not change the recorded source."""
     sources = iter(['before', 'after'])
     monkeypatch.setattr(torture_runs, 'source', lambda: next(sources))
     result = guest.Result(0, '', '', f'wqtorture: {PASSED}\n', 1.0)
@@ -293,7 +293,7 @@ def test_slow_kernels(tmp_path, options, slowness, mem):
     assert 'stall=9' in torture.parameters('uml', 5, 7, 'stall=9', slowness).split()
 
 
-# The notes
+# The record of runs
 
 def a_run(configuration='uml-cmwq-release', verdict=PASSED, complaints=(), duration=60):
     return torture_runs.Run.made(configuration, '2026-11-21T10:00:00Z', 'uml-cmwq-release-7.3', duration, 7, verdict,
@@ -314,7 +314,7 @@ def test_note_of_a_run(verdict, complaints, said, seconds):
 
 
 def test_notes_that_are_made_at_once(tmp_path):
-    """None is lost, and what lies there is always whole."""
+    """No run is lost, and the file is always complete."""
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: torture_runs.add(tmp_path, a_run(f'c{i}')), range(24)))
     assert {run.configuration for run in torture_runs.load(tmp_path)} == {f'c{i}' for i in range(24)}
@@ -323,7 +323,7 @@ def test_notes_that_are_made_at_once(tmp_path):
 
 @pytest.mark.parametrize('text', ['', '{', '{"a": 1}', '[{"configuration": "x"}]', '[1]'])
 def test_notes_that_are_not(tmp_path, text):
-    """They are left alone."""
+    """Damaged files are not overwritten."""
     (tmp_path / 'runs.json').write_text(text)
     with pytest.raises(torture_runs.RunsError, match='runs.json'):
         torture_runs.add(tmp_path, a_run())
@@ -348,7 +348,7 @@ def test_table():
 
 @pytest.fixture
 def matrix(monkeypatch, tmp_path):
-    """Runs the matrix without any kernel; gives main(), and what was tortured."""
+    """The matrix without kernels. Yields main() and the list of tortured configurations."""
     tortured = []
 
     def fake(folder, *, engine, **kwargs):
@@ -381,7 +381,7 @@ def test_matrix_goes_on_where_it_was(matrix, tmp_path):
 
 
 def test_matrix_hides_nothing(matrix, tmp_path, capsys):
-    """What does not build or boot is in the table, and does not keep the rest from being run."""
+    """A configuration that does not build or boot is in the table, and the others still run."""
     main, tortured = matrix
     assert main(['uml-up', 'uml-debug', 'qemu']) == 1
     assert tortured == ['uml-cmwq-debug-7.3', 'qemu-cmwq-release-7.3']
@@ -429,7 +429,7 @@ def test_matrix_table_alone(matrix, tmp_path, capsys):
 
 @pytest.mark.parametrize('place, lines', [('runs.json', 2), ('runs.rst', 1)])
 def test_matrix_table_of_what_cannot_be_written(matrix, tmp_path, capsys, monkeypatch, place, lines):
-    """A run that could not be noted is in the table all the same."""
+    """A run that could not be recorded is still in the table."""
     real = torture_runs.files.write
 
     def write(path, text):

@@ -59,7 +59,7 @@ struct wq_api_item {
 	bool gave_up;		/* nobody opened the gate */
 	int cpu;		/* the CPU on which it started */
 	int nice;
-	struct task_struct *worker;	/* compared only */
+	struct task_struct *worker;	/* only compared, never dereferenced */
 	unsigned long start_jiffies;
 	u64 busy_ns;		/* from start to sleep or end, by the clock */
 	u64 charged_ns;		/* ... and by what the scheduler charged */

@@ -287,10 +287,11 @@ static void wq_divide_max(struct workqueue_struct *wq)
  * wq_update_node_max - divide max_active among the nodes
  * @wq: unbound workqueue
  *
- * A node gets its share by online CPUs that @wq may use, rounded up and at least
- * min_active.  Whoever changes wq_online_cpumask calls this afterwards; that call
- * corrects the shares if a CPU comes or goes during this one.  Pools that span nodes
- * may use all of max_active.  Items that fit under a raised limit become active.
+ * The share of a node is in proportion to its online CPUs that @wq may use.  It is
+ * rounded up and at least min_active.  Whoever changes wq_online_cpumask calls this
+ * afterwards; that call corrects the shares if a CPU comes or goes during this one.
+ * Pools that span nodes may use all of max_active.  Items that fit under a raised limit
+ * become active.
  *
  * Context: may sleep; wq->mutex held.
  */
@@ -352,7 +353,7 @@ static void wq_fill_percpu(struct workqueue_struct *wq)
 }
 
 /**
- * wq_apply_max_active - put the saved limits, or zero while frozen, in force
+ * wq_apply_max_active - put the saved limits in force, or zero while frozen
  * @wq: the workqueue
  *
  * Items that fit under a raised limit become active, oldest first.  Items over a
@@ -382,7 +383,7 @@ void wq_apply_max_active(struct workqueue_struct *wq)
 }
 
 /**
- * wq_clamp_max_active - bring a limit into its range, and warn if it was not
+ * wq_clamp_max_active - clamp a limit to its range, and warn if it was outside
  * @max_active: what a caller asked for
  * @name: name of the workqueue
  *
@@ -429,8 +430,8 @@ EXPORT_SYMBOL_GPL(workqueue_set_max_active);
  * @wq: unbound workqueue that is not ordered
  * @min_active: the new minimum per NUMA node, 0 to max_active; others are clamped
  *
- * A node's share of max_active is never smaller.  Raise it for items that wait for more
- * than %WQ_DFL_MIN_ACTIVE others of the same workqueue.
+ * A node's share of max_active is never smaller.  Raise the minimum if an item waits for
+ * more than %WQ_DFL_MIN_ACTIVE others of the same workqueue.
  *
  * Context: may sleep.
  */

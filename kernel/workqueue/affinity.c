@@ -82,7 +82,7 @@ static struct wq_topology wq_topology = {
 static bool wq_pods_stale;	/* P: the topology has changed since they were built */
 
 /**
- * wq_parse_affn_scope - scope by name
+ * wq_parse_affn_scope - find a scope by its name
  * @name: a scope's name; a newline may follow
  *
  * Return: enum wq_affn_scope, or -EINVAL.
@@ -104,7 +104,7 @@ static void pods_free(struct wq_pod_type *pods)
 	memset(pods, 0, sizeof(*pods));
 }
 
-/* fill in what follows from @pods->cpu_pod, or free it all */
+/* derive the rest of @pods from @pods->cpu_pod; on failure free all of it */
 static int pods_complete(struct wq_pod_type *pods, int nr_pods)
 {
 	int cpu, pod;
@@ -224,7 +224,7 @@ static int pods_install(struct wq_pod_type *types, bool (*match)(struct workqueu
 
 static bool wq_depends_on_pods(struct workqueue_struct *wq)
 {
-	/* ordered ones have the default pwq only */
+	/* ordered workqueues have only the default pwq */
 	return !wq->unbound_attrs->ordered;
 }
 

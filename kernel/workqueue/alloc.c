@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The memory of a workqueue: what is in it before it has pwqs, and after.
+ * Allocating a workqueue before it has pwqs, and freeing it after it has lost them.
  */
 #include <linux/slab.h>
 
@@ -110,7 +110,7 @@ void wq_release(struct workqueue_struct *wq)
 }
 
 /**
- * wq_alloc - allocate a workqueue with all that needs neither locks nor other objects
+ * wq_alloc - allocate a workqueue, as far as that needs no locks or other objects
  * @fmt: format of the name
  * @flags: WQ_*
  * @max_active: as for alloc_workqueue()

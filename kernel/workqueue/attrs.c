@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Attributes as values: of workqueues, which users set, and of the pools that serve them.
+ * Operations on attributes: those of workqueues, which users set, and those of pools.
  */
 #include <linux/jhash.h>
 #include <linux/slab.h>
@@ -110,7 +110,7 @@ bool attrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *
 /**
  * attrs_restrict - reduce attributes to the CPUs that unbound work may use
  * @attrs: attributes as the user asked; they get all of @unbound if no CPU is left
- * @unbound: those CPUs
+ * @unbound: the CPUs that unbound work may use
  */
 void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound)
 {

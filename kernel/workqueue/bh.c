@@ -96,7 +96,7 @@ void workqueue_softirq_action(bool highpri)
 		bh_serve(pool);
 }
 
-/* on a dead CPU's behalf */
+/* serves a BH pool for a dead CPU */
 struct bh_drain {
 	struct work_struct work;
 	struct worker_pool *pool;
@@ -125,7 +125,7 @@ static void bh_drain_fn(struct work_struct *work)
 		more = pool_needs_worker(pool);
 	}
 
-	/* let this CPU's softirq breathe */
+	/* let this CPU's softirq do other work before the rest */
 	if (more)
 		bh_queue_drain(drain);
 	else

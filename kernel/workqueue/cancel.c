@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-/* take @work off wherever it is pending, and change its disable depth */
+/* cancel @work if it is pending, and change its disable depth */
 static bool work_cancel(struct work_struct *work, unsigned int how, int disable_delta)
 {
 	unsigned long irq_flags;

@@ -265,8 +265,8 @@ work_func_t wq_worker_last_func(struct task_struct *task)
 /**
  * wq_cpu_intensive_init - choose the threshold unless the user did
  *
- * 10 ms is an eternity on a current machine and just below what people notice.
- * Machines of less than 4000 BogoMIPS get more, up to a second.
+ * 10 ms is a very long time on a current machine, and just below what people notice.
+ * Machines with less than 4000 BogoMIPS get more, up to a second.
  */
 void __init wq_cpu_intensive_init(void)
 {

@@ -94,10 +94,10 @@ static long pool_next_expiry(const struct worker_pool *pool)
 }
 
 /**
- * pool_idle_timeout - pool->idle_timer: see whether idle workers should go
+ * pool_idle_timeout - pool->idle_timer: check whether idle workers should end
  * @timer: the timer
  *
- * Ending a worker needs a mutex, so that is left to pool_idle_cull_fn().
+ * To end a worker takes a mutex, so pool_idle_cull_fn() does that.
  */
 void pool_idle_timeout(struct timer_list *timer)
 {

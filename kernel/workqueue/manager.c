@@ -2,9 +2,9 @@
 /*
  * The worker threads of a pool, and how one of them makes more.
  *
- * A pool always keeps an idle worker in reserve while it runs items.  The worker
- * that would take the last one becomes the manager first and makes another.  The
- * manager may sleep for memory; rescuer.c helps out then.
+ * A pool always keeps an idle worker in reserve while it runs items.  If a worker is
+ * about to run items and no other one is idle, it first becomes the manager and makes
+ * another.  The manager may sleep for memory; rescuer.c helps out then.
  */
 #include <linux/kthread.h>
 #include <linux/sched/task.h>

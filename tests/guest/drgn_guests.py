@@ -147,7 +147,7 @@ def online_limit(machine):
 
 @functools.cache
 def place():
-    """A folder of this run's own, deleted at its end. What a run that was killed left is deleted by the next one."""
+    """Make a folder for this run. It is deleted at the end, or by the next run if this one is killed."""
     for folder in (guests.RESULTS, LOGS):
         folder.mkdir(parents=True, exist_ok=True)
     procs.remove_leftovers(guests.RESULTS, 'drgn-*')
@@ -160,7 +160,7 @@ def place():
 
 @functools.cache
 def old_helper():
-    """wq_test_helper.ko for 6.12, which lacks one thing that it uses."""
+    """Build wq_test_helper.ko for 6.12 with a header for what 6.12 lacks."""
     folder = place() / f'module-{OLD}'
     folder.mkdir()
     shutil.copy(ROOT / 'lib/wq_test_helper.c', folder)
@@ -175,7 +175,7 @@ def old_helper():
 # Guests
 
 class Output:
-    """The lines of a guest as they come; wait() waits for one that matches."""
+    """Reads the lines of a guest. wait() waits for one that matches."""
 
     def __init__(self):
         self.text, self.ended = '', False
@@ -206,7 +206,7 @@ class Output:
 
 @dataclasses.dataclass
 class Seen:
-    """A guest that was looked at."""
+    """A guest, and what was read from it."""
     machine: Machine
     core: Path
     vmlinux: Path
@@ -258,7 +258,7 @@ def cpus_of(text):
 
 
 def mask_of(text):
-    """A mask as sysfs prints it, as a set."""
+    """Convert a mask that sysfs prints to a set."""
     bits = int(text.replace(',', ''), 16)
     return {cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1}
 
@@ -285,7 +285,7 @@ def started(*command, ending_s=ENDING_S):
 
 
 def came_to(pattern, output, timeout):
-    """Waits until the guest's work is as it should be."""
+    """Wait until the guest's work is in the expected state."""
     output.wait(pattern, timeout)
     failed = re.search('^@@ failed: .*', output.text, re.M)
     assert not failed, f'{failed[0]}\n{output.text[-3000:]}'
@@ -397,7 +397,7 @@ class Booted:
         return [json.loads(line) for line in re.findall(r'^@@ sample (.*)$', self.output.text, re.M)]
 
     def goes_on(self):
-        """Whether the guest still runs, and is not stopped."""
+        """Wait for the next tick of the guest, which shows that it runs and is not paused."""
         self.output.wait('^@@ tick', 60, start=len(self.output.text))
         return True
 

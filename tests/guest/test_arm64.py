@@ -54,7 +54,7 @@ def test_linux_believes_the_table(sockets, cores, threads, llcs):
 
 
 def test_iasl_reads_the_table(tmp_path):
-    """ACPI's own compiler takes the table apart, and makes the same of the parts."""
+    """ACPI's compiler decodes the table, and compiles the result to the same table."""
     (tmp_path / 'pptt.aml').write_bytes(pptt.pptt(2, 4, 2, 4))
     for args in (['-d', 'pptt.aml'], ['-p', 'again', 'pptt.dsl']):
         done = subprocess.run(['iasl', *args], cwd=tmp_path, capture_output=True, text=True, check=False)

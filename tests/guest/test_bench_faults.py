@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The benchmark module in a booted kernel: does it notice, clean up, refuse?"""
+"""The benchmark module in a guest: it notices faults, cleans up, and refuses wrong parameters."""
 
 import subprocess
 
@@ -47,7 +47,7 @@ def run_in_guest(kernel, module, command, timeout=120):
 
 
 def load(kernel, module, args):
-    """Loads the module once; returns what insmod said and the kernel log."""
+    """Load the module once. Return the output of insmod and the kernel log."""
     result = run_in_guest(kernel, module, f'insmod {MODULE} {args} 2>&1; left')
     # The wrapper is another module, so its lines begin otherwise.
     log = result.kernel.replace('test_bench_faults: ', bench_parse.PREFIX)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""No guest outlives its runner, and nobody waits for ever for a guest: whatever is killed."""
+"""Whatever is killed, no guest outlives the program that runs it, and no program waits for ever for a guest."""
 import os
 import secrets
 import signal
@@ -16,7 +16,7 @@ from wqlab.paths import BUILD, ROOT
 
 pytestmark = guests.needs('qemu')
 UP = 'echo is up; sleep 1000'
-# What a shell starts in the background, as a CI may do with all of this, ignores Ctrl-C otherwise.
+# Otherwise processes that a shell starts in the background, as in a CI, ignore Ctrl-C.
 HEARS_CTRL_C = ('env', '--default-signal=INT')
 # A test that has one guest by each way in, and waits.
 WAITING = '''

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What takes hours: torture in every configuration, and whether the tests notice known bugs."""
+"""Tests that take hours: torture in every configuration, and whether the tests catch known bugs."""
 import os
 import re
 import subprocess
@@ -15,7 +15,7 @@ pytestmark = [guests.needs('qemu'), pytest.mark.tier('all')]
 
 
 def lines_of(command, **env):
-    """Runs it; passes on its output as it comes. Returns that and the status."""
+    """Run a command and print its output at once. Return the output and the status."""
     lines = []
     with subprocess.Popen(command, cwd=guests.ROOT, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, env={**os.environ, **env}) as child:
@@ -31,7 +31,7 @@ def test_torture_in_every_configuration():
 
 
 def points_of(lines, names):
-    """A point for each bug: whether a test caught it, as tests/byhand/mutants.py tells."""
+    """Report a point for each bug: whether a test caught it in tests/byhand/mutants.py."""
     told = dict(match.groups() for line in lines if (match := re.search(r' \d+/\d+ (\S+): (.*)$', line)))
     return [tap.Point(name, told.get(name, 'NOT CAUGHT') != 'NOT CAUGHT', told.get(name, 'it was not tried'))
             for name in names]

@@ -16,7 +16,7 @@ STUCK = ('stuck=1 nwriters=1 nsoftirq=0 nhardirq=0 stutter=0 attrs_ms=0 onoff_ms
 
 
 class Progress:
-    """Says every now and then how far it is."""
+    """Reports progress from time to time."""
 
     def __init__(self, name):
         self.name = name
@@ -53,7 +53,7 @@ def test_survives(config, mem):
 
 @pytest.mark.parametrize('engine', ['uml', pytest.param('qemu', marks=guests.needs('qemu'))])
 def test_watchdog_names_who_is_stuck(engine):
-    """One item keeps its CPU for longer than the watchdog bears: the log says which, and where."""
+    """One item keeps its CPU for longer than the watchdog allows. The log names the item and the place."""
     folder = guests.kernel(engine)
     guests.RESULTS.mkdir(parents=True, exist_ok=True)
     log = guests.RESULTS / f'torture-stuck-{engine}.log'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Torture: what is left of a failure, the nodes without memory, the notes of the runs, the matrix."""
+"""Torture: the evidence of a failure, nodes without memory, the record of runs, the matrix."""
 import os
 import subprocess
 from pathlib import Path
@@ -28,7 +28,7 @@ NODES = 'for f in online has_cpu has_memory; do echo $f=$(cat /sys/devices/syste
     ('cores=4,nodes=4,memless=2,cpuless=1', '0-3', '0-1,4'),
 ])
 def test_nodes_of_a_guest(topology, cpus, memory):
-    """Linux sees the nodes as they were asked for."""
+    """Linux sees the nodes that were requested."""
     result = guest.run(guests.kernel('qemu'), NODES, engine='qemu', topology=topology, mem='512M', timeout=300)
     seen = dict(line.split('=') for line in result.output.split())
     assert result.rc == 0 and (seen['has_cpu'], seen['has_memory']) == (cpus, memory)
@@ -71,13 +71,13 @@ def test_a_panic_is_looked_at():
 
 
 def fails(engine, tmp_path, **more):
-    """A run that comes to a bad end: by stall=0, whoever does anything at all is stuck."""
+    """A run that fails: with stall=0, anything that runs counts as stuck."""
     return torture.torture(guests.kernel(engine), engine=engine, seed=7, dump=True,
                            log=tmp_path / 'torture.log', **more)
 
 
 def looked_into(core, engine='qemu'):
-    """What wq_dump.py says of the memory that was kept."""
+    """Return the output of wq_dump.py for the memory that was saved."""
     vmlinux = guests.ROOT / f'build/{engine}-{guests.VARIANT}-release-{guests.LINUX}/vmlinux'
     return subprocess.run([PYTHON, WQ_DUMP, '--core', core, '--symbols', vmlinux], capture_output=True, text=True,
                           check=True).stdout
@@ -105,7 +105,7 @@ def test_no_memory_of_a_success(tmp_path):
 
 @pytest.mark.parametrize('more', [{'duration': 5, 'more': 'stall=0'}, {'duration': 99, 'timeout': 20}])
 def test_log_of_uml(tmp_path, more):
-    """UML's memory is not kept, but what its workqueues did is in the log."""
+    """UML's memory is not saved, but the state of its workqueues is in the log."""
     outcome = fails('uml', tmp_path, **more)
     assert not outcome.ok and not outcome.core
     assert STATE in outcome.log.read_text()
@@ -126,7 +126,7 @@ def test_no_guest_outlives_its_runner(engine, program):
 
 
 def is_below(pid, parent, program):
-    """A process of this name and parent?"""
+    """Return True if there is a process with this name and parent."""
     try:
         words = Path(f'/proc/{pid}/cmdline').read_bytes().replace(b'\0', b' ').decode()
         status = Path(f'/proc/{pid}/status').read_text()
@@ -159,7 +159,7 @@ def test_no_such_kernel(engine, config):
 
 
 def test_matrix_has_its_kernels():
-    """Each entry is one that can be built and has a name of its own."""
+    """Each entry can be built and has a unique name."""
     assert len({entry.name for entry in torture_matrix.MATRIX}) == len(torture_matrix.MATRIX)
     for entry in torture_matrix.MATRIX:
         env = {**os.environ, 'ENGINE': entry.engine, 'CONFIG': entry.config, 'VARIANT': 'cmwq', 'LINUX': '7.3'}

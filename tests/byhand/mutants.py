@@ -27,8 +27,10 @@ import guests
 from wqlab import files, procs, tables, tap
 from wqlab.guest import run as guest
 from wqlab.kernels import tree
+from wqlab.kernels.kinds import Kind, compiler
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
+from wqlab.steps import logged
 from wqlab.torture import run as torture
 
 PATCHES = ROOT / 'tests/mutations'
@@ -121,13 +123,11 @@ def build(engine):
     out.mkdir(parents=True, exist_ok=True)
     if not (out / '.config').exists() or (out / '.config').read_bytes() != config.read_bytes():
         shutil.copyfile(config, out / '.config')
-    arch = {'uml': 'um', 'qemu': 'x86_64'}[engine]
-    cc = 'ccache gcc' if shutil.which('ccache') else 'gcc'
+    kind = Kind.of(engine)
     log = PLACE / f'build-{engine}.log'
-    with open(log, 'w', encoding='utf-8') as output:
-        built = subprocess.run(['make', '-s', '-C', TREE, f'O={out}', f'ARCH={arch}', f'CC={cc}', f'HOSTCC={cc}',
-                                f'-j{os.cpu_count()}', 'all'], stdout=output, stderr=output, check=False)
-    if built.returncode:
+    command = ['make', '-s', '-C', TREE, f'O={out}', f'ARCH={kind.engine.arch}', f'CC={compiler()}',
+               f'HOSTCC={compiler()}', f'-j{os.cpu_count()}', 'all']
+    if logged(log, f'building {out.name}', command, say=say, env=kind.environment()):
         errors = [line for line in log.read_text().splitlines() if 'error' in line]
         raise SystemExit(f'mutants: the kernel could not be built: {errors[0] if errors else log}')
     return out

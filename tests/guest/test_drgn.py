@@ -727,6 +727,8 @@ def sample():
     return world.seen(world.MACHINES[0])
 
 
+@pytest.mark.tier('all')
+@guests.needs('qemu', 'release', 'base', world.OLD)
 @BOTH
 def test_vmlinux_of_another_kernel(name, sample):
     other = world.seen(world.OLDER).vmlinux

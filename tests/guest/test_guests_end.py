@@ -12,6 +12,7 @@ import pytest
 import drgn_guests
 import guests
 from wqlab import procs
+from wqlab.guest import running
 from wqlab.paths import BUILD, ROOT
 
 pytestmark = guests.needs('qemu')
@@ -88,7 +89,9 @@ def test_a_guest_ends_with_its_runner(marked, way, number):
         child.send_signal(number)
         child.wait(timeout=60)
         assert gone(marked), marked()
+    # What a runner leaves that is killed, the next one removes, and the next look at the list of guests.
     procs.remove_leftovers(BUILD / '.guest', '[0-9]*-*')
+    running.guests()
     mine = [place for place in (BUILD / '.guest').glob(f'{child.pid}-*') if place not in before]
     assert not mine and not list((BUILD / 'guests').glob(f'{child.pid}.qmp'))
 

@@ -2,8 +2,9 @@
 """Run a shell or one command in one of our kernels, with the files of this machine.
 
 This boots the kernel of a build folder under virtme-ng. The guest sees the host's files
-read-only, with scratch space over /tmp, /run, /var and the like. So python3, drgn, fio and
-cryptsetup are available, and `modprobe test_workqueue` finds the modules.
+read-only, with scratch space over /tmp, /run, /var and the like. So python3 and drgn are
+available, and `modprobe test_workqueue` finds the modules. fio, cryptsetup and ext4 need a
+kernel built with CONFIG=workload.
 With --command, the guest runs that command. Its output is shown, and its exit status is the
 exit status of this program. Without --command you get an interactive shell; `exit` or
 Ctrl-D ends it.

@@ -28,10 +28,8 @@ class Engine:
 
 
 ENGINES = {engine.name: engine for engine in (
-    # virtme-ng does not boot without CONFIG_BLOCK, and make boot promises fio, dm-crypt and the like
-    Engine('qemu', 'x86_64', 'arch/x86/boot/bzImage',
-           (*COMMON, 'qemu', 'pm', 'virtme', 'workload', 'workload-qemu', 'crashdump'),
-           ('release', 'debug', 'kcsan', 'preempt', 'rt')),
+    Engine('qemu', 'x86_64', 'arch/x86/boot/bzImage', (*COMMON, 'qemu', 'pm', 'virtme', 'crashdump'),
+           ('release', 'debug', 'kcsan', 'preempt', 'rt', 'workload')),
     Engine('uml', 'um', 'linux', (*COMMON, 'uml'), ('release', 'debug', 'up', 'workload')),
     Engine('arm64', 'arm64', 'arch/arm64/boot/Image', (*COMMON, 'arm64', 'pm', 'crashdump'),
            ('release', 'debug', 'kcsan', 'preempt', 'rt'), cross='aarch64-linux-gnu-'),
@@ -68,7 +66,7 @@ class Kind:
             raise Failure(f'LINUX={linux}: there is no patches/{linux} (have: {releases()}): '
                           'only ENGINE=qemu VARIANT=base CONFIG=release can be built')
         if config not in kind.engine.configs:
-            other = 'uml' if config in ('up', 'workload') else 'qemu'
+            other = 'uml' if config == 'up' else 'qemu'
             raise Failure(f'{engine.upper()} cannot have CONFIG={config}: use ENGINE={other}')
         return kind
 

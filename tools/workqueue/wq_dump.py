@@ -9,8 +9,6 @@ import shutil
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
 from wqtools import filters, program, stalls, text
 
 DESCRIPTION = __doc__ + '''

@@ -4,13 +4,10 @@
 import argparse
 import json
 import math
-import os
 import re
 import signal
 import sys
 import time
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from wqtools import program, stats
 

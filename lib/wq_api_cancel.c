@@ -147,18 +147,15 @@ static void set_unbound_cpus(struct kunit *test, const struct cpumask *cpus)
 }
 
 /*
- * "After _sync it is neither pending nor running", even if an ordered item was queued
- * again after its workqueue had moved to other pools: it then waits on one pool and runs
- * on another. Fails if the run is overlooked.
+ * An ordered item that was queued again after its workqueue had moved to other pools: it
+ * waits on one pool and runs on another, until its gate is opened.
  */
-static void cancel_sync_finds_older_run(struct kunit *test)
+static struct wq_api_item *item_on_two_pools(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
 	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND | __WQ_ORDERED, 1);
 	struct work_struct *work = wq_api_work(item);
-	struct wq_api_call *canceller;
 
-	wq_api_skip_on_base(test, "the base kernel overlooks it");
 	if (num_online_cpus() < 2)
 		kunit_skip(test, "one CPU is one pool");
 
@@ -169,8 +166,22 @@ static void cancel_sync_finds_older_run(struct kunit *test)
 	set_unbound_cpus(test, cpumask_of(wq_api_cpu(0)));
 	KUNIT_EXPECT_TRUE(test, queue_work(wq, work));
 	set_unbound_cpus(test, cpu_possible_mask);
+	return item;
+}
 
-	canceller = wq_api_call(test, -1, cancel_sync_fn, work);
+/*
+ * "After _sync it is neither pending nor running", even if the item is on two pools.
+ * Fails if the run is overlooked.
+ */
+static void cancel_sync_finds_older_run(struct kunit *test)
+{
+	struct wq_api_call *canceller;
+	struct wq_api_item *item;
+
+	wq_api_skip_on_base(test, "the base kernel overlooks it");
+
+	item = item_on_two_pools(test);
+	canceller = wq_api_call(test, -1, cancel_sync_fn, wq_api_work(item));
 	wq_api_call_blocks(test, canceller);
 	complete_all(&item->gate);
 	KUNIT_EXPECT_TRUE(test, wq_api_call_result(test, canceller));
@@ -187,33 +198,22 @@ static int flush_and_look_fn(void *item)
 }
 
 /*
- * "flush_work(): the last queueing has finished", and no older run goes on. As above, but
- * the later queueing is cancelled while it is flushed. Fails if the flush then returns
- * before the older run has ended.
+ * "flush_work(): the last queueing has finished", and no older run goes on. The item is on
+ * two pools, and the later queueing is cancelled while it is flushed. Fails if the flush
+ * then returns before the older run has ended.
  */
 static void flush_finds_older_run(struct kunit *test)
 {
-	struct wq_api_item *item = wq_api_items(test, 1);
-	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND | __WQ_ORDERED, 1);
-	struct work_struct *work = wq_api_work(item);
 	struct wq_api_call *flusher;
+	struct wq_api_item *item;
 
 	if (!IS_ENABLED(CONFIG_WORKQUEUE_CMWQ))
 		kunit_skip(test, "the base kernel overlooks it");
-	if (num_online_cpus() < 2)
-		kunit_skip(test, "one CPU is one pool");
 
-	item->gated = true;
-	queue_work(wq, work);
-	wq_api_wait(test, &item->started, "the item starts");
-
-	set_unbound_cpus(test, cpumask_of(wq_api_cpu(0)));
-	KUNIT_EXPECT_TRUE(test, queue_work(wq, work));
-	set_unbound_cpus(test, cpu_possible_mask);
-
+	item = item_on_two_pools(test);
 	flusher = wq_api_call(test, -1, flush_and_look_fn, item);
 	wq_api_call_blocks(test, flusher);
-	KUNIT_EXPECT_TRUE(test, cancel_work(work));
+	KUNIT_EXPECT_TRUE(test, cancel_work(wq_api_work(item)));
 	/* give the flush time to return too early */
 	msleep(100);
 	complete_all(&item->gate);

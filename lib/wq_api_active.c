@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How much runs at once: contract section 3.
+ * How many items run at once.
  *
  * No case waits for a while to prove that something has not happened. Stamps of one
  * clock show whether an item did something before another item had got somewhere.

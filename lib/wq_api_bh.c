@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BH workqueues: "all of this from contexts that may not sleep, where the API
- * says so", contract section 5. The other suites test what BH workqueues share with the
- * others: their parameters include "bh" and "bh_highpri".
+ * BH workqueues: where their items run, and calls from contexts that may not sleep. The
+ * other suites test what BH workqueues share with the rest: their parameters include "bh"
+ * and "bh_highpri".
  *
  * A thread with bottom halves disabled is a reliable blocker: nothing that it queues on
  * its own CPU runs before it enables them again.

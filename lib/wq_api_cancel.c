@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cancelling work, and keeping it from being queued: cancel_*() and
- * disable_*()/enable_*(), contract section 5.
+ * Cancelling work, and keeping it from being queued: cancel_*(), disable_*() and
+ * enable_*().
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>

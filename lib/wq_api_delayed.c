@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Delayed and RCU work: the bullets "Delayed work" and "queue_rcu_work()" of
- * contract section 2, and the delayed half of section 5.
+ * Delayed and RCU work: when it runs, and changing, flushing and cancelling a delay.
  *
  * A delay is either WQ_API_NEVER, so that the timer cannot have started an item that
  * runs, or it is short. For short delays the cases check only that the item runs, and
@@ -297,7 +296,7 @@ static void mod_from_irq_work(struct kunit *test)
 	wait_run(test, irq->item, 2);
 }
 
-/* Contract section 5, "cancel_delayed_work[_sync]: true if it was pending". */
+/* "cancel_delayed_work[_sync](): true if it was pending". */
 static void cancel_delayed(struct kunit *test)
 {
 	struct wq_api_item *items = wq_api_items(test, 2);

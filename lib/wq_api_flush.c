@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Waiting: flush_workqueue(), flush_work(), drain_workqueue() and
- * destroy_workqueue(), contract section 5.
+ * Waiting: flush_workqueue(), flush_work(), drain_workqueue() and destroy_workqueue().
  *
  * Each flusher is a thread of its own. If it sleeps, it waits. The stamp that it takes
  * on return shows what it waited for.

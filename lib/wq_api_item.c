@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of a work item: contract section 2, except for delayed and RCU work
- * (wq_api_delayed.c) and cases whose symbols are not exported (wq_api_attrs.c).
+ * The life of a work item. wq_api_delayed.c has delayed and RCU work, and wq_api_attrs.c
+ * has the cases that need symbols that are not exported.
  */
 #include <linux/cpumask.h>
 #include <linux/nodemask.h>

@@ -43,9 +43,10 @@ def report(text):
             '    not ok 2 flush_work_waits_for_run_after_cancel\nnot ok 1 wq_api_flush\n', True),
     (FLUSH, 'KTAP version 1\n1..1\n    1..1\n    ok 1 other\nok 1 wq_api_flush\n', True),
 ])
-def test_result(monkeypatch, tmp_path, bug, text, failed):
+def test_result(monkeypatch, tmp_path, capsys, bug, text, failed):
     monkeypatch.setattr(basebugs.guest, 'run', report(text))
     assert basebugs.shown(bug, tmp_path, 'base') is failed
+    assert capsys.readouterr().out.startswith(f'  base: {failed:d} of 1 test points fail\n')
 
 
 def test_unknown_bug():

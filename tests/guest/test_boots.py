@@ -17,7 +17,7 @@ def named(boots):
 
 
 def points_of(boot, piece):
-    """The piece's test points, and one more that failed if it did not end well."""
+    """Return the test points of a piece. If it did not end well, add a point that failed."""
     if boot.lacks(piece):
         return [tap.Point(piece, True, 'the base kernel lacks what it tests', skipped=True)]
     text, status = guests.tap_of(guests.result(boot), piece)
@@ -34,19 +34,28 @@ def test_piece(boot, piece, report_points):
     report_points(points_of(boot, piece))
 
 
-@pytest.mark.parametrize('boot', named(ALIVE))
-def test_came_up_and_went_down(boot):
+def check_end(boot):
+    """The guest brought up its CPUs and ended well."""
     outcome = guests.result(boot)
     assert outcome.rc == 0, f'the guest ended with {outcome.rc}:\n{outcome.log[-3000:]}'
     last = (boot.online or boot.cpus) - 1
     assert f'@@ cpus {f"0-{last}" if last else "0"}\n' in outcome.output
-    assert f'-{boot.variant}' in re.search(r'Linux version (\S+)', outcome.kernel)[1]
+
+
+def check_log(boot):
+    found = kernlog.problems(guests.result(boot).kernel)
+    assert not found, '\n'.join(found)
+
+
+@pytest.mark.parametrize('boot', named(ALIVE))
+def test_came_up_and_went_down(boot):
+    check_end(boot)
+    assert f'-{boot.variant}' in re.search(r'Linux version (\S+)', guests.result(boot).kernel)[1]
 
 
 @pytest.mark.parametrize('boot', named(guests.BOOTS))
 def test_kernel_log(boot):
-    found = kernlog.problems(guests.result(boot).kernel)
-    assert not found, '\n'.join(found)
+    check_log(boot)
 
 
 @pytest.mark.parametrize('boot', named(b for b in guests.BOOTS if b.dies))

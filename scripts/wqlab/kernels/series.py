@@ -25,33 +25,36 @@ from wqlab.steps import Failure, first_match, locked, plain_environment, sayer, 
 
 say = sayer('series')
 SELFTESTS = 'tools/testing/selftests/workqueue'
-IMPLEMENTATION = '''workqueue: add an implementation in files by concept
+IMPLEMENTATION = '''workqueue: add an implementation with one concept to a file
 
-kernel/workqueue/ does what kernel/workqueue.c does, behind the same
-interface, with one concept to a file. Workers are woken outside of the
+kernel/workqueue/ is a second implementation of the workqueue, with one
+concept to a file. It does what kernel/workqueue.c does and has the same
+interface. Unlike that file, it wakes workers after it has dropped the
 pool's lock, and the size of cache shards can be changed at run time. The
-documentation lists all differences in behaviour.
+documentation that this series adds lists all differences in behaviour.
 
-Nothing builds it yet.
+Nothing builds these files yet.
 '''
 REST = {
     'tools/workqueue/': '''tools/workqueue: show pods, pools and workqueues, live or from a dump
 
-Two drgn scripts. wq_dump.py prints how a machine is divided, what each
-pool runs, what waits there, the state of one item, and what stalls and
-why. It also draws a picture. wq_monitor.py shows totals and rates. Both
-read both workqueues, and Linux 6.12.
+Add two drgn scripts. wq_dump.py prints how a machine is divided into
+pods, what each pool runs, and which items wait there. It can show the
+state of one item, say what stalls and why, and draw the machine.
+wq_monitor.py shows totals and rates of each workqueue. Both scripts work
+with either workqueue of this tree, and with Linux 6.12.
 ''',
     'tools/testing/': '''selftests/workqueue: test a running kernel from user space
 
-Shell scripts with TAP output. They test affinity scopes and masks through
-sysfs, changes of the shard size, CPU hotplug and freezing under load,
-forward progress through a rescuer, and the stall report.
+Add shell scripts with TAP output. They test affinity scopes and masks
+through sysfs, changes of the shard size, CPU hotplug and freezing under
+load, forward progress through a rescuer, and the stall report.
 ''',
     'Documentation/': '''Documentation: core-api: describe the workqueue in kernel/workqueue/
 
-What callers may rely on, how work finds a CPU, what can be tuned, how to
-find out what is wrong, and how this differs from kernel/workqueue.c.
+Say what callers may rely on, how a CPU is chosen for work, what can be
+tuned, how to debug stalls, and how kernel/workqueue/ differs from
+kernel/workqueue.c.
 '''}
 
 
@@ -60,7 +63,7 @@ def git_output(folder: Path, *words: str) -> str:
 
 
 def git_environment() -> dict[str, str]:
-    """Return an environment for git. The user is the author. No other git setting of theirs is used."""
+    """Return an environment for git. It names the user as the author and ignores all other settings of git."""
     name = git_output(ROOT, 'config', 'user.name') or git_output(ROOT, 'log', '-1', '--format=%an') \
         or getpass.getuser()
     email = git_output(ROOT, 'config', 'user.email') or git_output(ROOT, 'log', '-1', '--format=%ae') \

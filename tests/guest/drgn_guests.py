@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Guests with known work, their memory, and what they themselves say about their workqueues.
+"""Guests whose workqueues and items are known, for the tests of the drgn scripts.
 
-A guest makes workqueues and items by the module wq_test_helper, prints what its
-sysfs and that module tell, and stays as it is while its memory is taken by
-scripts/dump-guest.sh. All is done once, however many tests look at it.
+A guest creates workqueues and items with the module wq_test_helper. It prints what sysfs
+and the module report about them, and then changes nothing more. scripts/dump-guest.sh
+saves its memory. Each guest is booted once, even if many tests use it.
 """
 import atexit
 import contextlib
@@ -26,7 +26,7 @@ from wqlab.guest import running
 from wqlab.paths import ROOT
 
 LOGS = guests.RESULTS / 'drgn'
-ENDING_S = 60       # a guest's runner has ended its guest and deleted its files by then
+ENDING_S = 60       # enough for a runner to end its guest and to delete its files
 PYTHON = ROOT / 'build/venv/bin/python3'
 DRGN = ROOT / 'build/venv/bin/drgn'
 TOOLS = ROOT / 'tools/workqueue'
@@ -44,7 +44,7 @@ class Machine:
     linux: str = guests.LINUX
     mem: str = '512M'
     append: str = ''
-    offline: tuple = ()         # CPUs that go down before the work comes
+    offline: tuple = ()         # CPUs that are taken down before work is queued
     timeout: int = 300
     tier: str = 'test'
 
@@ -57,8 +57,9 @@ class Machine:
         return [scope for scope in SCOPES if self.linux != OLD or scope != 'cache_shard']
 
 
-# 2 sockets, LLCs and nodes with 2 cores each; one LLC of 36 cores with 2 threads each; LLCs of
-# 8, 8, 8 and 3 CPUs of which the last has a core with one thread, and two CPUs that went down.
+# numa: 2 sockets, each with one LLC, one node and 2 cores.
+# 36-smt: one LLC with 36 cores of 2 threads.
+# unequal: LLCs of 8, 8, 8 and 3 CPUs. The last LLC has a core with one thread. Two CPUs are offline.
 MACHINES = (
     Machine('numa', 4, 'sockets=2,cores=2,nodes=2'),
     Machine('36-smt', 72, 'cores=36,threads=2', mem='1G'),
@@ -67,7 +68,7 @@ MACHINES = (
 BASE = Machine('base', 4, 'sockets=2,cores=2,nodes=2', variant='base', tier='all')
 OLDER = Machine(OLD, 4, 'sockets=2,cores=2,nodes=2', variant='base', linux=OLD, tier='all')
 
-# The kinds of workqueue that Linux 6.12 cannot have from the helper are left out there.
+# On Linux 6.12 the helper cannot create ordered and BH workqueues, so they are left out.
 WORK = r'''
 H=/sys/kernel/debug/wq_test
 P=/sys/module/workqueue/parameters
@@ -105,7 +106,7 @@ echo smt >$D/affinity_scope
 echo 3 >$D/cpumask
 '''
 
-# Queued last: what waits behind a hog on its CPU may be more than the items of the test.
+# Queued last: items of the kernel may also have to wait behind the hog.
 STALL = r'''
 echo 0 >$P/cpu_intensive_thresh_us
 q t_stall "hog cpu=1 ms=3000000"
@@ -156,11 +157,11 @@ def place():
     return folder
 
 
-# The helper of another release
+# The helper for Linux 6.12
 
 @functools.cache
 def old_helper():
-    """Build wq_test_helper.ko for 6.12 with a header for what 6.12 lacks."""
+    """Build wq_test_helper.ko for 6.12. A header supplies what 6.12 lacks."""
     folder = place() / f'module-{OLD}'
     folder.mkdir()
     shutil.copy(ROOT / 'lib/wq_test_helper.c', folder)
@@ -175,7 +176,7 @@ def old_helper():
 # Guests
 
 class Output:
-    """Reads the lines of a guest. wait() waits for one that matches."""
+    """Collects the output of a guest. wait() waits until a line matches a pattern."""
 
     def __init__(self):
         self.text, self.ended = '', False
@@ -200,23 +201,23 @@ class Output:
         with self.news:
             self.news.wait_for(lambda: found() or self.ended, timeout)
             if not found():
-                raise AssertionError(f'the guest did not come to {pattern!r}:\n{self.text[-3000:]}')
+                raise AssertionError(f'the guest did not print {pattern!r}:\n{self.text[-3000:]}')
             return found()
 
 
 @dataclasses.dataclass
 class Seen:
-    """A guest, and what was read from it."""
+    """A guest and the data that was read from it."""
     machine: Machine
     core: Path
     vmlinux: Path
-    dump: dict          # what wq_dump.py --json says
+    dump: dict          # the output of wq_dump.py --json
     output: str         # what the guest printed
     log: str            # kernel log
 
     @functools.cached_property
     def facts(self):
-        """File -> its lines."""
+        """Return the files that the guest printed: name -> lines."""
         part = self.output.partition('@@ facts\n')[2].partition('@@ end facts\n')[0]
         found = {}
         for line in part.splitlines():
@@ -233,18 +234,18 @@ class Seen:
         return cpus_of(self.fact('cpu/online'))
 
     def files(self, pattern):
-        """What the pattern's group finds in file names -> first line."""
+        """Return the first line of each file whose name matches, by the group of the pattern."""
         found = {match[1]: lines[0] for name, lines in self.facts.items() if (match := re.fullmatch(pattern, name))}
-        assert found, f'no file is like {pattern}'
+        assert found, f'no file name matches {pattern}'
         return found
 
     def map(self, scope):
-        """CPU -> where a worker may run that serves it in this scope, by the helper."""
+        """Return for each CPU where its worker in this scope may run, as the helper reported it."""
         found = re.findall(rf'^@@ map {scope} cpu=(\d+) ran=\d+ pid=\d+ allowed=(\S+) ', self.output, re.M)
         return {int(cpu): cpus_of(allowed) for cpu, allowed in found}
 
     def held(self):
-        """(workqueue, function, pid, CPU) of each item that runs, by the helper."""
+        """Return (workqueue, function, pid, CPU) of each running item, as the helper reported it."""
         return [(name.partition('/')[0], f'wqt_{kind}_fn', int(pid), int(cpu))
                 for name, lines in self.facts.items() if name.endswith('/held')
                 for kind, pid, cpu in re.findall(r'^(\w+) pid=(\d+) cpu=(\d+)$', '\n'.join(lines), re.M)]
@@ -271,7 +272,7 @@ def copy_output(source, output):
 
 @contextlib.contextmanager
 def started(*command, ending_s=ENDING_S):
-    """A program of scripts/lab, and what it prints; it and its guest end with the block, whatever they do."""
+    """Start a program of scripts/lab. Yield it and its Output. At the end of the block, end it and its guest."""
     output = Output()
     with procs.kept(['scripts/lab', *command], cwd=ROOT, text=True, errors='replace', stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
@@ -285,7 +286,7 @@ def started(*command, ending_s=ENDING_S):
 
 
 def came_to(pattern, output, timeout):
-    """Wait until the guest's work is in the expected state."""
+    """Wait for a line that matches. Fail if the guest reported that a command failed."""
     output.wait(pattern, timeout)
     failed = re.search('^@@ failed: .*', output.text, re.M)
     assert not failed, f'{failed[0]}\n{output.text[-3000:]}'
@@ -293,10 +294,10 @@ def came_to(pattern, output, timeout):
 
 @contextlib.contextmanager
 def guest_of(machine, folder):
-    """Boots it and waits until its work is done; gives its name for dump-guest.sh, and what it prints."""
+    """Boot the machine and wait until its items are queued. Yield its name for dump-guest.sh, and its Output."""
     files = ['--file', f'{old_helper()}:/wq_test_helper.ko'] if machine.linux == OLD else []
     log = place() / f'{machine.name}.log'
-    socket = os.path.relpath(place() / f'{machine.name}.qmp', ROOT)     # short: QEMU takes 107 bytes
+    socket = os.path.relpath(place() / f'{machine.name}.qmp', ROOT)     # relative, since QEMU allows 107 bytes
     try:
         with started('guest', '--kernel', folder, '--engine', 'qemu', '--cpus', machine.cpus, '--topology',
                      machine.topology, '--mem', machine.mem, f'--append={machine.append}', '--timeout',
@@ -323,7 +324,7 @@ def seen(machine):
                 (LOGS / f'{machine.name}.log').read_text())
 
 
-# A guest of `make boot`, which sees the files of the host and has python
+# A guest of `make boot`. It has the files of the host, and so it has python.
 
 LIVE_CPUS = 'sockets=2,cores=2,nodes=2'
 LIVE = r'''
@@ -357,7 +358,7 @@ echo "@@ ready"
 while read -r up rest </proc/uptime; do echo "@@ tick $up"; sleep 0.5; done
 '''
 
-# What a person does with wq_monitor.py: looks on while a workqueue goes, and presses Ctrl-C.
+# Use wq_monitor.py as a person does: watch while a workqueue is destroyed, then press Ctrl-C.
 WATCH = r'''
 import json, os, signal, subprocess, sys
 child = subprocess.Popen([sys.executable, os.environ['TOOLS'] + '/wq_monitor.py', '--symbols', os.environ['VMLINUX'],
@@ -380,7 +381,7 @@ print('@@ monitor ended', child.returncode, flush=True)
 
 @dataclasses.dataclass
 class Booted:
-    """A guest that runs."""
+    """A running guest."""
     name: str           # for dump-guest.sh
     socket: str
     vmlinux: Path
@@ -388,23 +389,23 @@ class Booted:
 
     @property
     def live(self):
-        """What wq_dump.py --json said inside."""
+        """Return what wq_dump.py --json printed inside the guest."""
         return json.loads(re.search(r'^@@ live$(.*)^@@ end live 0$', self.output.text, re.M | re.S)[1])
 
     @property
     def samples(self):
-        """What wq_monitor.py --json said inside, until its Ctrl-C."""
+        """Return the samples that wq_monitor.py --json printed inside the guest before Ctrl-C."""
         return [json.loads(line) for line in re.findall(r'^@@ sample (.*)$', self.output.text, re.M)]
 
     def goes_on(self):
-        """Wait for the next tick of the guest, which shows that it runs and is not paused."""
+        """Wait for the next tick of the guest. It shows that the guest is not paused."""
         self.output.wait('^@@ tick', 60, start=len(self.output.text))
         return True
 
 
 @contextlib.contextmanager
 def booted():
-    """Boots our kernel as `make boot` does, waits for what runs inside, ends it at last."""
+    """Boot our kernel as `make boot` does. Yield the guest when its commands have run, and end it after the block."""
     folder = guests.kernel('qemu')
     (place() / 'watch.py').write_text(WATCH)
     (place() / 'live.sh').write_text(LIVE)
@@ -429,10 +430,10 @@ def call(*command, timeout=120, **more):
 
 
 def tool(name, what, *arguments, **more):
-    """Our tool, run by python."""
+    """Run one of our tools with python."""
     return call(PYTHON, TOOLS / name, '--core', what.core, '--symbols', what.vmlinux, *arguments, **more)
 
 
 def by_drgn(path, what, *arguments):
-    """A script, run by drgn."""
+    """Run a script with drgn."""
     return call(DRGN, '-q', '-c', what.core, '-s', what.vmlinux, path, *arguments)

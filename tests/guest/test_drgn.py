@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""wq_dump.py and wq_monitor.py against real guests.
+"""Test wq_dump.py and wq_monitor.py on real guests.
 
-What they print of a guest's memory is compared with what the guest's own sysfs
-says, and with what the module says that made the work (see drgn_guests.py).
+The tests compare what the tools read from a guest's memory with the guest's own sysfs, and
+with the reports of the module that created the items (see drgn_guests.py).
 """
 import ast
 import json
@@ -27,13 +27,13 @@ ALL = (*world.MACHINES, world.BASE, world.OLDER)
 EACH = pytest.mark.parametrize('machine', [guests.case(machine) for machine in ALL])
 OURS = pytest.mark.parametrize('machine', [guests.case(machine) for machine in world.MACHINES])
 SVG = '{http://www.w3.org/2000/svg}'
-# What each machine looks like, in words of ours: sizes of its LLCs in CPUs, cores and nodes.
+# What the tools must find: machine -> (number of CPUs in each LLC, number of cores, number of nodes)
 SHAPES = {'numa': ([2, 2], 4, 2), '36-smt': ([72], 36, 1), 'unequal': ([8, 8, 8, 3], 14, 1),
           'base': ([2, 2], 4, 2), world.OLD: ([2, 2], 4, 2)}
 
 
 def groups(mapping):
-    """CPU -> anything as the set of the groups of CPUs that have the same."""
+    """Convert {CPU: key} to the set of groups of CPUs with equal keys."""
     found = {}
     for cpu, key in mapping.items():
         found.setdefault(key, set()).add(cpu)
@@ -75,7 +75,7 @@ def test_kernel(machine):
     assert cpus_of(kernel['unbound_cpus']) == mask_of(seen.fact('cpumask'))
     assert set(kernel['nodes']) == cpus_of(seen.fact('node/online'))
     ticks = [float(up) for up in re.findall(r'^@@ tick (\S+)', seen.output, re.M)]
-    # As jiffies tell it; the first tick may come after the dump.
+    # uptime is computed from jiffies. The first tick may come after the dump.
     assert 0 < kernel['uptime'] < max(ticks) + 1
     if machine.linux == world.OLD:
         assert kernel['cache_shard_size'] is None
@@ -117,7 +117,7 @@ VARIABLES = ('workqueues', 'worker_pool_idr', 'wq_pod_types', 'wq_affn_names', '
 
 
 def names_that_differ():
-    """Base kernel's "struct.member" -> our name or None, as the documentation lists them."""
+    """Return {"struct.member" of the base kernel: our name or None}, as the documentation lists them."""
     text = (world.ROOT / 'Documentation/core-api/workqueue.rst').read_text()
     table = text.partition('Names that differ\n')[2].partition('\nReference\n')[0]
     rows = re.findall(r'^``(\w+\.\w+)`` +(?:``(\w+)``|none) ', table, re.M)
@@ -126,7 +126,7 @@ def names_that_differ():
 
 
 def symbols_of(variant):
-    """Types and addresses of a kernel that does not run."""
+    """Open a vmlinux for its types and addresses, without a running kernel."""
     prog = drgn.Program()
     vmlinux = guests.kernel('qemu', variant=variant) / 'vmlinux'
     prog.extra_module(str(vmlinux), create=True).try_file(str(vmlinux), force=True)
@@ -134,7 +134,7 @@ def symbols_of(variant):
 
 
 def members(struct):
-    """Names of the members, of unnamed members too."""
+    """Return the names of the members, including those inside unnamed members."""
     found = set()
     for member in struct.members or ():
         found |= {member.name} if member.name else members(member.type)
@@ -144,7 +144,7 @@ def members(struct):
 @pytest.mark.tier('all')
 @guests.needs('qemu', variant='base')
 def test_names_are_the_base_kernels():
-    """Each difference is in the document, and the document lists no other."""
+    """The document lists exactly the names that differ."""
     ours, base = symbols_of('cmwq'), symbols_of('base')
     lacking = {f'{name}.{member}' for name in STRUCTS
                for member in members(base.type(f'struct {name}')) - members(ours.type(f'struct {name}'))}
@@ -200,7 +200,7 @@ def test_scopes_as_the_topology(machine):
 
 @EACH
 def test_scopes_as_workers_are_bound(machine):
-    """In each scope in turn the helper had an item run for each CPU, on a strict workqueue."""
+    """The guest's helper ran an item for each CPU on a strict workqueue, in one scope after another."""
     seen = world.seen(machine)
     for scope in machine.scopes:
         allowed = seen.map(scope)
@@ -212,7 +212,7 @@ def test_scopes_as_workers_are_bound(machine):
 
 @OURS
 def test_shards(machine):
-    """Whole cores of one LLC each, as few shards as can be, as even as can be."""
+    """Each shard has whole cores of one LLC. Shards are as few as possible, and their sizes differ by 1 at most."""
     seen = world.seen(machine)
     size = seen.dump['kernel']['cache_shard_size']
     core_of = scope_of(seen.dump, 'smt')['cpu_pod']
@@ -288,7 +288,7 @@ def test_cpu_to_pool(machine):
 
 @EACH
 def test_strict_workqueue(machine):
-    """Set through sysfs to nice 5, CPUs 0 and 1, strict, scope smt."""
+    """The guest set t_strict through sysfs to nice 5, CPUs 0 and 1, strict, and scope smt."""
     seen = world.seen(machine)
     wq = workqueue_of(seen.dump, 't_strict')
     assert (wq['nice'], wq['cpus'], wq['strict'], wq['scope']) == (5, '0-1', True, 'smt')
@@ -316,11 +316,11 @@ def test_pools(machine):
             assert ('DISASSOCIATED' in pool['flag_names']) == (pool['cpu'] not in seen.online)
 
 
-# What goes on
+# Running and waiting items
 
 @EACH
 def test_what_runs(machine):
-    """Those that the module holds, and no other item of its workqueues."""
+    """The items that the module holds run, and no other items of its workqueues do."""
     seen = world.seen(machine)
     running = {(worker['workqueue'], worker['function'], worker['pid']): (worker, pool)
                for pool in seen.dump['pools'] for worker in pool['workers'] if worker['item']}
@@ -337,16 +337,16 @@ def test_what_runs(machine):
             assert 0.5 < worker['running_for'] < seen.dump['kernel']['uptime']
         assert pool['id'] in wq['cpu_pool'].values()
         assert worker['state'] == ('R' if key[1] == 'wqt_hog_fn' else 'D')
-        # A guest that its host holds up may find more to be so.
+        # If the host is busy, other workers may become CPU-intensive, too.
         assert 'CPU_INTENSIVE' in worker['flags'] or key[0] != 't_intense'
-        # On unbound ones it may have moved between its note and its sleep.
+        # A worker of an unbound workqueue may have moved after the item noted its CPU.
         if wq['type'] == 'percpu':
             assert pool['cpu'] == worker['cpu'] == cpu
 
 
 @EACH
 def test_what_is_held_back(machine):
-    """What was queued has run, waits in a pool, or is held back by max_active; no item is lost."""
+    """Each queued item has run, runs, waits in a pool, or is held back by max_active. None is lost."""
     seen = world.seen(machine)
     waiting = [item for pool in seen.dump['pools'] for item in pool['waiting']]
     back = {}
@@ -368,7 +368,7 @@ def test_what_is_held_back(machine):
 
 @EACH
 def test_what_waits(machine):
-    """Three items behind the hog on CPU 1, in its pool."""
+    """Three items wait behind the hog in the pool of CPU 1."""
     seen = world.seen(machine)
     pool = pool_of(seen.dump, workqueue_of(seen.dump, 't_stall')['cpu_pool']['1'])
     mine = [item['function'] for item in pool['waiting'] if item['workqueue'] == 't_stall']
@@ -401,7 +401,7 @@ def test_counters(machine):
         assert total['rescued'] == seen.stats(wq['name'])['rescued']
 
 
-# One item, stalls, pictures, filters
+# Other options of wq_dump.py: --work, --stalls, pictures, filters
 
 @EACH
 def test_state_of_an_item(machine):
@@ -437,7 +437,7 @@ def test_stalls(machine):
     assert done.returncode == 0 and not done.stderr, done.stderr
     pool = workqueue_of(seen.dump, 't_stall')['cpu_pool']['1']
     assert re.search(rf'pool {pool}\b', done.stdout) and re.search(rf'\b{hog[2]}\b', done.stdout), done.stdout
-    # The blamed worker's stack.
+    # the stack of the worker that is blamed
     assert 'wqt_hog_fn' in done.stdout and 'kthread' in done.stdout, done.stdout
     quiet = world.tool('wq_dump.py', seen, '--stalls', '100000')
     assert quiet.returncode == 0 and 'wqt_hog_fn' not in quiet.stdout
@@ -493,11 +493,11 @@ def test_filters(machine):
     assert unknown.returncode == 1 and re.fullmatch(r'.*no_such.*\n', unknown.stderr)
 
 
-# Other ways in, other kernels' scripts
+# Tools run by drgn, and the base tree's scripts
 
 @EACH
 def test_run_by_drgn(machine):
-    """drgn runs the script; the facts are the same."""
+    """If drgn runs the script, the output is the same."""
     seen = world.seen(machine)
     done = world.by_drgn(world.TOOLS / 'wq_dump.py', seen, '--json')
     assert done.returncode == 0 and not done.stderr, done.stderr
@@ -506,7 +506,7 @@ def test_run_by_drgn(machine):
 
 @OURS
 def test_base_dump(machine):
-    """The base tree's script, unchanged."""
+    """The base tree's script works unchanged on our kernel."""
     seen = world.seen(machine)
     done = world.by_drgn(world.BASE_TOOLS / 'wq_dump.py', seen)
     assert done.returncode == 0 and 'Traceback' not in done.stderr, done.stderr
@@ -516,7 +516,7 @@ def test_base_dump(machine):
         assert re.search(rf'^{scope.upper()}\b', done.stdout, re.M)
         pods = re.search(rf'^{scope.upper()}\b.*\n +nr_pods +(\d+)', done.stdout, re.M)
         assert len(pods_of(seen.dump, scope)) == int(pods[1])
-    # It sees what ours sees: the pools, and which of them serves which CPU.
+    # It finds the same pools as our script, and the same pool for each CPU.
     numbers = {int(number) for number in re.findall(r'^pool\[(\d+)\]', done.stdout, re.M)}
     assert numbers == {pool['id'] for pool in seen.dump['pools']}
     table = re.search(r'^\[ +workqueue +.*\n((?:.+\n)+)', done.stdout, re.M)[1]
@@ -568,7 +568,7 @@ def test_monitor_of_a_dump(machine):
     assert len(plain.stdout.splitlines()) == 1 + len(made_here(seen.dump))
 
 
-# A guest of make boot: inside and from outside
+# A guest of make boot: the tools inside it, and dump-guest.sh outside
 
 @pytest.fixture(scope='module')
 def booted():
@@ -583,7 +583,7 @@ def dump_guest(booted, *arguments):
 
 
 def stable(dump):
-    """What does not change while the guest only waits: not times, not how many workers are idle."""
+    """Select the data that stays the same while the guest waits. Times and numbers of idle workers change."""
     return {
         'kernel': {key: value for key, value in dump['kernel'].items() if key not in ('uptime', 'source')},
         'cpus': dump['cpus'], 'scopes': dump['scopes'], 'format': dump['format'],
@@ -613,7 +613,7 @@ def test_live_and_dump_agree(booted):
 
 
 def test_live_monitor(booted):
-    """With load, while a workqueue goes, until Ctrl-C."""
+    """The monitor runs under load until Ctrl-C. Meanwhile a workqueue is destroyed."""
     assert re.search(r'^@@ monitor ended 0$', booted.output.text, re.M), booted.output.text[-3000:]
     load = [row for row in booted.samples if row['name'] == 'm_load']
     assert len(load) >= 6 and load[0]['rate'] is None
@@ -622,10 +622,10 @@ def test_live_monitor(booted):
     since = 0
     for due, (before, row) in enumerate(zip(load, load[1:]), 1):
         since += row['interval']
-        # once a second: what follows a late one may come soon, but never before its time
+        # One sample per second. The sample after a late one may follow it closely, but is never early.
         assert since > due - 0.1 and row['time'] > before['time'] and not row['reset']
         per_second = (row['total']['started'] - before['total']['started']) / row['interval']
-        # the interval is rounded to a millisecond
+        # The interval is rounded to milliseconds.
         assert row['rate']['started'] == pytest.approx(per_second, rel=max(0.01, 0.001 / row['interval']), abs=0.1)
         assert 0 <= row['in_flight'] <= 2
     gone = [row for row in booted.samples if row['name'] == 'm_gone']
@@ -647,12 +647,12 @@ def left_behind():
 
 
 def hear_ctrl_c():
-    """What a shell starts in the background, as a CI may do with all of this, ignores it."""
+    """Restore SIGINT. Programs that a shell starts in the background, as a CI may do, ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_interrupted_dump(booted):
-    """Ctrl-C in the middle: the guest goes on, its memory is deleted, and the next dump works."""
+    """After Ctrl-C during a dump the guest goes on, the file with its memory is deleted, and the next dump works."""
     child = subprocess.Popen(['scripts/dump-guest.sh', '--guest', booted.name, 'dump'], cwd=world.ROOT,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
     deadline = time.monotonic() + 30
@@ -707,7 +707,7 @@ def test_boot_of_a_kernel_without_9p():
     assert done.returncode == 2 and re.fullmatch(r'boot: .* has no 9p .*`scripts/lab guest`\n', done.stderr)
 
 
-# What a person can put right: one line, status 1
+# Errors that the user can mend: one line, status 1
 
 BOTH = pytest.mark.parametrize('name', ['wq_dump.py', 'wq_monitor.py'])
 
@@ -773,7 +773,7 @@ def test_not_a_core(name, what, pattern, sample, tmp_path):
 @BOTH
 @pytest.mark.parametrize('part', [0.002, 0.3, 0.6, 0.99])
 def test_cut_core(name, part, sample, tmp_path):
-    """What is there is shown and the rest is named, or one line says that it does not do."""
+    """The tool prints what it could read and what it could not, or it reports in one line that the core is damaged."""
     with open(sample.core, 'rb') as core, open(tmp_path / 'cut', 'wb') as cut:
         cut.write(core.read(int(sample.core.stat().st_size * part)))
     done = open_with(name, tmp_path / 'cut', sample.vmlinux)
@@ -786,7 +786,7 @@ def test_cut_core(name, part, sample, tmp_path):
 
 @BOTH
 def test_no_permission(name, sample, tmp_path):
-    """Without what lets root read everything, where the tests run as root."""
+    """If the tests run as root, drop the capabilities that let root read every file."""
     core = tmp_path / 'core'
     core.write_text('')
     core.chmod(0)
@@ -803,7 +803,7 @@ def test_no_permission_for_the_running_kernel(booted):
 
 @BOTH
 def test_reader_has_seen_enough(name, sample):
-    """Piped into head: no complaint."""
+    """The tool prints no error if its output is piped into head."""
     command = f'{world.PYTHON} {world.TOOLS / name} --core {sample.core} --symbols {sample.vmlinux} --json | head -n 1'
     done = world.call('bash', '-c', command)
     assert done.stdout and not done.stderr

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What lib/wq_test_helper.c uses and Linux 6.12 does not have: files in
- * debugfs with a second pointer.  The helper gives files of one name always
- * the same, so they are kept by name here.
+ * Files in debugfs with a second pointer, which lib/wq_test_helper.c uses and
+ * Linux 6.12 does not have.  The helper always gives the same pointer to files
+ * of the same name, so this keeps one pointer for each name.
  */
 #ifndef WQ_TEST_HELPER_6_12_H
 #define WQ_TEST_HELPER_6_12_H
 
-/* As the helper has it, which comes too late for what is included here. */
+/* The helper defines this too, but only after the headers included below. */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/debugfs.h>

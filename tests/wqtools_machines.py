@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Machines and their workqueues made by hand, for tests of what needs no kernel."""
+"""Hand-made machines and workqueues, for tests that need no kernel."""
 from wqtools import model
 
 
@@ -17,7 +17,7 @@ def worker(pid=100, function=None, running_for=None, flags=(), **more):
 
 
 def pool(id, kind='percpu', cpu=0, cpus=None, **more):
-    """A pool; its counts follow from its workers unless they are given."""
+    """Make a pool. Its counts are taken from its workers unless they are given."""
     cpus = [cpu] if cpus is None else list(cpus)
     workers = more.get('workers', [])
     fields = dict(address=0xffff888000100000 + 0x1000 * id, node=-1, flags=0, flag_names=[], refcnt=1, nice=0,
@@ -46,7 +46,7 @@ def workqueue(name='test', type='percpu', pwqs=(), max_active=1024, **more):
 
 
 def percpu_pools(cpus):
-    """The four pools of each CPU, all idle, numbered as the kernel does."""
+    """Make the four pools of each CPU, all idle, with the numbers that the kernel gives them."""
     pools = []
     for cpu in cpus:
         softirq = dict(comm='', cpu=cpu, state='')
@@ -58,9 +58,10 @@ def percpu_pools(cpus):
 
 
 def machine(llcs, threads=1, sockets=1, nodes=None, shard_size=8, offline=(), isolated=(), default='cache_shard'):
-    """
-    A machine with LLCs of so many cores each, spread over the sockets in order.  Threads of a core are numbered
-    as on real machines: the second thread of each core comes after the first of all.
+    """Make a machine. llcs has the number of cores of each LLC.
+
+    The LLCs are spread over the sockets in order. Threads are numbered as on real machines:
+    first the first threads of all cores, then the second threads.
     """
     total = sum(llcs)
     cpus, shard_pods, shard, core = [], [], 0, 0

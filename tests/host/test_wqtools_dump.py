@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""wq_dump without a kernel: Snapshots made by hand as text and JSON, filters, and the lines about errors."""
+"""wq_dump.py without a kernel: text and JSON of hand-made Snapshots, filters, and error messages."""
 import dataclasses
 import json
 import os
@@ -22,13 +22,13 @@ WITH_TOOLS = {**os.environ, 'PYTHONPATH': str(WQ_DUMP.parent)}
 
 
 def scope(name, pods, default=False):
-    """A scope from (cpus, node) pairs."""
+    """Make a scope from a (CPUs, node) pair for each pod."""
     return model.Scope(name, default, [model.Pod(number, list(cpus), node) for number, (cpus, node) in enumerate(pods)],
                        {cpu: number for number, (cpus, _) in enumerate(pods) for cpu in cpus})
 
 
 def make_snapshot(ncpus, shards, pools=(), workqueues=(), warnings=()):
-    """Two nodes, split in shards of the given CPU lists."""
+    """Make a machine with two nodes and with shards of the given CPUs."""
     cpus = list(range(ncpus))
     half = ncpus // 2
 
@@ -43,7 +43,7 @@ def make_snapshot(ncpus, shards, pools=(), workqueues=(), warnings=()):
 
 
 def small():
-    """4 CPUs, 2 nodes, something of everything."""
+    """Make a machine with 4 CPUs and 2 nodes, and with pools, workqueues and items in various states."""
     pools = machines.percpu_pools(range(4))
     late = machines.item('late_fn', workqueue='events')
     pools[10] = machines.pool(10, 'percpu', 2, no_progress_for=3.2, waiting=[late], manager=61, mayday=['rescued'],
@@ -78,7 +78,7 @@ def small():
 
 
 def big():
-    """144 CPUs with SMT siblings 72 apart, so that no shard's CPUs are neighbours; 18 shards."""
+    """Make a machine with 144 CPUs and 18 shards. SMT siblings are 72 apart, so each shard has two ranges of CPUs."""
     shards = [[*range(4 * shard, 4 * shard + 4), *range(72 + 4 * shard, 76 + 4 * shard)] for shard in range(18)]
     snapshot = make_snapshot(144, shards)
     snapshot.pools = machines.percpu_pools(range(144)) + [
@@ -101,7 +101,7 @@ def rows(output, first_word):
 # numbers
 
 def expand(words):
-    """The inverse of text.mapping(), by its description alone."""
+    """Undo text.mapping(). This is written from the description of the format, not from the code."""
     values = {}
     for word in words.split():
         listed, numbers = word.split(':')
@@ -140,7 +140,7 @@ def test_mapping(values, words):
 
 
 def test_mapping_tells_any_map():
-    """Whatever the numbers are, the map can be had back from the words."""
+    """Any map can be restored from its text."""
     state = 1
     for _ in range(300):
         values = {}
@@ -182,7 +182,7 @@ def test_pools():
     assert 'Worker pools: 19' in output
     assert rows(output, '2') == [['2', 'percpu', '0', '0', '1', '1/1']]
     assert rows(output, '3') == [['3', 'percpu', '0', '-20', '1', '1/1']]
-    assert rows(output, '16') == [['16', 'unbound', '0-3', '0-3', '0', '9', '0/0']]     # always disassociated: no note
+    assert rows(output, '16') == [['16', 'unbound', '0-3', '0-3', '0', '9', '0/0']]     # DISASSOCIATED is not shown
     assert rows(output, '17') == [['17', 'unbound', '0-3', '0-1', '0', '0', '1', '0/0', 'strict']]
     assert rows(output, '18')[0][-1] == 'manager_active'
 
@@ -248,7 +248,7 @@ def test_bh_worker_is_the_softirq():
 
 
 def test_old_kernel():
-    """What 6.12 does not have is not shown, and nothing fails."""
+    """The output leaves out what 6.12 does not have."""
     snapshot = small()
     snapshot.kernel.cache_shard_size = None
     for pool in snapshot.pools:
@@ -259,7 +259,7 @@ def test_old_kernel():
 
 
 def test_empty_machine():
-    """Damage may have left nothing but warnings."""
+    """If the dump is damaged, there may be warnings and nothing else."""
     snapshot = make_snapshot(4, [[0, 1], [2, 3]], warnings=['worker pools: address is not mapped: 0x10'])
     output = render(snapshot, *text.SECTIONS, width=60)
     assert 'Not everything could be read:\n  worker pools: address is not mapped: 0x10' in output
@@ -270,7 +270,7 @@ def test_empty_machine():
 @pytest.mark.parametrize('width', [40, 80, 132, 200])
 @pytest.mark.parametrize('machine', [small, big])
 def test_width(machine, width):
-    """Only from 80 columns on there is room for every column."""
+    """The tables need at least 80 columns. On a narrower terminal they take up to 80."""
     lines = render(machine(), *text.SECTIONS, width=width).splitlines()
     assert max(map(len, lines)) <= max(width, 80)
 
@@ -356,7 +356,7 @@ def test_select_by_cpu():
 
 
 def test_select_by_cpu_without_pools():
-    """With --section map nobody reads the pools, and the workqueues are filtered all the same."""
+    """--section map does not read the pools. The workqueues are filtered anyway."""
     snapshot = small()
     snapshot.pools = []
     assert {wq.name: [pwq.pool for pwq in wq.pwqs] for wq in filters.select(snapshot, False, 2).workqueues}[
@@ -364,7 +364,7 @@ def test_select_by_cpu_without_pools():
 
 
 def test_select_by_cpu_keeps_what_runs_there():
-    """A worker of another pod that strayed to the CPU is part of what goes on there."""
+    """A pool is shown if one of its workers runs on the CPU, even if the CPU is outside its pod."""
     snapshot = small()
     snapshot.pools[-2].workers = [machines.worker(70, 'stray_fn', 1.0, state='R', cpu=3)]
     assert [pool.id for pool in filters.select(snapshot, False, 3).pools] == [12, 13, 14, 15, 16, 17, 18]
@@ -399,7 +399,7 @@ def test_json_is_the_snapshot():
 
 
 def test_json_converts_every_field():
-    """No list of CPU numbers and no address of the model is forgotten."""
+    """Every CPU list becomes a string, and every address becomes hexadecimal."""
     def check(thing, data, where):
         assert set(data) == {field.name for field in dataclasses.fields(thing)}, where
         for field in dataclasses.fields(thing):
@@ -433,7 +433,7 @@ def test_json_empty_lists_of_cpus_are_strings():
 # errors
 
 class FaultError(Exception):
-    """By name as drgn's, which is not needed here."""
+    """Has the name of drgn's exception, so that the test does not need drgn."""
 
 
 @pytest.mark.parametrize('error, words', [
@@ -555,7 +555,7 @@ def test_svg_is_written_whole_or_not_at_all(tmp_path):
 # documentation
 
 def test_every_field_is_documented():
-    """json.rst has each field of each object, and no other."""
+    """json.rst describes exactly the fields of each object."""
     document = (WQ_DUMP.parent / 'json.rst').read_text()
     classes = [value for value in vars(model).values() if dataclasses.is_dataclass(value)]
     assert set(re.findall(r'^``(\w+)``\n\^+$', document, re.M)) == {one.__name__ for one in classes}

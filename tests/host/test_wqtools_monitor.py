@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""wq_monitor.py without a kernel: differences, columns, lines and the screen."""
+"""wq_monitor.py without a kernel: rates, columns, lines and the screen."""
 import json
 import os
 import pty
@@ -73,7 +73,7 @@ def test_pwq_that_came_counts_in_full():
 
 
 def test_pwq_memory_used_again():
-    """The same address, counted anew from 0."""
+    """A new pwq may have the address of a freed one. Its counters start at 0."""
     assert rate_of(reading(p1=counts(started=10**6)), reading(p1=counts(started=8))) == 4
 
 
@@ -156,7 +156,7 @@ def test_sort_by_every_column(key):
         numbers = [value(row) for row in rows_]
         have = [number for number in numbers if number is not None]
         assert have == sorted(have, key=lambda number: sign * number)
-        assert numbers == have + [None] * (3 - len(have)), 'who has no number comes last'
+        assert numbers == have + [None] * (3 - len(have)), 'rows without a number come last'
 
 
 def test_wakeups_and_repatriations_share_a_column():
@@ -190,10 +190,10 @@ def test_total_and_rate_alone():
     assert {column.kind for column in stats.choose(('rate',))} == {'rate', 'always'}
 
 
-# The tool around it, on a kernel made up here
+# The whole tool, with a fake kernel
 
 class Kernel:
-    """Each read finds more items started; one workqueue comes and goes."""
+    """A fake kernel. More items have started at each read. One workqueue exists only at every other read."""
 
     def __init__(self):
         self.reads = 0
@@ -258,7 +258,7 @@ def test_wrong_calls_are_told_in_one_line(argv, says, capsys):
     assert says in capsys.readouterr().err.splitlines()[-1]
 
 
-# The screen, in a terminal of its own
+# The screen, on a pseudo terminal
 
 SCREEN = '''
 import signal, sys, test_wqtools_monitor as t
@@ -272,7 +272,7 @@ print('END')
 
 
 def hear_ctrl_c():
-    """What a shell starts in the background, as a CI may do with all of this, ignores it."""
+    """Restore SIGINT. Programs that a shell starts in the background, as a CI may do, ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The drawings of wq_dump.py, on machines made by hand: what is in them, and that nothing overlaps."""
+"""The drawings of wq_dump.py, with hand-made machines: they are complete, and nothing overlaps."""
 import itertools
 import re
 import xml.etree.ElementTree as ElementTree
@@ -13,7 +13,7 @@ SVG = '{http://www.w3.org/2000/svg}'
 
 
 def load(snapshot, pool, busy=0, waiting=0, held=0, stuck=0.1, function='foo_fn'):
-    """Give one pool of a snapshot something to do."""
+    """Add running, waiting and held-back items to one pool of a snapshot."""
     pool.workers = [machines.worker(3000 + 100 * pool.id + number, function, 2.0 + number, state='D')
                     for number in range(busy)] + pool.workers
     pool.waiting = [machines.item(function)] * waiting
@@ -28,7 +28,7 @@ def pool_of(snapshot, cpu):
 
 
 def crowded(cpus):
-    """One shard with many unbound pools, all with much to do, and long names."""
+    """Make a machine in which one shard has many busy unbound pools, with large numbers and long function names."""
     snapshot = machines.machine([cpus], threads=cpus // 4)
     for pool in snapshot.pools[:16]:
         load(snapshot, pool, busy=1234, waiting=9876, held=54321, stuck=400000)
@@ -54,7 +54,7 @@ def busy_144():
 
 
 def without_topology():
-    """A kernel that has no shards, and CPUs that were never up."""
+    """Make a machine without shards. Some of its CPUs were never online."""
     snapshot = machines.machine([4, 4], default='cache')
     for cpu in snapshot.cpus:
         cpu.shard = None
@@ -96,7 +96,7 @@ def elements(root, name):
 
 
 def overlap(one, other):
-    """By more than rounding?"""
+    """Return True if two boxes overlap by more than a rounding error."""
     return all(one[low] < other[high] - 0.2 and other[low] < one[high] - 0.2 for low, high in ((0, 2), (1, 3)))
 
 
@@ -110,7 +110,7 @@ def rect_box(rect):
 
 
 def text_box(text):
-    """Where a text is in the widest font that a viewer may take."""
+    """Return the box of a text in the widest font that a viewer may choose."""
     size, x, y = (float(text.get(key)) for key in ('font-size', 'x', 'y'))
     if text.get('font-family'):
         width = len(text.text) * size * svg.MONO_WIDTH
@@ -121,7 +121,7 @@ def text_box(text):
 
 
 def nearby(boxes):
-    """Pairs that may touch, found by cells of a raster."""
+    """Return the pairs of boxes that may touch: those that share a cell of a coarse grid."""
     cells = {}
     for number, box in enumerate(boxes):
         for cell in itertools.product(*(range(int(box[low] // 200), int(box[low + 2] // 200) + 1) for low in (0, 1))):
@@ -159,7 +159,7 @@ def test_svg_boxes_are_nested_or_apart(snapshot):
 
 
 def test_svg_text_stays_in_its_box(snapshot):
-    """A text belongs to the smallest box that it starts in."""
+    """Each text fits into the smallest box in which it starts."""
     root = ElementTree.fromstring(svg.draw(snapshot))
     texts = list(elements(root, 'text'))
     starts = [(box[0], (box[1] + box[3]) / 2) for box in map(text_box, texts)]
@@ -176,7 +176,7 @@ def test_svg_text_stays_in_its_box(snapshot):
 
 
 def cores_in(group):
-    """CPU numbers of the cells below a frame."""
+    """Return the numbers of all CPUs drawn inside a group."""
     return sorted(int(re.match(r'CPU (\d+)', one.find(SVG + 'title').text)[1])
                   for one in elements(group, 'g') if one.get('class') == 'cpu')
 

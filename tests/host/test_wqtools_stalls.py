@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""wq_dump.py --stalls and --work without a kernel: who is blamed for what, and what is said about it."""
+"""wq_dump.py --stalls and --work without a kernel: what they blame, and the text that they print."""
 import pytest
 
 import wqtools_machines as machines
@@ -14,7 +14,7 @@ def snapshot_of(pools, workqueues=()):
 
 
 def stuck_pool(*workers, waiting=3, secs=45, **more):
-    """Pool 2 of CPU 0, in which items wait, with these workers."""
+    """Make pool 2, of CPU 0, with these workers and with waiting items."""
     return machines.pool(2, workers=list(workers), waiting=[machines.item('late_fn')] * waiting,
                          no_progress_for=secs if waiting else None, **more)
 
@@ -110,7 +110,7 @@ def test_an_offline_cpu_counts_no_worker_as_running():
 
 
 def limited(type='percpu', held=2, nodes=(0, 1), workers=((), ()), **more):
-    """Two pools, 10 and 11, of a workqueue that holds items back in the first."""
+    """Make a workqueue with pools 10 and 11. It holds items back in pool 10."""
     pools = [machines.pool(10 + number, 'unbound' if type != 'percpu' else 'percpu', cpu=number,
                            cpus=[2 * number, 2 * number + 1] if type != 'percpu' else None, node=nodes[number],
                            workers=[*workers[number], IDLE], waiting=more.pop(f'waiting{number}', []),
@@ -198,7 +198,7 @@ def test_the_threshold_is_that_of_the_kernel(kernel, threshold):
     assert stalls.default_threshold({name: Value(value) for name, value in kernel.items()}) == threshold
 
 
-# the state of one item, in words
+# The state of one item
 
 
 def facts(where, **more):
@@ -257,7 +257,7 @@ def test_an_item_in_words(state, said):
 
 
 class Symbols:
-    """As much of a drgn.Program as resolve() needs."""
+    """Has the one method of drgn.Program that resolve() uses."""
 
     def symbols(self, name):
         class Symbol:

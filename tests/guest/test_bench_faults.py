@@ -16,7 +16,7 @@ MODULE = '/test_bench_faults.ko'
 ITEMS = 2000
 THREADS = 2
 
-# Nothing of a pass may be left: module, workqueue, threads.
+# Print what a pass has left behind: module, workqueue, threads.
 LEFT = ('left() { lsmod | grep test_; ls /sys/bus/workqueue/devices | grep test_; '
         'ps -o comm | grep wq_bench; true; }; ')
 
@@ -28,7 +28,7 @@ def kernel():
 
 @pytest.fixture(scope='module')
 def faulty(kernel, tmp_path_factory):
-    """The module with faults built in."""
+    """Build the benchmark module with faults in it. Return its path."""
     folder = tmp_path_factory.mktemp('faults')
     for source in (ROOT / 'lib/test_workqueue.c', ROOT / 'tests/guest/test_bench_faults.c'):
         (folder / source.name).write_bytes(source.read_bytes())
@@ -49,7 +49,7 @@ def run_in_guest(kernel, module, command, timeout=120):
 def load(kernel, module, args):
     """Load the module once. Return the output of insmod and the kernel log."""
     result = run_in_guest(kernel, module, f'insmod {MODULE} {args} 2>&1; left')
-    # The wrapper is another module, so its lines begin otherwise.
+    # The faulty module has another name, and its lines in the log begin with that.
     log = result.kernel.replace('test_bench_faults: ', bench_parse.PREFIX)
     return result.output, log
 
@@ -91,7 +91,7 @@ def test_each_strike_is_counted(kernel, faulty, fault, key):
 
 @pytest.mark.parametrize('mode', ['latency', 'batch'])
 def test_lost_item_is_counted_and_ends_the_pass(kernel, faulty, mode):
-    """Once only, or the other thread would lose one too while this one waits."""
+    """There is only one thread. While one waits for its lost item, another would lose one, too."""
     output, log = load(kernel, faulty, args('lose', timeout=1, every=ITEMS, mode=mode, repeats=2,
                                             threads=1))
     parsed, found = counts(log)
@@ -124,7 +124,7 @@ BAD = ['threads=-1', 'threads=1025', 'threads=x', 'items=0', 'items=10000001', '
 
 
 def test_bad_parameters_are_refused_with_one_line(kernel, faulty):
-    """One boot for all: each prints a marker, what insmod said, and the log's new lines."""
+    """All parameters are tried in one boot. For each, the guest prints a marker, the output of insmod, and the log."""
     steps = [f'echo "@ {arg}"; dmesg -c >/dev/null; insmod {MODULE} {arg} 2>&1; '
              f'dmesg -c | grep -a test_bench_faults; left' for arg in BAD]
     result = run_in_guest(kernel, faulty, '; '.join(steps))

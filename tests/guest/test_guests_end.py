@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whatever is killed, no guest outlives the program that runs it, and no program waits for ever for a guest."""
+"""No guest outlives the program that runs it, however that program ends. No program waits for a guest for ever."""
 import os
 import secrets
 import signal
@@ -19,7 +19,7 @@ pytestmark = guests.needs('qemu')
 UP = 'echo is up; sleep 1000'
 # Otherwise processes that a shell starts in the background, as in a CI, ignore Ctrl-C.
 HEARS_CTRL_C = ('env', '--default-signal=INT')
-# A test that has one guest by each way in, and waits.
+# A test that starts one guest in its own process and one as a program, and then waits.
 WAITING = '''
 import drgn_guests, guests, os, sys, threading, time
 from wqlab.paths import ROOT
@@ -38,7 +38,7 @@ def test_it():
 
 @pytest.fixture
 def marked(monkeypatch):
-    """Gives what tells the processes that are still there of those that this test has started."""
+    """Mark the processes that this test starts. Return a function that lists those that still exist."""
     mark = f'WQLAB_MARK={secrets.token_hex(8)}'    # in the environment, and on the command line of a guest
     monkeypatch.setenv(*mark.split('='))
 
@@ -67,7 +67,7 @@ def wait_for(text, child, count=1):
         count -= text in line
         if not count:
             return
-    pytest.fail(f'it did not come to {text!r}')
+    pytest.fail(f'{text!r} was not printed')
 
 
 def command_of(way):
@@ -89,7 +89,7 @@ def test_a_guest_ends_with_its_runner(marked, way, number):
         child.send_signal(number)
         child.wait(timeout=60)
         assert gone(marked), marked()
-    # What a runner leaves that is killed, the next one removes, and the next look at the list of guests.
+    # A runner that was killed leaves files behind. The next runner, or the next listing of guests, removes them.
     procs.remove_leftovers(BUILD / '.guest', '[0-9]*-*')
     running.guests()
     mine = [place for place in (BUILD / '.guest').glob(f'{child.pid}-*') if place not in before]

@@ -43,7 +43,7 @@ def test_survives(config, mem):
     kernel = log.read_text()
     found = kernlog.problems(kernel)
     assert not found, '\n'.join(found)
-    # a run that did nothing proves nothing
+    # The run must have done something, or its success means nothing.
     figures = dict(word.split('=') for word in outcome.verdict.split() if '=' in word)
     assert int(figures['runs']) > 3000 and int(figures['attrs']) > 5 and int(figures['masks']) > 2
     for name in ('cpu_checked', 'pod_checked', 'order_checked', 'destroy', 'limit', 'moved', 'rescued',
@@ -61,7 +61,7 @@ def test_watchdog_names_who_is_stuck(engine):
                               stream=Progress(f'torture-stuck-{engine}'))
     kernel = log.read_text()
     assert 'SUCCESS' in outcome.verdict and ' stuck=1 ' in kernel, f'{outcome.verdict or "no verdict"}: see {log}'
-    # nothing else is wrong; where the clock of an emulated machine runs away, 4 s are a soft lockup, too
+    # Nothing else is wrong. If the clock of an emulated machine runs too fast, 4 s also cause a soft lockup.
     wrong = [line for line in outcome.complaints if LOCKUP not in line and 'soft lockup' not in line]
     assert not wrong, '\n'.join(wrong)
     cpu = re.search(r'stuck: wqt_stuck_fn \[wqtorture\] keeps CPU (\d+) ', kernel)[1]

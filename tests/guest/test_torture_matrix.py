@@ -41,10 +41,10 @@ def test_no_such_nodes(topology):
         complete(parse(topology))
 
 
-# What is left of a failure
+# The evidence of a failure
 
 class Calls(list):
-    """Stands for a post mortem."""
+    """Takes the place of a post mortem, and records the calls."""
 
     def __call__(self, place, rc):
         self.append(rc)
@@ -71,7 +71,7 @@ def test_a_panic_is_looked_at():
 
 
 def fails(engine, tmp_path, **more):
-    """A run that fails: with stall=0, anything that runs counts as stuck."""
+    """Make a run that fails. With stall=0, everything that runs counts as stuck."""
     return torture.torture(guests.kernel(engine), engine=engine, seed=7, dump=True,
                            log=tmp_path / 'torture.log', **more)
 

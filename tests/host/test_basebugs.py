@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`make basebugs`: its tests exist, and it tells failing from passing and from not run."""
+"""`make basebugs`: its tests exist, and it distinguishes tests that fail, pass, or do not run."""
 import re
 import subprocess
 import types
@@ -36,7 +36,7 @@ def report(text):
     (LEAK, 'TAP version 13\n1..1\nok 1 gone\n', False),
     (LEAK, 'TAP version 13\n1..1\n# the workqueue is not freed\nnot ok 1 gone\n', True),
     (LEAK, '', True),
-    # of a suite, one case counts
+    # Only one case of a suite counts.
     (FLUSH, 'KTAP version 1\n1..1\n    1..2\n    not ok 1 other\n'
             '    ok 2 flush_work_waits_for_run_after_cancel\nnot ok 1 wq_api_flush\n', False),
     (FLUSH, 'KTAP version 1\n1..1\n    1..2\n    ok 1 other\n'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The protocols without a lock around them, as models that spin searches to the end.
+"""Models of the protocols that are not protected by a lock. spin searches all their states.
 
-Each model names mutations: with one of them it must fail, or it proves nothing.
+Each model has mutations. With any one of them the search must fail, or the model proves nothing.
 """
 import re
 import subprocess
@@ -41,7 +41,7 @@ def search(model, *defines):
         out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
         assert out.returncode == 0, f'{command[0]}: {out.stdout}{out.stderr}'
     (folder / 'log').write_text(out.stdout)
-    # an incomplete search proves nothing
+    # The search must be complete, or it proves nothing.
     assert 'max search depth too small' not in out.stdout and 'memory' not in out.stderr, out.stdout
     found = re.search(r'errors: (\d+)', out.stdout)
     assert found, out.stdout

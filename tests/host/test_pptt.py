@@ -15,7 +15,7 @@ MACHINES = [(1, 1, 1, 1), (1, 4, 1, 2), (2, 2, 1, 2), (2, 4, 2, 4), (1, 72, 1, 1
 
 
 def structures(table):
-    """{offset: (type, fields)}: fields are what follows type and length."""
+    """Return {offset: (type, fields)}. The fields are the bytes after the type, the length and 2 reserved bytes."""
     found, offset = {}, HEAD
     while offset < len(table):
         kind, length = table[offset], table[offset + 1]
@@ -39,7 +39,7 @@ def cache_kind(data):
 
 
 def caches_of(table):
-    """{uid: {(level, kind): offset of the cache}}; two CPUs with one offset share that cache."""
+    """Return {uid: {(level, kind): offset of the cache}}. CPUs with the same offset share that cache."""
     every = structures(table)
     nodes = {offset: Processor(data) for offset, (kind, data) in every.items() if kind == 0}
     found = {}

@@ -29,7 +29,7 @@ class Layout:
 
 
 def read(prog, wanted=lambda name: True):
-    """A stats.Reading for each workqueue whose name is wanted, without those that are destroyed meanwhile."""
+    """Return a stats.Reading for each wanted workqueue. Leave out those that are destroyed meanwhile."""
     layout = prog.cache.get('wqtools.layout') or prog.cache.setdefault('wqtools.layout', Layout(prog))
     for left in reversed(range(TRIES)):
         try:

@@ -90,7 +90,7 @@ def _read(prog, address):
              'running': _runners(prog, address)}
     problem = _why_no_item(work)
     if problem and facts['running'] and all(_why_no_item(work) for _ in range(TRIES)):
-        # it is not just moving between lists; its function may have freed it, so this is no error
+        # It is not just moving between lists. Its function may have freed it, so do not report an error.
         return {**facts, 'where': 'freed', 'function': facts['running'][0]['function']}
     if problem:
         raise _NoItem(problem)
@@ -212,7 +212,10 @@ def _is_barrier(work):
 
 
 def _find(items, address):
-    """The place of an item in a list, not counting flush barriers, and who waits for it; None if it is not there."""
+    """Return the position of an item in a list, and who waits for it. Flush barriers are not counted.
+
+    Return None if the item is not in the list.
+    """
     index = next((index for index, one in enumerate(items) if one.value_() == address), None)
     if index is None:
         return None
@@ -234,12 +237,12 @@ def _waiter(work):
 
 
 def _runners(prog, address):
-    """The workers that run the item, found by its address, since it may be freed already."""
+    """Return the workers that run the item. They are found by its address: the item may have been freed."""
     return [facts for pool in structs.pools(prog) for facts in _runners_in(pool, address)] if address else []
 
 
 def _runners_in(pool, address):
-    """On a live kernel workers come and go: try again, and leave the pool out in the end."""
+    """On a live kernel, workers come and go. If reading fails several times, leave the pool out."""
     for _ in range(TRIES):
         try:
             return [_worker_facts(worker) for worker in _workers(pool) if worker.current_work.value_() == address]
@@ -263,7 +266,7 @@ def _worker_facts(worker):
 
 
 def _leading_barriers(worker):
-    """Barriers of those who flush the running item come first on the worker's own list."""
+    """Yield the barriers of the running item. They come first on the worker's own list."""
     for work in structs.scheduled(worker):
         if not _is_barrier(work):
             return

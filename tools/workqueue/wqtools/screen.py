@@ -61,7 +61,7 @@ class Screen:
         end, size = time.monotonic() + seconds, self.size()
         while True:
             left = end - time.monotonic()
-            # also when no time is left: a reader that is slow must not make us deaf
+            # Look for a key even if no time is left, so that keys work when reading the kernel is slow.
             key = self._poll(min(max(left, 0), LOOK))
             if key or left <= 0:
                 return key
@@ -76,6 +76,6 @@ class Screen:
             return None
         data = os.read(self.input, 16)
         if not data:
-            self.input = None       # the keyboard is gone: go on without
-        # arrows and the like come as several bytes that begin with escape
+            self.input = None       # the keyboard is gone: go on without it
+        # Arrow keys and others send several bytes that begin with escape.
         return chr(data[0]) if data and data[0] != 0x1b else None

@@ -14,7 +14,7 @@ from .picture import held_items, plural, pool_name, queued, seconds
 
 DEFAULT_THRESHOLD = 30      # seconds; the default of the kernel's watchdog
 UNCOUNTED = {'CPU_INTENSIVE', 'UNBOUND', 'PREP', 'REBOUND'}     # flags that take a worker out of nr_running
-MANY = 3                    # at most so many of a kind are blamed
+MANY = 3                    # at most this many of a kind are blamed
 
 
 @dataclasses.dataclass
@@ -174,7 +174,7 @@ def _limit_groups(snapshot, wq):
 
 
 def _held_back(snapshot, wq, key, pwqs):
-    """Items held back by a limit, and for how long all its slots have been taken; None if none is."""
+    """Return the stall of items that a limit holds back, or None if no slot is taken."""
     ids = {pwq.pool for pwq in pwqs}
     pools = [pool for pool in snapshot.pools if pool.id in ids]
     holders = [worker for pool in pools for worker in pool.busy if worker.workqueue == wq.name]

@@ -36,7 +36,7 @@ from drgn import FaultError, Object, cast, container_of
 from drgn.helpers.linux.idr import idr_find, idr_for_each
 from drgn.helpers.linux.percpu import per_cpu_ptr
 
-LIMIT = 1 << 20         # entries of one list; more means that it has no end
+LIMIT = 1 << 20         # entries of one list; a longer one is taken to be endless
 
 
 class Broken(Exception):
@@ -114,12 +114,12 @@ def maydays(wq):
 
 
 def pool_workers(pool):
-    # some kernels link the pseudo worker of a BH pool here; bh_worker() returns that one
+    # Some kernels also link the pseudo worker of a BH pool here. bh_worker() returns it.
     return (worker for worker in walk(pool.workers, 'struct worker', 'node') if worker.task)
 
 
 def bh_worker(pool):
-    """A softirq has no kthread, but a worker that holds what it runs."""
+    """A softirq has no kthread. It has a pseudo worker, which records what it runs."""
     if pool_kind(pool) != 'bh':
         return None
     for worker in walk(pool.workers, 'struct worker', 'node'):
@@ -226,7 +226,7 @@ def enumerators(prog, type_, prefix):
 def flag_names(prog, type_, prefix, flags):
     known = prog.cache.setdefault(('wqtools.flags', type_, prefix), {})
     if not known:
-        # masks of several bits are only abbreviations in the source
+        # skip enumerators that combine several bits
         known.update((value, name) for name, value in enumerators(prog, type_, prefix).items()
                      if value > 0 and not value & (value - 1))
     return [name for value, name in sorted(known.items()) if flags & value]

@@ -27,7 +27,7 @@ ROW = 13                    # of small text
 SMALL = 9.5                 # font size of counts
 WORKER = 15                 # width of the square for workers, with space around it
 MIN_WIDTH = 980             # of the whole, for header and legend
-DETAILED_CPUS = 16          # up to so many CPUs, each shows its pools one by one
+DETAILED_CPUS = 16          # with up to this many CPUs, each shows its pools one by one
 CHIPS = 4                   # unbound pools of a group that are drawn one by one
 ASPECTS = {'machine': 1.7, 'socket': 1.7, 'node': 1.7, 'llc': 1.8, 'shard': 3.0, 'core': 9}
 

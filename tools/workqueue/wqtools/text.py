@@ -14,8 +14,8 @@ from .model import cpulist
 from .picture import seconds
 
 FEW_CPUS = 16
-FEW_ITEMS = 8           # up to so many items of a list are shown one by one
-WRITTEN_OUT = 8         # up to so many numbers of a series are written out
+FEW_ITEMS = 8           # lists of up to this many items are shown item by item
+WRITTEN_OUT = 8         # series of up to this many numbers are written out
 LONG_MAP = 60           # characters; workqueues share one copy of a map that is longer
 NARROW = 16             # the least width to which a column is narrowed
 INHERENT = {'unbound': ('DISASSOCIATED',), 'bh': ('BH', 'DISASSOCIATED'), 'percpu': ()}

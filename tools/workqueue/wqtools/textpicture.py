@@ -6,7 +6,7 @@ from . import picture as pic
 from .model import cpulist
 
 MIN_WIDTH = 40
-LOADED = 8          # up to so many pools of a group are described one by one
+LOADED = 8          # up to this many pools of a group are described one by one
 
 
 class Style:
@@ -104,7 +104,7 @@ class Drawing:
         entries += ['x offline', 'i isolated from unbound work', f'! no progress for {pic.STUCK_S}s']
         entries += ['0/1 threads of a core'] if any(len(core.cpus) > 1 for core in pic.cores_of(self.picture.root)) \
             else []
-        # a sign stays with its name
+        # do not break a line between a sign and its name
         lines = textwrap.wrap('; '.join(entry.replace(' ', '\0') for entry in entries), width)
         return [line.replace('\0', ' ') for line in lines]
 

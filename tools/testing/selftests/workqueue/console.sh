@@ -10,7 +10,7 @@
 
 CPU=$(online_cpus | tail -n 1)
 
-# The log since the mark: all of it if sysrq-t has pushed the mark out.
+# Prints the log since the mark, or all of it if sysrq-t has pushed the mark out.
 new_log()
 {
 	dmesg | awk -v mark="$MARK" '{ line[NR] = $0 } index($0, mark) { at = NR }

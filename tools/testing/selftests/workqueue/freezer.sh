@@ -7,7 +7,7 @@
 
 SECONDS_FROZEN=3
 
-# Suspends up to this test level, and resumes after so many seconds.
+# Suspends down to this test level, and resumes after SECONDS.
 suspend()	# LEVEL SECONDS
 {
 	set_to /sys/power/pm_test "$1" && set_to "$DELAY" "$2" &&

@@ -30,9 +30,9 @@ pod_has()	# CPU OTHER
 	expand_list "$(map_field wqt_s map allowed "$1")" | grep -qx "$2"
 }
 
-# Of the CPUs that share one cache, the lowest come up last, while one that was up before is
-# offline. That one still belongs to the others. So the last CPU of the boot goes offline
-# first.
+# The lowest CPUs of a cache come up last, while another CPU of that cache, which was up
+# before, is offline. That CPU must still count as sharing the cache. So the last CPU of the
+# boot goes offline first.
 test_learned_while_one_is_away()
 {
 	local known low away high
@@ -72,7 +72,7 @@ uptime_cs()
 	sed 's/ .*//; s/\.//' /proc/uptime
 }
 
-# One rebuild a second at most, whatever number of CPUs comes up in it.
+# There is at most one rebuild a second, however many CPUs come up in it.
 test_burst_rebuilds_once()
 {
 	local cpu first last begin seconds rebuilds
@@ -91,7 +91,7 @@ test_burst_rebuilds_once()
 	[ "$rebuilds" -ge 1 ] && [ "$rebuilds" -le $((seconds + 1)) ]
 }
 
-# A CPU that comes back to where it was is no news.
+# A CPU that comes back to its old place must not cause a rebuild.
 test_known_cpu_rebuilds_nothing()
 {
 	local cpu

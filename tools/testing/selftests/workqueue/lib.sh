@@ -2,13 +2,13 @@
 # shellcheck shell=sh
 #
 # What the workqueue selftests share. A script defines functions test_NAME and
-# ends with `run_tests NAME... NAME:ARGUMENT...`, one test point each. A test
-# returns 0 when it passed and says what was wrong with `diag` otherwise.
+# ends with `run_tests NAME... NAME:ARGUMENT...`, which prints one test point for
+# each. A test returns 0 if it passes. If not, it calls `diag` to say what is wrong.
 #
-# In the environment: VARIANT, which workqueue is running (cmwq or base; the
-# latter lacks what goes beyond the base kernel), KTAP_HELPERS, where the
-# kselftest helpers are if not in their place in the kernel tree, and WQT_ONLY,
-# tests to run instead of the script's own list, skipping none.
+# The scripts read three variables from the environment. VARIANT names the running
+# workqueue: cmwq, or base, which lacks some features. KTAP_HELPERS is the path of
+# the kselftest helpers if they are not in their place in the kernel tree. WQT_ONLY
+# lists tests to run instead of the script's own list. None of them is skipped.
 
 WQT_DIR=$(cd "$(dirname "$0")" && pwd)
 VARIANT=${VARIANT:-cmwq}
@@ -167,7 +167,7 @@ held()
 	wc -l <"$HELPER/$1/held"
 }
 
-# Succeeds if the command succeeds within so many tenths of a second.
+# Repeats the command until it succeeds. Fails after TENTHS tenths of a second.
 within()	# TENTHS COMMAND...
 {
 	local tenths=$1

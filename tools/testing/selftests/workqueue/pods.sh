@@ -243,7 +243,7 @@ test_queue_on()	# SCOPE
 			"$HELPER/wqt_s/map_on")" "$(layout)"
 }
 
-test_loose()	# SCOPE: workers that may leave their pod are bound to none
+test_loose()	# SCOPE: workers of a non-strict workqueue are not bound to a pod
 {
 	set_to "$(dev wqt_l affinity_scope)" "$1" || return 1
 	is_equal "the workers' CPUs" "$(map_field wqt_l map allowed | sort -u)" \

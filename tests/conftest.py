@@ -10,6 +10,8 @@ Results are counted in points. A case counts as one point, unless it reports its
 The sums go to the file that --tally names, and tests/run.py prints them last. A case that
 is skipped or whose set-up fails counts as failed. Only a reported point may be skipped.
 """
+import contextlib
+import io
 import json
 import signal
 import time
@@ -168,3 +170,10 @@ def report_points(request):
         if bad:
             pytest.fail(f'{len(bad)} of {len(points)} points failed\n' + '\n'.join(lines), pytrace=False)
     return report
+
+
+@pytest.fixture
+def quiet():
+    """Drop what a case prints. Pytest does not capture it, since tests/run.py starts pytest with -s."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield

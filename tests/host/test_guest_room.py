@@ -127,17 +127,20 @@ def host(tmp_path, monkeypatch):
     return works
 
 
+@pytest.mark.usefixtures('quiet')
 def test_a_kernel_that_kvm_does_not_run_says_nothing_about_the_next(host):
     assert [host(kernel) for kernel in ('bad', 'good', 'bad', 'good')] == [False, True, False, True]
     assert host.tried == ['bad', 'good']
 
 
+@pytest.mark.usefixtures('quiet')
 def test_kvm_is_tried_again_after_a_boot_of_the_host(host):
     host('good')
     (host.folder / 'boot_id').write_text('second\n')
     assert host('good') and host.tried == ['good', 'good']
 
 
+@pytest.mark.usefixtures('quiet')
 @pytest.mark.parametrize('text', ['', '[]', '{"boot": "first\\n"}', '{"boot": "first\\n", "works": false}'])
 def test_memory_of_kvm_that_cannot_be_read(host, text):
     (host.folder / 'cache').mkdir()

@@ -176,6 +176,7 @@ GUEST = {'--cpus': ('cpus', '3', 3), '--mem': ('mem', '2G', '2G'), '--append': (
          '--timeout': ('timeout', '999', 999)}
 
 
+@pytest.mark.usefixtures('quiet')
 @pytest.mark.parametrize('option', GUEST)
 def test_options_of_the_guest(front, option):
     name, text, value = GUEST[option]
@@ -183,6 +184,7 @@ def test_options_of_the_guest(front, option):
     assert front.calls[-1][name] == value
 
 
+@pytest.mark.usefixtures('quiet')
 def test_topology(front):
     assert front.main(['--engine', 'qemu', '--topology', 'cores=2,nodes=2', '--cpus', '2']) == 0
     assert front.calls[-1]['topology'] == 'cores=2,nodes=2' and front.calls[-1]['qmp']
@@ -190,6 +192,7 @@ def test_topology(front):
     assert run.configuration == 'uml-cmwq-release 2 CPUs cores=2,nodes=2'
 
 
+@pytest.mark.usefixtures('quiet')
 def test_options_of_the_module(front):
     assert front.main(['--duration', '7', '--seed', '9', '--params', 'nwriters=3 stall=4']) == 0
     assert 'modprobe wqtorture duration=7 seed=9 squeeze_ms=2000 nwriters=3 stall=4 ' in front.calls[-1]['command']
@@ -197,11 +200,13 @@ def test_options_of_the_module(front):
     assert (run.seconds, run.seed, run.configuration) == (7, 9, 'uml-cmwq-release nwriters=3 stall=4')
 
 
+@pytest.mark.usefixtures('quiet')
 def test_an_hour(front):
     assert front.main(['--duration', '3600']) == 0
     assert 'duration=3600 ' in front.calls[-1]['command'] and front.calls[-1]['timeout'] >= 3600 + torture.ENDING_S
 
 
+@pytest.mark.usefixtures('quiet')
 @pytest.mark.parametrize('args, kernel', [
     ([], ('uml', 'cmwq', 'release')),
     (['--engine', 'arm64', '--variant', 'base', '--config', 'debug'], ('arm64', 'base', 'debug')),
@@ -210,6 +215,7 @@ def test_which_kernel(front, args, kernel):
     assert front.main(args) == 0 and front.calls[0] == kernel
 
 
+@pytest.mark.usefixtures('quiet')
 def test_kernel_that_is_built(front):
     assert front.main(['--kernel', str(front.kernel)]) == 0
     assert len(front.calls) == 1 and front.calls[0]['engine'] == 'uml'
@@ -369,6 +375,7 @@ def matrix(monkeypatch, tmp_path):
     return torture_matrix.main, tortured
 
 
+@pytest.mark.usefixtures('quiet')
 def test_matrix_goes_on_where_it_was(matrix, tmp_path):
     main, tortured = matrix
     assert main(['--duration', '30', 'uml', 'qemu*-rt']) == 0

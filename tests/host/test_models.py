@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Models of the protocols that are not protected by a lock. spin searches all their states.
+"""Models of protocols that no single lock protects. spin searches all their states.
 
 Each model has mutations. With any one of them the search must fail, or the model proves nothing.
 """
@@ -15,6 +15,10 @@ PLACE = BUILD / 'test/models'
 
 # model: variants that must hold, and for each the mutations that must break it
 MODELS = {
+    'cursor': {
+        '': ('NO_DROP_TAKE', 'NO_DROP_CANCEL', 'NO_SKIP', 'SPLIT', 'AT_HEAD', 'NO_PLACE', 'STOP_EARLY',
+             'TAKE_LATE', 'ADD_FIRST', 'STAY_DEAD'),
+    },
     'slots': {
         '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'PARK_LATE'),
     },

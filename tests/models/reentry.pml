@@ -2,18 +2,21 @@
 /*
  * PENDING and non-reentrance: kernel/workqueue/data.c, queue.c, claim.c, run.c
  *
- * One item, queued again and again by two CPUs, each on the pool of its own pod.
- * Pool 0 has two workers, pool 1 has one.
+ * Two CPUs queue one item again and again, each on the pool of its own pod.  Pool 0 has
+ * two workers, pool 1 has one.
  *
- * Holds: the item never runs twice at a time; whatever a CPU wrote before it queued
- * the item is seen by a run that starts afterwards, also where queueing was refused
- * because the item was pending; the item ends up idle.
+ * Holds:
+ * - The item never runs twice at a time.
+ * - A CPU writes to the item and then queues it.  A run that starts afterwards sees what
+ *   was written, even if queueing was refused because the item was pending.
+ * - The item is idle in the end.
  *
- * Mutations, each of which must break it: NO_MB_RUN, NO_MB_QUEUE (the barriers (3)
- * and (2) of data.c), NO_LAST_POOL (queueing does not look where the item runs),
- * NO_COLLISION (a worker does not look whether another one runs the item),
- * LAST_LATE (PENDING is cleared before the last pool is named), BUSY_SHORT (the
- * worker forgets the item before its function returns).
+ * Mutations, each of which must break it:
+ * - NO_MB_RUN, NO_MB_QUEUE: the barriers (3) and (2) of data.c are left out.
+ * - NO_LAST_POOL: queueing does not look whether the item still runs on another pool.
+ * - NO_COLLISION: a worker does not look whether another one runs the item.
+ * - LAST_LATE: PENDING is cleared before the word names the last pool.
+ * - BUSY_SHORT: the worker stops naming the item before the function returns.
  */
 #ifndef TIMES
 #define TIMES	2		/* queueings by each CPU */
@@ -33,7 +36,7 @@ byte written[2], seen[2];	/* by queueing CPU */
 #define UNLOCK(l)	l = 0
 #define BUSY(p)		((p == 0 && (busy[0] || busy[1])) || (p == 1 && busy[2]))
 
-/* the worker that runs the item, if there is one, gets it */
+/* if the other worker runs the item, that worker gets this run, too */
 inline collide(w, taken)
 {
 	taken = true;

@@ -2,17 +2,21 @@
 /*
  * max_active of an unbound workqueue: kernel/workqueue/active.c
  *
- * One node with MAX slots, POOLS pools with one pwq each.  Items come in at each
- * pool, run, or are cancelled while they are held back; the workqueue is frozen
- * (max = 0) and thawed meanwhile.
+ * One node has MAX slots.  Each of POOLS pools has one pwq.  Items are queued on each
+ * pool and run.  Some are cancelled while they are held back.  Meanwhile the workqueue is
+ * frozen (max = 0) and thawed.
  *
- * Holds: never more than MAX items active; once nothing moves, no item is held
- * back and no slot is taken.
+ * Holds:
+ * - No more than MAX items are active at any time.
+ * - When nothing can move any more, no item is held back and no slot is taken.
  *
- * Mutations, each of which must break it: NO_MB_FREE, NO_MB_PARK (the barriers (2)
- * and (4) of active.c), NO_RETRY (no second try after parking), NO_GO_ON (handing a
- * slot over stops at a pwq whose items were cancelled), NO_FILL (thawing does not
- * look for parked pwqs), PARK_LATE (the pwq is parked after pool->lock was dropped).
+ * Mutations, each of which must break it:
+ * - NO_MB_FREE, NO_MB_PARK: the barriers (2) and (4) of active.c are left out.
+ * - NO_RETRY: a pwq that has parked does not try for a slot once more.
+ * - NO_GO_ON: if the items of the first parked pwq were cancelled, its slot is offered to
+ *   no other pwq.
+ * - NO_FILL: thawing does not hand slots to the parked pwqs.
+ * - PARK_LATE: the pwq is parked after pool->lock was dropped.
  */
 #ifndef POOLS
 #define POOLS	2
@@ -67,7 +71,7 @@ inline take_slot_or_park(p, ok)
 	fi
 }
 
-/* slots_take_for_parked(): who comes first is left open */
+/* slots_take_for_parked(), for any of the parked pwqs */
 inline next_pending(q, ok)
 {
 	LOCK(slots_lock);

@@ -2,21 +2,26 @@
 /*
  * Who is woken, and when: kernel/workqueue/kick.c, manager.c, concurrency.c
  *
- * One pool with as many workers as items.  Another CPU queues the items; some end at
- * once, others sleep until all have started.  As it is, the pool is a per-CPU one,
- * whose workers count in nr_running; with UNBOUND they do not, and start each other
- * in a chain.
+ * One pool has as many workers as there are items.  Another CPU queues the items.  Some
+ * items end at once, the others sleep until all items have started.  Without UNBOUND,
+ * this is a per-CPU pool, whose workers count in nr_running.  With UNBOUND, they do not
+ * count, and each worker that starts an item wakes the next worker.
+ *
+ * pool_kick() chooses a worker under the lock and leaves it on the idle list.  The worker
+ * is woken after the unlock.  So two kicks may choose the same worker.
  *
  * Holds: no item waits for ever while a worker is idle.
  *
- * pool_kick() names a worker under the lock and leaves it on the idle list; it is
- * woken after the unlock.  Two kicks may name the same one.
+ * Mutations, each of which must break it:
+ * - NO_KICK_QUEUE: queueing an item does not kick.
+ * - NO_KICK_SLEEP: a worker whose item goes to sleep does not kick.
+ * - NO_LOOK_BACK: a worker goes idle without another look at the worklist.
+ * - STATE_LATE: a worker that goes idle sets its task's state after it dropped the lock.
+ * - SLEEP_UNLOCKED: wq_worker_sleeping() tests the worklist and lowers nr_running without
+ *   the lock.
  *
- * Mutations, each of which must break it: NO_KICK_QUEUE, NO_KICK_SLEEP,
- * NO_LOOK_BACK (a worker goes idle without a look at the list), STATE_LATE (it says
- * that it sleeps after it dropped the lock), SLEEP_UNLOCKED (the sleeping hook tests
- * and counts without the lock).  With UNBOUND: NO_KICK_QUEUE, STATE_LATE, NO_CHAIN
- * (a worker that starts an item does not kick for the next).
+ * With UNBOUND, the mutations are NO_KICK_QUEUE, STATE_LATE and this one:
+ * - NO_CHAIN: a worker that starts an item does not kick for the next one.
  */
 #ifndef ITEMS
 #define ITEMS	3
@@ -41,7 +46,7 @@ byte started;
 #define COUNT(n)	nr_running = nr_running + n
 #endif
 
-/* pool_kick(): which of the idle ones is left open */
+/* pool_kick(), which may choose any idle worker */
 inline kick(who)
 {
 	who = NOBODY;

@@ -18,7 +18,8 @@
  *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1"
  *			starts submitters, "stop" ends them and completes the
  *			counters
- *	NAME/queue	"nop|block|hog|ride [cpu=N] [n=N] [ms=N]" queues single items
+ *	NAME/queue	"nop|block|hog|ride|roam [cpu=N] [n=N] [ms=N]" queues single
+ *			items
  *	NAME/misuse	"listed|reclaim|busy [cpu=N]" does what the workqueue warns of:
  *			queues an item that is on a list, flushes one on behalf of
  *			memory reclaim, or takes a reference and keeps it
@@ -158,7 +159,7 @@ struct wqt_thread {
 	wait_queue_head_t	idle_wait;
 };
 
-enum wqt_kind { WQT_NOP, WQT_BLOCK, WQT_HOG, WQT_RIDE };
+enum wqt_kind { WQT_NOP, WQT_BLOCK, WQT_HOG, WQT_RIDE, WQT_ROAM };
 
 /* A single item; its function frees it. */
 struct wqt_single {
@@ -704,6 +705,19 @@ static void wqt_ride_fn(struct work_struct *work)
 	kfree(single);
 }
 
+/* A BH item that queues itself until it is released, whatever becomes of its CPU. */
+static void wqt_roam_fn(struct work_struct *work)
+{
+	struct wqt_single *single = container_of(work, struct wqt_single, work);
+
+	if (!wqt_released(single)) {
+		queue_work(single->queue->wq, work);
+		return;
+	}
+	wqt_account_start(single->queue);
+	kfree(single);
+}
+
 static int wqt_cpu_dead(unsigned int cpu)
 {
 	struct wqt_single *single, *next;
@@ -732,6 +746,7 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 		[WQT_BLOCK]	= wqt_block_fn,
 		[WQT_HOG]	= wqt_hog_fn,
 		[WQT_RIDE]	= wqt_ride_fn,
+		[WQT_ROAM]	= wqt_roam_fn,
 	};
 	struct wqt_single *single = kzalloc(sizeof(*single), GFP_KERNEL);
 
@@ -766,7 +781,7 @@ static int wqt_queue_rider(struct wqt_queue *q, int cpu)
 
 static int wqt_write_queue(struct wqt_queue *q, char *input)
 {
-	static const char * const kinds[] = { "nop", "block", "hog", "ride" };
+	static const char * const kinds[] = { "nop", "block", "hog", "ride", "roam" };
 	unsigned int cpu = WORK_CPU_UNBOUND, n = 1, ms = 1000;
 	char *word = wqt_next_word(&input);
 	int kind, ret = 0;
@@ -786,7 +801,9 @@ static int wqt_write_queue(struct wqt_queue *q, char *input)
 		return -ERANGE;
 	if (kind == WQT_BLOCK && q->flags & WQ_BH)
 		return -EINVAL;
-	if (kind == WQT_RIDE && (!(q->flags & WQ_BH) || cpu == WORK_CPU_UNBOUND))
+	if (kind == WQT_RIDE && cpu == WORK_CPU_UNBOUND)
+		return -EINVAL;
+	if ((kind == WQT_RIDE || kind == WQT_ROAM) && !(q->flags & WQ_BH))
 		return -EINVAL;
 
 	while (n-- && !ret) {

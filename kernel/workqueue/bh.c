@@ -115,8 +115,10 @@ static void bh_drain_fn(struct work_struct *work)
 	struct worker_pool *pool = drain->pool;
 	bool more;
 
-	scoped_guard(raw_spinlock_irq, &pool->lock)
+	scoped_guard(raw_spinlock_irq, &pool->lock) {
 		pool->flags |= POOL_BH_DRAINING;
+		pool->drain_cpu = smp_processor_id();
+	}
 
 	bh_serve(pool);
 

@@ -169,6 +169,7 @@ struct worker_pool {
 	struct work_struct idle_cull_work;
 
 	struct rcu_head rcu;
+	int drain_cpu;				/* L: the live CPU, if POOL_BH_DRAINING */
 	bool cpu_stall;				/* used by the watchdog only */
 #ifdef CONFIG_PREEMPT_RT
 	spinlock_t cb_lock;			/* held while the BH worker runs items */

@@ -96,6 +96,12 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
 		cpu = raw_smp_processor_id();
 		if (READ_ONCE(wq->flags) & WQ_UNBOUND)
 			cpu = wq_select_unbound_cpu(cpu);
+	} else if ((READ_ONCE(wq->flags) & WQ_BH) && !cpu_online(cpu)) {
+		/*
+		 * The softirq of a dead CPU never comes.  If the CPU is online, it stays
+		 * so until interrupts are on here, and what is queued is drained later.
+		 */
+		cpu = raw_smp_processor_id();
 	}
 	return rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
 }
@@ -106,6 +112,11 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
  * An item that still runs on another pool goes back to that pool, where the same worker
  * will run it again.  So it never runs twice at a time.  Ordered workqueues need no such
  * care, and must queue on the newest pwq to keep the order.
+ *
+ * An item that runs on a dead CPU's pool goes to the pool of the CPU that drains it.  If
+ * it went back, an item that always queues itself would keep the drain, and so the removal
+ * of the CPU, from ending.  It does not run twice here either: the draining CPU's only BH
+ * worker is busy with the drain.
  *
  * A pwq may die before its lock is taken; the entry names its successor by then.
  */
@@ -122,8 +133,12 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 		if (last && last != pwq->pool && !(READ_ONCE(wq->flags) & __WQ_ORDERED)) {
 			struct worker *runner = pool_lock_runner(last, work, wq);
 
-			if (runner)
+			if (runner && likely(!(last->flags & POOL_BH_DRAINING)))
 				return runner->current_pwq;
+			if (runner) {
+				pwq = rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, last->drain_cpu));
+				raw_spin_unlock(&last->lock);
+			}
 		}
 
 		raw_spin_lock(&pwq->pool->lock);

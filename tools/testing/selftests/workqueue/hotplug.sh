@@ -135,12 +135,12 @@ test_items_outlast_their_CPU()
 		tell wqt_p release 1 && within 50 held_is wqt_p 0 && at_home
 }
 
-test_queueing_on_a_CPU_that_is_gone()
+test_queueing_on_a_CPU_that_is_gone()	# WORKQUEUES
 {
 	local wq ok=0
 
 	offline "$FIRST" || return 1
-	for wq in wqt_p wqt_u wqt_s; do
+	for wq in $1; do
 		tell $wq stats 0
 		tell $wq queue "nop cpu=$FIRST n=10" && tell $wq wait "10 5000" || ok=1
 	done
@@ -236,6 +236,30 @@ test_BH_item_cancelled_on_a_dead_CPU()
 	online "$FIRST" && is_equal "warnings" "$(nr_warnings)" "$warnings" && return $ok
 }
 
+# The files that say whether a CPU is online cannot be read while one is taken down.
+offline_in_background()	# CPU
+{
+	rm -f /tmp/offline
+	{ offline "$1" && echo done >/tmp/offline; } &
+}
+
+# A BH item queues itself until it is released. In the base kernel, its CPU cannot be taken
+# down until then.
+test_BH_item_that_does_not_end()
+{
+	local ok=0
+
+	tell wqt_b stats 0
+	tell wqt_b queue "roam cpu=$FIRST" || return 1
+	offline_in_background "$FIRST"
+	within 50 test -s /tmp/offline || { diag "CPU $FIRST cannot be taken down"; ok=1; }
+	is_equal "items that ended too early" "$(stat_of wqt_b ran)" 0 || ok=1
+	tell wqt_b release 1
+	wait $!
+	tell wqt_b wait "1 5000" || ok=1
+	online "$FIRST" && return $ok
+}
+
 # In the base kernel they may run on every CPU afterwards, even outside their workqueue.
 test_strict_workers_stay_in_their_pods()
 {
@@ -297,12 +321,15 @@ create wqt_b bh
 echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
 
 set -- running_items_are_finished items_outlast_their_CPU \
-	queueing_on_a_CPU_that_is_gone empty_pods attributes_while_a_CPU_is_away \
+	queueing_on_a_CPU_that_is_gone:"wqt_p wqt_u wqt_s" \
+	queueing_on_a_CPU_that_is_gone:wqt_b empty_pods attributes_while_a_CPU_is_away \
 	made_while_a_CPU_is_away mask_of_a_CPU_that_is_gone \
 	CPU_that_was_busy_serves_again BH_item_cancelled_on_a_dead_CPU \
+	BH_item_that_does_not_end \
 	one_by_one_under_load all_but_one_under_load storm \
 	limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods
 [ "$VARIANT" != base ] ||
 	skip "the base kernel fails it, as \`make basebugs\` shows" \
-		limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods
+		limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods \
+		queueing_on_a_CPU_that_is_gone:wqt_b BH_item_that_does_not_end
 run_tests "$@"

@@ -33,16 +33,22 @@ void __init bh_pool_init(struct worker_pool *pool, int highpri)
 		      highpri ? bh_kick_highpri : bh_kick_normal);
 }
 
-/* raise the softirq that serves @pool; L; for a dead CPU's pool, on the CPU that drains it */
-static void bh_pool_kick(struct worker_pool *pool)
+/*
+ * Raise the softirq that serves @pool; L; for a dead CPU's pool, on the CPU that drains it.
+ * Interrupts look at raised softirqs when they end.  So does a task when it enables BH.
+ * Anybody else has to wake ksoftirqd, which is returned.
+ */
+static struct task_struct *bh_pool_kick(struct worker_pool *pool)
 {
 	bool highpri = bh_is_highpri(pool);
 
 	if (IS_ENABLED(CONFIG_SMP) && pool->cpu != smp_processor_id() &&
-	    !(pool->flags & POOL_BH_DRAINING))
+	    !(pool->flags & POOL_BH_DRAINING)) {
 		irq_work_queue_on(&per_cpu(bh_pool_irq_works, pool->cpu)[highpri], pool->cpu);
-	else
-		raise_softirq_irqoff(highpri ? HI_SOFTIRQ : TASKLET_SOFTIRQ);
+		return NULL;
+	}
+	__raise_softirq_irqoff(highpri ? HI_SOFTIRQ : TASKLET_SOFTIRQ);
+	return in_interrupt() ? NULL : this_cpu_ksoftirqd();
 }
 
 #ifdef CONFIG_SMP
@@ -77,12 +83,12 @@ static void worker_repatriate(struct worker_pool *pool, struct task_struct *task
  * @pool: the pool, locked
  *
  * If the pool needs a worker and has idle ones, choose the one that went idle last: its
- * stack and its CPU's caches are still warm.  The softirq of a BH pool is raised at once,
- * since that wakes no task.
+ * stack and its CPU's caches are still warm.  The softirq of a BH pool is raised at once.
  *
  * The choice cannot get lost between the unlock and the wake-up.  If the worker is awake
- * by then, or asleep again, it has looked at the worklist since.  And it cannot have
- * been told to end: only a worker that was idle for minutes behind two others is.
+ * by then, or asleep again, it has looked at the worklist since.  It may even have been
+ * told to end, but only after others came and went idle in front of it, and they saw
+ * the worklist empty.
  *
  * Return: the task to wake after dropping the lock with interrupts still off,
  * see pool_unlock_wake(), or %NULL.
@@ -96,10 +102,8 @@ struct task_struct *pool_kick(struct worker_pool *pool)
 	if (!pool_needs_worker(pool) || list_empty(&pool->idle_list))
 		return NULL;
 
-	if (pool->flags & POOL_BH) {
-		bh_pool_kick(pool);
-		return NULL;
-	}
+	if (pool->flags & POOL_BH)
+		return bh_pool_kick(pool);
 
 	worker = list_first_entry(&pool->idle_list, struct worker, entry);
 	worker_repatriate(pool, worker->task);

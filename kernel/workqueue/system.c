@@ -135,8 +135,8 @@ static void __init start_percpu_pools(int cpu)
 
 		/* the softirq of a CPU needs no thread; kick it, as work may wait for it */
 		wq_boot_needs(worker_create(bh));
-		scoped_guard(raw_spinlock_irq, &bh->lock)
-			pool_kick(bh);
+		raw_spin_lock_irq(&bh->lock);
+		pool_unlock_wake_irq(bh, pool_kick(bh));
 		if (!cpu_online(cpu))
 			continue;
 		pool->flags &= ~POOL_DISASSOCIATED;

@@ -75,7 +75,6 @@ static int wq_publish(struct workqueue_struct *wq)
 
 static int wq_make_rescuer(struct workqueue_struct *wq)
 {
-	guard(mutex)(&wq_pool_mutex);
 	/* before kthreads can be made, this is left to workqueue_init() */
 	return wq_online ? rescuer_create(wq) : 0;
 }

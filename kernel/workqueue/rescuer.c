@@ -144,7 +144,7 @@ static int rescuer_thread(void *data)
  * rescuer_create - give a workqueue its rescuer
  * @wq: the workqueue; nothing happens without WQ_MEM_RECLAIM
  *
- * Context: may sleep; wq_pool_mutex held.
+ * Context: may sleep; wq_pool_mutex not held.
  * Return: 0 or a negative error.
  */
 int rescuer_create(struct workqueue_struct *wq)
@@ -153,8 +153,6 @@ int rescuer_create(struct workqueue_struct *wq)
 	char name[WORKER_ID_LEN];
 	struct worker *rescuer;
 	int ret;
-
-	lockdep_assert_held(&wq_pool_mutex);
 
 	if (!(wq->flags & WQ_MEM_RECLAIM))
 		return 0;
@@ -174,13 +172,19 @@ int rescuer_create(struct workqueue_struct *wq)
 		return ret;
 	}
 
-	/* worker_unbind() leaves it like this between two calls */
-	if (!cpumask_intersects(cpus, cpu_active_mask))
-		cpus = cpu_possible_mask;
-	kthread_bind_mask(rescuer->task, cpus);
+	/*
+	 * Making the thread may take long when memory is short, so only this is done under
+	 * the mutex: a change of the global cpumask comes before it, or moves the thread.
+	 */
+	scoped_guard(mutex, &wq_pool_mutex) {
+		/* worker_unbind() leaves it like this between two calls */
+		if (!cpumask_intersects(cpus, cpu_active_mask))
+			cpus = cpu_possible_mask;
+		kthread_bind_mask(rescuer->task, cpus);
 
-	scoped_guard(raw_spinlock_irq, &wq_mayday_lock)
+		guard(raw_spinlock_irq)(&wq_mayday_lock);
 		wq->rescuer = rescuer;
+	}
 	wake_up_process(rescuer->task);
 	return 0;
 }
@@ -211,7 +215,7 @@ void rescuer_destroy(struct workqueue_struct *wq)
 
 	/*
 	 * The thread may have to wait for a CPU, so hold no mutex here that others need.
-	 * It answers the calls that came before.  If it never ran, there were none.
+	 * It answers the calls that came before.  If it never ran, they are dropped here.
 	 */
 	kthread_stop(rescuer->task);
 	while ((pwq = wq_next_mayday(wq)))

@@ -157,10 +157,9 @@ void __init workqueue_init(void)
 	wq_cpu_intensive_init();
 	pwq_reaper_start();
 
-	scoped_guard(mutex, &wq_pool_mutex)
-		list_for_each_entry(wq, &workqueues, list)
-			WARN(rescuer_create(wq), "workqueue: no rescuer for early %s\n",
-			     wq->name);
+	/* nobody else makes workqueues yet, so the list does not change */
+	list_for_each_entry(wq, &workqueues, list)
+		WARN(rescuer_create(wq), "workqueue: no rescuer for early %s\n", wq->name);
 
 	for_each_possible_cpu(cpu)
 		start_percpu_pools(cpu);

@@ -99,6 +99,8 @@ BOOTS = (
     # 6 CPUs are present, but come online only after the boot
     Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=14, topology='sockets=2,cores=7', online=8,
          mem='1G', append='maxcpus=8', timeout=600),
+    # softirqs and timers in threads, lockdep
+    Boot('qemu-rt', 'qemu', ('rescuer', 'hotplug'), config='rt', cpus=4, mem='1G', tier='all', timeout=900),
 )
 # Check the tests: run them on the base kernel too.
 if VARIANT == 'cmwq':

@@ -19,7 +19,7 @@
  * @pwq: the pwq, its pool locked; nothing happens if its workqueue has no rescuer
  *
  * The callers are the timer and rescuers that call themselves.  So nobody but the timer
- * wakes another task under the pool's lock.
+ * wakes a rescuer under the pool's lock.
  *
  * Context: wq_mayday_lock held, too.
  */

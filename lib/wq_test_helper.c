@@ -50,6 +50,7 @@
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
+#include <linux/math.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/random.h>
@@ -307,7 +308,7 @@ static void wqt_load_fn(struct work_struct *work)
 	atomic_set(&it->running, 0);
 }
 
-static int wqt_pick_cpu(const struct wqt_queue *q)
+static int wqt_pick_cpu(const struct wqt_queue *q, u32 random)
 {
 	unsigned int cpu;
 
@@ -315,18 +316,19 @@ static int wqt_pick_cpu(const struct wqt_queue *q)
 		return raw_smp_processor_id();
 
 	/* An online CPU may go at any time. Queueing has to cope with that. */
-	cpu = cpumask_nth(get_random_u32_below(num_online_cpus()), cpu_online_mask);
+	cpu = cpumask_nth(reciprocal_scale(random, num_online_cpus()), cpu_online_mask);
 	return cpu < nr_cpu_ids ? cpu : raw_smp_processor_id();
 }
 
 static void wqt_submit_item(struct wqt_thread *th, struct wqt_item *it)
 {
 	struct wqt_queue *q = th->queue;
+	u32 random = get_random_u32();		/* takes a lock that may sleep on PREEMPT_RT */
 	bool queued;
 
 	/* Stay on this CPU until the item is queued. */
 	preempt_disable();
-	it->target = wqt_pick_cpu(q);
+	it->target = wqt_pick_cpu(q, random);
 	it->epoch = READ_ONCE(*per_cpu_ptr(&wqt_epoch, it->target));
 	/* While the item runs, it has to be queued where it runs. */
 	it->placed = !work_busy(&it->work);

@@ -276,6 +276,20 @@ static void flush_work_waits_for_last_queueing(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, item->reentered);
 }
 
+/* Have a worker look at each worklist that workqueues of this kind use. */
+static void run_one_on_each_cpu(struct kunit *test)
+{
+	const struct wq_api_kind *kind = test->param_value;
+	struct wq_api_item *items = wq_api_items(test, nr_cpu_ids);
+	struct workqueue_struct *wq = kind->ordered ? wq_api_wq_kind(test) :
+						      wq_api_wq(test, kind->flags, 0);
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		KUNIT_EXPECT_TRUE(test, queue_work_on(cpu, wq, wq_api_work(&items[cpu])));
+	flush_workqueue(wq);
+}
+
 /*
  * The same, but the second queueing is cancelled: the flush still has to wait for the
  * run that was going on when the flush began.
@@ -301,6 +315,7 @@ static void flush_work_waits_for_run_after_cancel(struct kunit *test)
 	}
 	KUNIT_EXPECT_TRUE(test, cancel_work(wq_api_work(item)));
 	/* a flush that returns early needs a worker and a moment for that */
+	run_one_on_each_cpu(test);
 	msleep(20);
 	for (i = 0; i < 2; i++)
 		wq_api_call_blocks(test, flushers[i]->call);

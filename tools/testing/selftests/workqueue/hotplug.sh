@@ -240,7 +240,7 @@ test_BH_item_cancelled_on_a_dead_CPU()
 offline_in_background()	# CPU
 {
 	rm -f /tmp/offline
-	{ offline "$1" && echo done >/tmp/offline; } &
+	{ offline "$1" && echo gone >/tmp/offline; } &
 }
 
 # A BH item queues itself until it is released. In the base kernel, its CPU cannot be taken

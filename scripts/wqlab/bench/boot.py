@@ -23,13 +23,13 @@ class BootError(Exception):
 
 
 class Build:
-    """The build folder of one kernel, and the files that the benchmark uses from it."""
+    """The build folder of one kernel, and the files that a measurement uses from it."""
 
-    def __init__(self, root, engine, variant):
-        self.engine, self.variant = engine, variant
-        self.folder = Path(root) / 'build' / f'{engine}-{variant}-release-{LINUX}'
+    def __init__(self, root, engine, variant, config='release', module='lib/cmwq/test_workqueue.ko'):
+        self.engine, self.variant, self.config = engine, variant, config
+        self.folder = Path(root) / 'build' / f'{engine}-{variant}-{config}-{LINUX}'
         self.image = self.folder / ENGINES[engine].image
-        self.module = self.folder / 'lib/cmwq/test_workqueue.ko'
+        self.module = self.folder / module if module else None
 
     def release(self):
         path = self.folder / 'include/config/kernel.release'
@@ -37,15 +37,14 @@ class Build:
 
     def check(self):
         for path in (self.image, self.module):
-            if not path.is_file():
+            if path and not path.is_file():
                 raise BootError(f'{path} is missing: run make kernel ENGINE={self.engine} '
-                                f'VARIANT={self.variant} CONFIG=release')
+                                f'VARIANT={self.variant} CONFIG={self.config}')
 
     def make(self, root):
         """Build the kernel. make and its scripts report progress."""
         argv = ['make', '-C', str(root), '--no-print-directory', 'kernel',
-                f'ENGINE={self.engine}', f'VARIANT={self.variant}', 'CONFIG=release',
-                f'LINUX={LINUX}']
+                f'ENGINE={self.engine}', f'VARIANT={self.variant}', f'CONFIG={self.config}', f'LINUX={LINUX}']
         if subprocess.run(argv, check=False).returncode:
             raise BootError(f'building the {self.variant} kernel for {self.engine} failed: '
                             'see the lines above')

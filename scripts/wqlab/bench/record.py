@@ -80,11 +80,12 @@ def file_digest(path):
 
 def describe_kernel(build):
     """build: a bench_boot.Build."""
+    module = {'module_sha256': file_digest(build.module)} if build.module else {}
     return {
         'folder': build.folder.name,
         'release': build.release(),
         'image_sha256': file_digest(build.image),
-        'module_sha256': file_digest(build.module),
+        **module,
         'config_sha256': file_digest(build.folder / '.config'),
     }
 

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A run of many boots, in which the variants take turns.
+
+run-bench.sh and run-workload.sh share this: they make the boots that are left, save each
+result, try a failed boot once more, print the answer, and draw plots.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from wqlab.bench import record as bench_record
+from wqlab.bench.boot import BootError
+from wqlab.paths import ROOT
+
+# If a boot fails, it is tried again: it says nothing about speed. Each failure is reported and recorded.
+ATTEMPTS = 2
+Record = dict[str, Any]
+Boot = dict[str, Any]
+Tick = Callable[[float, str], None]         # (seconds since the boot began, what is new)
+Once = Callable[[Boot, Path, Tick], Boot]   # make one boot, with this log, and return its entry
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What differs between the scripts."""
+    name: str                                   # without its suffix; messages begin with it
+    redraw: str                                 # the command that draws the plots of a folder later
+    describe: Callable[[Boot, Record], str]     # a boot in words; the second argument has the parameters
+    stem: Callable[[Boot], str]                 # the name of its log, without a suffix
+    outline: Callable[[Boot], str]              # the results of a boot in a few words
+    summarise: Callable[[list[Boot]], list]     # the rows of the table
+    draw: Callable[[Record, Path], object]      # write plot.png and plot.svg
+
+    def say(self, text: str) -> None:
+        print(f'{self.name}: {text}', file=sys.stderr, flush=True)
+
+
+def shown(path):
+    """Return a path relative to the repository if it lies inside, else unchanged."""
+    path = Path(path).resolve()
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+class Results:
+    """The files of a run. If the disk is full, the remaining boots and the table are still made."""
+
+    def __init__(self, program, record, folder):
+        self.program, self.record, self.folder = program, record, folder
+        self.record.setdefault('failed_boots', [])
+        self.unsaved = None     # the error because of which results.json is not up to date
+
+    def save(self):
+        try:
+            bench_record.save(self.record, self.folder)
+        except OSError as error:
+            if not self.unsaved:
+                self.program.say(f'{shown(self.folder)}/results.json cannot be written ({error}): '
+                                 'continuing without it')
+            self.unsaved = error
+        else:
+            self.unsaved = None
+
+    def add(self, entry):
+        self.record['boots'].append(entry)
+        self.record['summary'] = self.program.summarise(self.record['boots'])
+        self.save()
+
+    def complete(self):
+        self.record['complete'] = True
+        self.record['finished'] = bench_record.utc_now().isoformat(timespec='seconds')
+        self.save()
+
+    def draw(self):
+        """Draw the plots. Return True if that succeeded."""
+        folder = shown(self.folder)
+        try:
+            self.program.draw(self.record, self.folder)
+        except KeyboardInterrupt:
+            self.program.say('interrupted: the plots were not drawn')
+            return False
+        except Exception as error:  # matplotlib may be missing, or raise anything
+            self.program.say(f'FAILED: the plots could not be drawn ({type(error).__name__}: {error}); '
+                             f'to draw them later: {self.program.redraw} {folder}')
+            return False
+        print(f'\nresults: {folder}/results.json, plot.png, plot.svg')
+        return True
+
+
+class Progress:
+    """Reports which boot of how many runs, its results, and how much time is left."""
+
+    def __init__(self, program, params, total):
+        self.program, self.params, self.total = program, params, total
+        self.count, self.seconds, self.label = 0, 0.0, ''
+
+    def start(self, boot):
+        self.count += 1
+        left = ''
+        if self.count > 1:
+            rest = self.seconds / (self.count - 1) * (self.total - self.count + 1)
+            left = f', about {rest:.0f} s left'
+        self.label = f'[{self.count}/{self.total}] {self.program.describe(boot, self.params)}'
+        self.program.say(f'{self.label}: booting{left}')
+
+    def tick(self, seconds, newest):
+        self.program.say(f"{self.label}: {seconds:.0f} s{f', {newest}' if newest else ''}")
+
+    def done(self, entry):
+        self.seconds += entry['seconds']
+        self.program.say(f"{self.label}: {entry['seconds']:.0f} s; {self.program.outline(entry)}")
+
+
+def with_retry(results: Results, boot: Boot, once: Once, progress: Progress) -> Boot:
+    for attempt in range(1, ATTEMPTS + 1):
+        again = '' if attempt == 1 else f'-attempt{attempt}'
+        log = results.folder / 'logs' / f'{results.program.stem(boot)}{again}.log'
+        try:
+            return once(boot, log, progress.tick)
+        except BootError as error:
+            results.record['failed_boots'].append({**boot, 'attempt': attempt, 'error': str(error)})
+            results.save()
+            if attempt == ATTEMPTS:
+                raise
+            results.program.say(f'{progress.label}: {error}; trying once more')
+    raise AssertionError('no attempt was made')
+
+
+def make(results: Results, left: list[Boot], once: Once) -> int:
+    """Make the boots that are left. Return the exit status."""
+    progress = Progress(results.program, results.record['parameters'], len(left))
+    try:
+        for boot in left:
+            progress.start(boot)
+            entry = with_retry(results, boot, once, progress)
+            progress.done(entry)
+            results.add(entry)
+    except (BootError, OSError) as error:
+        results.program.say(f'{error}')
+        return 1
+    except KeyboardInterrupt:
+        results.program.say('interrupted')
+        return 130
+    return 0
+
+
+def failures(program, record):
+    """Return a line for each boot whose kernel complained, and for each attempt that failed."""
+    lines = [f"{program.describe(boot, record['parameters'])}: the kernel reported problems "
+             f"({len(boot['trouble'])} lines), first: {boot['trouble'][0]}"
+             for boot in record['boots'] if boot['trouble']]
+    return lines + [f"{program.describe(boot, record['parameters'])}, attempt {boot['attempt']}: {boot['error']}"
+                    for boot in record['failed_boots']]
+
+
+def finish(results: Results, status: int, good: bool) -> int:
+    """Say what is missing, or else draw the plots. Return the exit status."""
+    say, folder = results.program.say, shown(results.folder)
+    if not good:
+        status = status or 1
+    if results.unsaved:
+        say(f'FAILED: {folder}/results.json is not complete: {results.unsaved}')
+        status = status or 1
+    if not results.record['complete']:
+        say(f'to continue: scripts/{results.program.name}.sh --resume {folder}')
+    elif not results.draw():
+        status = status or 1
+    return status
+
+
+def on_term(signum, frame):
+    raise KeyboardInterrupt

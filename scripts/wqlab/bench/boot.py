@@ -14,6 +14,7 @@ from wqlab.logs import check
 
 LINUX = os.environ.get('LINUX', '7.3')
 PROGRESS_S = 10     # between two progress lines of a boot
+TIMED_OUT = 124     # the status of a guest that took too long
 STOP_S = 10         # time for the program that runs an interrupted guest to delete its files
 GUEST_MODULE = '/test_workqueue.ko'
 
@@ -111,34 +112,36 @@ def last_run(log):
     return None
 
 
-def run_guest(argv, log, progress):
-    """Run a guest until it ends. Meanwhile, progress(seconds, latest result) is called.
+def run_guest(argv, progress, stdout=subprocess.DEVNULL, limit=None):
+    """Run a guest until it ends, or until `limit` seconds are over. Meanwhile, progress(seconds) is called.
 
-    Return its exit status, its messages, and how many seconds it took.
+    Return its exit status (TIMED_OUT if it was ended), its messages, and how many seconds it took.
     """
     start = time.monotonic()
+    late = False
     with tempfile.TemporaryFile() as messages:
-        with procs.kept(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=messages) as process:
+        with procs.kept(argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=messages) as process:
             try:
-                while process.poll() is None:
+                while process.poll() is None and not late:
                     try:
                         process.wait(timeout=PROGRESS_S)
                     except subprocess.TimeoutExpired:
-                        progress(time.monotonic() - start, last_run(log))
+                        progress(time.monotonic() - start)
+                    late = bool(limit) and time.monotonic() - start > limit
             finally:
                 if process.poll() is None:
                     procs.end_gently(process, STOP_S)
         messages.seek(0)
         said = messages.read().decode('utf-8', 'replace')
-    return process.returncode, said, time.monotonic() - start
+    return TIMED_OUT if late else process.returncode, said, time.monotonic() - start
 
 
 def run_boot(root, build, params, boot, log, progress):
     """Boot once. Return the entry of this boot for the record."""
     argv = guest_arguments(root, build, params, boot, log)
-    status, said, seconds = run_guest(argv, log, progress)
+    status, said, seconds = run_guest(argv, lambda now: progress(now, last_run(log)))
     console = read_text(log)
-    if status == 124:
+    if status == TIMED_OUT:
         raise BootError(f"the boot took longer than {params['boot_timeout']} s "
                         f'(--boot-timeout); see {log}')
     trouble = check.bad_lines(console)

@@ -104,7 +104,7 @@ def draw(record):
     return figure
 
 
-def write(record, folder):
+def write(record, folder, draw=draw):
     """Write both plots, each atomically. Return their paths."""
     figure = draw(record)
     paths = []
@@ -117,13 +117,13 @@ def write(record, folder):
     return paths
 
 
-def main(folders):
+def main(folders, draw=draw, usage=__doc__):
     if not folders or '--help' in folders:
-        print(__doc__.strip())
+        print(usage.strip())
         return 0 if folders else 2
     for folder in folders:
         try:
-            paths = write(bench_record.load(folder), folder)
+            paths = write(bench_record.load(folder), folder, draw)
         except bench_record.RecordError as error:
             print(f'plot: {error}', file=sys.stderr)
             return 1

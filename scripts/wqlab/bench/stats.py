@@ -92,12 +92,12 @@ def number(value):
     return f'{value:,.0f}'
 
 
-def with_spread(stat):
+def with_spread(stat, text=number):
     if not stat:
         return '-'
     if stat['boots'] < 2:
-        return number(stat['median'])
-    return f"{number(stat['median'])} ±{stat['spread_percent']:.1f}%"
+        return text(stat['median'])
+    return f"{text(stat['median'])} ±{stat['spread_percent']:.1f}%"
 
 
 def ratio_text(stat):
@@ -108,9 +108,9 @@ def ratio_text(stat):
     return f"{stat['median']:.2f} ({stat['min']:.2f}-{stat['max']:.2f})"
 
 
-def both(row, metric):
+def both(row, metric, text=number):
     """Return 'ours / base', or only one if the other was not measured."""
-    texts = [number(row[variant][metric]['median']) if row[variant].get(metric) else '-'
+    texts = [text(row[variant][metric]['median']) if row[variant].get(metric) else '-'
              for variant in (OURS, BASE) if variant in row]
     return ' / '.join(texts)
 

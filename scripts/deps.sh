@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # Install what the project needs: Debian packages (as root) and build/venv.
 #
-# usage: [ENGINE=qemu|uml|arm64] scripts/deps.sh [--check]
+# usage: [ENGINE=qemu|uml|arm64] [CONFIG=workload] scripts/deps.sh [--check]
 #
 # ENGINE=arm64 adds packages that only arm64 guests need (a cross compiler, another QEMU).
+# CONFIG=workload adds those that only run-workload.sh needs (tools of file systems).
 # What is already installed is left alone. Without root, or with --check, this only names
 # the packages that are missing.
 set -euo pipefail
@@ -65,6 +66,10 @@ fio:fio cryptsetup:cryptsetup-bin spin:spin
 [ "${ENGINE:-}" != arm64 ] || NEEDS="$NEEDS
 aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-system-aarch64:qemu-system-arm
 /usr/share/qemu-efi-aarch64/QEMU_EFI.fd:qemu-efi-aarch64 iasl:acpica-tools
+"
+
+[ "${CONFIG:-}" != workload ] || NEEDS="$NEEDS
+dmsetup:dmsetup mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs mount:mount
 "
 
 have()

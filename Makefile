@@ -31,6 +31,9 @@ dump: ## inspect the memory of a running guest with a drgn tool: ARGS='dump --st
 bench: ## boot both variants in turn and compare their speed: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--pairs 5 ...'
 	@scripts/run-bench.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
 
+workload: ## run dm-crypt and file systems on both variants in turn, verify their data, compare: ONLY='dm-crypt' ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--quick ...'
+	@scripts/run-workload.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS) $(ONLY)
+
 torture: deps ## use the whole interface at random and look for violations: DURATION= ENGINE= VARIANT= CONFIG= SEED= CPUS= TOPOLOGY= MEM= PARAMS= APPEND= TIMEOUT=
 	@scripts/lab torture $(call options,ENGINE VARIANT CONFIG DURATION SEED CPUS TOPOLOGY MEM PARAMS APPEND TIMEOUT)
 
@@ -47,7 +50,7 @@ test-quick: deps ## run the tests that take 3 minutes, before each commit: VARIA
 	@tests/run.sh --tier quick $(ARGS)
 
 test-all: deps ## run all tests; takes hours; adds arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= ARGS=
-	@ENGINE=arm64 scripts/deps.sh
+	@ENGINE=arm64 CONFIG=workload scripts/deps.sh
 	@tests/run.sh --tier all $(ARGS)
 
 mutants: deps ## put known bugs into the workqueue, one at a time, and show which test catches each: ARGS='--list'
@@ -69,7 +72,7 @@ series: ## write patches for `git am` on the base tree: LINUX= KERNEL_SRC= LINUX
 clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv
 	@scripts/lab clean
 
-.PHONY: help deps tree kernel boot dump bench torture matrix basebugs test test-quick test-all mutants arm64 check module series clean
+.PHONY: help deps tree kernel boot dump bench workload torture matrix basebugs test test-quick test-all mutants arm64 check module series clean
 
 # Refuse a variable that no requested target names in its help, since it would have no effect.
 given := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))

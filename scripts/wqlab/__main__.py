@@ -23,12 +23,15 @@ PROGRAMS = {
     'pptt': ('guest.pptt', "write the ACPI table that describes an arm64 guest's caches"),
     'bench': ('bench.run', 'compare the speed of both variants (run-bench.sh)'),
     'plot': ('bench.plot', 'draw the plots of an earlier benchmark run'),
+    'workload': ('workload.run', 'run real programs on both variants and compare them (run-workload.sh)'),
+    'workload-inside': ('workload.inside', 'run the cases of one workload on this machine'),
+    'workload-plot': ('workload.plot', 'draw the plots of an earlier run of workloads'),
     'torture': ('torture.run', 'use the interface at random and look for violations (make torture)'),
     'basebugs': ('basebugs', 'show bugs of the base kernel that ours does not have (make basebugs)'),
     'matrix': ('torture.matrix', 'run the torture test in every configuration (make matrix)'),
 }
 USAGE = 'usage: scripts/lab PROGRAM [ARGUMENT...]\n\n' + '\n'.join(
-    f'  {name:10}{what}' for name, (_, what) in PROGRAMS.items()) + (
+    f'  {name:17}{what}' for name, (_, what) in PROGRAMS.items()) + (
     '\n\n`scripts/lab PROGRAM --help` lists the arguments of a program.')
 
 

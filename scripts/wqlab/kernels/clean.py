@@ -3,8 +3,8 @@
 
 usage: scripts/lab clean
 
-The base tree, downloads, build/venv and benchmark results (build/bench) stay. To
-remove them too, delete build/ yourself.
+The base tree, downloads, build/venv and results of measurements (build/bench,
+build/workload) stay. To remove them too, delete build/ yourself.
 """
 import argparse
 import shutil

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Where a workload runs: in a guest of UML or QEMU that sees this machine's files, or here."""
+import dataclasses
+import os
+import platform
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from wqlab.bench import boot as bench_boot
+from wqlab.bench.boot import BootError, Build
+from wqlab.logs import check
+from wqlab.paths import ROOT
+from wqlab.steps import shown
+from wqlab.workload import cases, disks, lines, workloads
+
+LAB = ROOT / 'scripts/lab'
+BOOT_S = {'uml': 60, 'qemu': 300, 'here': 60}
+# The slowest that a case may be: seconds for its first loop, for each second that is asked for, and for its group.
+SLOWEST = {'uml': (20, 6), 'qemu': (60, 20), 'here': (20, 6)}
+CONFIGS = ('/proc/config.gz', f'/boot/config-{platform.release()}')
+# The files of this machine, which the guest cannot write to, with scratch space in /dev/shm and /run.
+ON_HOSTFS = '''
+mkdir /host && mount -t hostfs -o ro,/ hostfs /host || exit
+for each in proc/proc sysfs/sys devtmpfs/dev tmpfs/run; do
+	mount -t ${each%/*} ${each%/*} /host/${each#*/} || exit
+done
+mkdir -p /host/dev/shm && mount -t tmpfs tmpfs /host/dev/shm || exit
+exec chroot /host COMMAND
+'''
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    limits: tuple[str, ...]         # what it cannot show
+    # (build, parameters, the command of inside.py, the log) -> the program to start
+    start: Callable[[Build | None, dict, list[str], Path], list[str]]
+    writes_log: bool                # the program writes its output to the log itself
+
+
+def uml(build: Build | None, params: dict, command: list[str], log: Path) -> list[str]:
+    assert build
+    return [str(LAB), 'guest', '--kernel', str(build.folder), '--engine', 'uml', '--cpus', str(params['cpus']),
+            '--mem', params['mem'], '--timeout', str(10 * time_limit(params)), '--log', str(log),
+            '--append', disks.parameters(), '--', ON_HOSTFS.replace('COMMAND', shlex.join(command))]
+
+
+def qemu(build: Build | None, params: dict, command: list[str], log: Path) -> list[str]:
+    assert build
+    topology = ','.join(f'{key}={number}' for key, number in (params['topology'] or {}).items())
+    return [str(LAB), 'boot', '--kernel', str(build.folder), '--cpus', str(params['cpus']), '--topology', topology,
+            '--mem', params['mem'], '--accel', params['accel'], '--append', disks.parameters(),
+            '--command', shlex.join(command)]
+
+
+def here(build: Build | None, params: dict, command: list[str], log: Path) -> list[str]:
+    return command
+
+
+ENGINES = {
+    'uml': Engine(('UML has no caches: the scopes cpu, cache and cache_shard have the same pods',
+                   "UML has none of the CPU's instructions for ciphers: AES is slower than on the machine itself"),
+                  uml, writes_log=True),
+    'qemu': Engine((), qemu, writes_log=False),
+    'here': Engine(('one kernel runs at a time: the other one has to be booted by hand',), here, writes_log=False),
+}
+
+
+def limits(params: dict[str, Any]) -> list[str]:
+    """Return what this engine, with these parameters, cannot show."""
+    found = list(ENGINES[params['engine']].limits)
+    if params['accel'] == 'tcg':
+        found.append('QEMU emulates the CPUs: compare the variants, not with other machines; p99 and beyond also '
+                     'contain pauses of the emulator')
+    for name in params['workloads']:
+        found += [f'{name}: {note}' for note in workloads.ALL[name].notes(params['cpus'])]
+    return found
+
+
+def accelerator(params: dict[str, Any], build: Build) -> str | None:
+    """Return the accelerator of the guest: "kvm" or "tcg" for QEMU, else None."""
+    if params['engine'] != 'qemu':
+        return None
+    from wqlab.guest import run as guest  # this may boot a kernel to find out
+    return guest.accelerator(build.image)
+
+
+def running_variant() -> str:
+    """Return which variant the running kernel is. Without its configuration, it is taken for a base kernel."""
+    for path in filter(os.path.exists, CONFIGS):
+        text = subprocess.run(['zcat', '-f', path], capture_output=True, text=True, check=False).stdout
+        return 'cmwq' if re.search('^CONFIG_WORKQUEUE_CMWQ=y$', text, re.M) else 'base'
+    return 'base'
+
+
+def running_kernel() -> dict[str, str]:
+    """Describe the running kernel, as a part of the record."""
+    return {'release': platform.release(), 'version': platform.version()}
+
+
+def chosen(params: dict[str, Any], workload: str) -> list[str]:
+    one = workloads.ALL[workload]
+    return cases.chosen_cases(one, one.names(params['cpus']), params['set'], params['cases'])
+
+
+def time_limit(params: dict[str, Any]) -> int:
+    """Return after how many seconds a boot is given up."""
+    most = max(len(chosen(params, name)) for name in params['workloads'])
+    first, each = SLOWEST[params['engine']]
+    return int(BOOT_S[params['engine']] + 2 * most * (first + each * params['seconds']))
+
+
+def inside(params: dict[str, Any], workload: str) -> list[str]:
+    """Return the command that runs the cases of a workload."""
+    command = [str(LAB), 'workload-inside', workload, '--set', params['set'], '--seconds', f"{params['seconds']:g}"]
+    command += [f'--cases={pattern}' for pattern in params['cases']]
+    return command + (['--spoil', params['spoil']] if params['spoil'] else [])
+
+
+def newest(log: Path) -> str:
+    """Describe how far a boot has come, from a log that is still growing."""
+    found = lines.read(bench_boot.read_text(log))
+    planned = sum(len(one['cases']) for one in found if one['kind'] == 'begin')
+    done = [one for one in found if one['kind'] in ('case', 'skip')]
+    if not planned:
+        return ''
+    last = next((f", {one['name']} {one['figures']['rate']:,.0f} {one['unit']}" for one in reversed(done)
+                 if one['kind'] == 'case'), '')
+    return f'{len(done)} of {planned} cases{last}'
+
+
+def run_boot(build: Build | None, params: dict, boot: dict, log: Path, tick: Callable[[float, str], None]) -> dict:
+    """Boot once and run a workload. Return the entry of this boot for the record, or raise BootError."""
+    engine, limit = ENGINES[params['engine']], time_limit(params)
+    argv = engine.start(build, params, inside(params, boot['workload']), log)
+    with open(os.devnull if engine.writes_log else log, 'wb') as out:
+        status, said, seconds = bench_boot.run_guest(argv, lambda now: tick(now, newest(log)), out, limit)
+    with open(log, 'a', encoding='utf-8') as file:
+        file.write(said)        # QEMU's kernel log, and messages of the programs
+    return entry_of(boot, log, status, limit, seconds)
+
+
+def hint(text: str, trouble: list[str]) -> str:
+    """Return the line of a log that best explains why the run ended early."""
+    found = [line.strip() for line in lines.others(text).splitlines() if line.strip()]
+    said = [line for line in found if line.startswith(('workload-inside: ', 'mount: ', 'chroot: '))]
+    return next(iter([*trouble, *said, *found[-1:]]), 'no message')
+
+
+def entry_of(boot: dict, log: Path, status: int, limit: int, seconds: float) -> dict:
+    text = bench_boot.read_text(log)
+    trouble = check.bad_lines(lines.others(text))
+    if status == bench_boot.TIMED_OUT:
+        raise BootError(f'it took longer than {limit} s; see {shown(log)}')
+    try:
+        parsed = lines.parse(text)
+    except lines.LinesError as error:
+        raise BootError(f'{error} (status {status}: "{hint(text, trouble)}"); see {shown(log)}') from None
+    parsed['trouble'] = list(dict.fromkeys([*parsed['trouble'], *trouble]))
+    return {**boot, 'seconds': round(seconds, 1), 'log': f'logs/{log.name}', **parsed}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Run the cases of one workload on this machine, and print a line for each: see lines.py.
+
+run-workload.sh calls this in its guests, and here with --here. It needs root, and uses
+/dev/ram0, a loop device and the device mapper.
+"""
+import argparse
+import errno
+import os
+import platform
+import tempfile
+
+from wqlab.guest.engines.engine import folder_for_memory
+from wqlab.steps import Failure
+from wqlab.workload import cases, disks, lines, machine, workloads
+from wqlab.workload.cases import Group, Lacking, Place, Wrong
+
+# What a file system says after it has noticed that its disk is wrong: an error, or that it cannot be written any more.
+DAMAGED = (errno.EIO, errno.EUCLEAN, errno.EROFS)
+
+
+class Run:
+    """The cases of this run, and how many of them have figures."""
+
+    def __init__(self, seconds: float, spoil: str | None):
+        self.seconds, self.spoil, self.done = seconds, spoil, 0
+
+    def case(self, place: Place, case: str) -> None:
+        try:
+            unit, figures = place.measure(case, self.seconds)
+        except Lacking as error:
+            lines.emit('skip', name=case, why=str(error))
+        except Wrong as error:
+            raise Wrong(f'{case}: {error}') from None
+        else:
+            lines.emit('case', name=case, unit=unit, figures={key: round(value, 3) for key, value in figures.items()})
+            self.done += 1
+
+    def group(self, group: Group) -> None:
+        """Run the cases of a group. Wrong data ends the group."""
+        try:
+            with group.opened(self.spoil) as place:
+                for case in group.cases:
+                    self.case(place, case)
+                place.check_again()
+        except Lacking as error:
+            for case in group.cases:
+                lines.emit('skip', name=case, why=str(error))
+        except Wrong as error:
+            lines.emit('wrong', name=group.name, why=str(error))
+        except OSError as error:
+            if error.errno not in DAMAGED:
+                raise Failure(str(error)) from None
+            lines.emit('wrong', name=group.name, why=f'its files cannot be used: {error}')
+
+
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('workload', choices=tuple(workloads.ALL))
+    parser.add_argument('--set', choices=cases.SETS, default='default')
+    parser.add_argument('--cases', action='append', default=[], metavar='PATTERN')
+    parser.add_argument('--seconds', type=float, default=1.0, help='how long each case runs, about')
+    parser.add_argument('--spoil', choices=tuple(disks.SPOIL), help='make the disks lose or change data')
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    args = options().parse_args(argv)
+    if os.geteuid():
+        raise Failure('workloads need root: they make disks and mount file systems')
+    tempfile.tempdir = folder_for_memory()
+    workload, cpus = workloads.ALL[args.workload], len(os.sched_getaffinity(0))
+    chosen = cases.chosen_cases(workload, workload.names(cpus), args.set, args.cases)
+    log = machine.KernelLog()
+    lines.emit('begin', release=platform.release(), cpus=cpus, cases=chosen)
+    run = Run(args.seconds, args.spoil)
+    for group in workload.groups(chosen, cpus):
+        run.group(group)
+    lines.emit('trouble', lines=log.complaints())
+    lines.emit('end', cases=run.done)
+    return 0

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line of run-workload.sh."""
+import argparse
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from wqlab.bench.options import VARIANTS, memory, number, understood_by, warnings
+from wqlab.guest import GuestError, topology
+from wqlab.workload import cases, disks, engines, workloads
+
+# of a set: (pairs of boots, seconds for each case)
+AMOUNT = {'quick': (2, 1.0), 'default': (3, 2.0)}
+EPILOG = """\
+workloads:
+{workloads}
+
+examples:
+  scripts/run-workload.sh                           all, UML, 2 CPUs, 3 pairs of boots of each
+  scripts/run-workload.sh --quick dm-crypt
+  scripts/run-workload.sh --cases 'aes/ram/queue/32k-*' --seconds 10 dm-crypt
+  scripts/run-workload.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --quick
+  scripts/run-workload.sh --here                    on this machine, with the kernel that runs now
+  scripts/run-workload.sh --resume                  continue the latest unfinished run
+
+Documentation/core-api/workqueue-workloads.rst says what is run and how to read the tables.
+Results: build/workload/<UTC time>/results.json, plot.png, plot.svg, logs/.
+Exit status: 0 success; 1 data was wrong, a kernel reported a problem, or something failed;
+2 wrong options; 130 interrupted.
+"""
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
+    if not 0.1 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f'{text} is not between 0.1 and 3600')
+    return value
+
+
+def build_parser() -> argparse.ArgumentParser:
+    listed = '\n'.join(f'  {one.name:12}{one.what}' for one in workloads.ALL.values())
+    parser = argparse.ArgumentParser(
+        prog='run-workload.sh', formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Run real programs on our workqueue and the base kernel's in turn, verify their data, and "
+                    'compare them, case by case.', epilog=EPILOG.format(workloads=listed))
+    parser.add_argument('workloads', nargs='*', metavar='NAME', help='workloads (default: all)')
+    where = parser.add_argument_group('where')
+    where.add_argument('--engine', choices=('uml', 'qemu'),
+                       help='uml: native speed, no caches; qemu: x86_64 with a topology (default uml)')
+    where.add_argument('--here', action='store_true', help='this machine, with the kernel that runs now; needs root')
+    where.add_argument('--cpus', type=number(1, 512), metavar='N',
+                       help='CPUs of the guest (default 2, or those of --topology)')
+    where.add_argument('--topology', type=understood_by(topology.parse), metavar='KEY=N,...',
+                       help='qemu only; `scripts/lab guest --help` explains it')
+    where.add_argument('--mem', type=understood_by(memory), metavar='SIZE', help='guest memory (default 1536M)')
+    what = parser.add_argument_group('what')
+    what.add_argument('--variant', choices=VARIANTS,
+                      help="measure only one: cmwq is ours, base is the base kernel's (default both)")
+    what.add_argument('--quick', action='store_true', help='fewer and shorter cases')
+    what.add_argument('--cases', action='append', default=[], metavar='PATTERN',
+                      help='cases with such names, of all that --list prints; may be repeated')
+    what.add_argument('--list', action='store_true', help='print the names of all cases and which sets have them')
+    how = parser.add_argument_group('how much')
+    how.add_argument('--pairs', type=number(1, 1000), metavar='N',
+                     help='boots of each variant and workload (default 3, quick 2)')
+    how.add_argument('--seconds', type=seconds, metavar='S', help='time for each case, about (default 2, quick 1)')
+    rest = parser.add_argument_group('other')
+    rest.add_argument('--spoil', choices=tuple(disks.SPOIL),
+                      help='make the disks change bytes (corrupt) or ignore writes (stale): the run has to fail')
+    rest.add_argument('--no-build', action='store_true', help='use the existing kernels, do not build')
+    rest.add_argument('--resume', nargs='?', const='', metavar='DIR',
+                      help='continue an interrupted run with its options (default: the latest)')
+    return parser
+
+
+def check_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    for name in args.workloads:
+        if name not in workloads.ALL:
+            parser.error(f'there is no workload "{name}": choose from {", ".join(workloads.ALL)}')
+    if len(set(args.workloads)) != len(args.workloads):
+        parser.error('a workload is named twice')
+
+
+def resolve_place(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Fill in the engine, the CPUs and the memory, and refuse conflicting options."""
+    host = len(os.sched_getaffinity(0))
+    if args.here:
+        if args.engine or args.cpus or args.topology or args.mem:
+            parser.error('--here uses this machine as it is: leave --engine, --cpus, --topology and --mem out')
+        args.engine, args.cpus = 'here', host
+        return
+    args.engine, args.mem = args.engine or 'uml', args.mem or '1536M'
+    if args.engine == 'uml':
+        if args.topology:
+            parser.error('--topology needs --engine qemu: UML has no topology')
+        if args.cpus and args.cpus > host:
+            parser.error(f'--cpus {args.cpus}: UML cannot have more CPUs than this machine ({host}): '
+                         'use --engine qemu')
+        args.cpus = args.cpus or min(2, host)
+    try:
+        args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
+    except GuestError as error:
+        parser.error(str(error))
+
+
+def with_cases(parser: argparse.ArgumentParser, params: dict[str, Any]) -> list[str]:
+    """Return the workloads of a run. Refuse one without cases: its boots would measure nothing."""
+    found = [name for name in params['workloads'] or workloads.ALL if engines.chosen(params, name)]
+    for name in params['workloads'] or ['any workload'] * (not found):
+        if name not in found:
+            parser.error(f'no case of {name} matches {" ".join(params["cases"])}: --list prints their names')
+    return found
+
+
+def list_cases(params: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each case: its name, and the smallest set that has it."""
+    for name in params['workloads']:
+        one = workloads.ALL[name]
+        every = one.names(params['cpus'])
+        sets = {case: chosen for chosen in reversed(cases.SETS) for case in cases.of_set(one, every, chosen)}
+        shown = cases.matching(every, params['cases'] or ['*'])
+        yield from (f'{name:12}{case:44}{sets.get(case, "-")}' for case in shown)
+
+
+def params_of(args: argparse.Namespace) -> dict[str, Any]:
+    chosen = 'quick' if args.quick else 'default'
+    pairs, each = AMOUNT[chosen]
+    return {'workloads': args.workloads, 'engine': args.engine, 'cpus': args.cpus, 'topology': args.topology,
+            'mem': args.mem, 'variant': args.variant, 'set': chosen, 'cases': args.cases,
+            'pairs': args.pairs or pairs, 'seconds': args.seconds or each, 'spoil': args.spoil,
+            'accel': None}      # determined after the kernels are built
+
+
+def parse_args(argv: list[str]) -> tuple[dict[str, Any], argparse.Namespace]:
+    """Return the parameters of a run, and what to do: resume (None, a folder, or '' for the latest), list, no_build."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.resume is not None:
+        expected = parser.parse_args([])
+        expected.resume = args.resume
+        if args != expected:
+            parser.error('--resume uses the options of that run: give no other options')
+    check_names(parser, args)
+    resolve_place(parser, args)
+    params = params_of(args)
+    params['workloads'] = with_cases(parser, params)
+    return params, args
+
+
+def notes(params: dict[str, Any]) -> list[str]:
+    """Return what these parameters cannot show, and what may spoil the figures."""
+    found = engines.limits(params)
+    if params['engine'] == 'here':
+        return found
+    return found + [line.partition('; --icount')[0] for line in warnings({**params, 'icount': False})]

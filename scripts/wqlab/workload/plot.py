@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Draw the results of a workload run: write plot.png and plot.svg beside its results.json.
+
+usage: scripts/lab workload-plot build/workload/TIME [...]
+"""
+from pathlib import Path
+from typing import Any
+
+from wqlab.bench import plot as bench_plot
+from wqlab.bench.record import RecordError
+from wqlab.bench.stats import NAMES, in_order
+from wqlab.workload import workloads
+
+INCHES = 0.26       # for each case
+
+
+def title(record: dict[str, Any]) -> str:
+    params = record['parameters']
+    topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
+    engine = '-'.join(filter(None, (record['engine'], params['accel'])))
+    return f"{engine}: {topology}; {params['pairs']} boots of each, {params['seconds']:g} s for each case"
+
+
+def draw_ratios(axes: Any, rows: list[dict], metric: str, label: str) -> None:
+    """Draw ours / base of each case. Whiskers go from minimum to maximum."""
+    shown = [(place, row['ratio'][metric]) for place, row in enumerate(rows)
+             if (row.get('ratio') or {}).get(metric)]
+    axes.barh([place for place, _ in shown], [stat['median'] - 1 for _, stat in shown], left=1,
+              xerr=bench_plot.error_bars([stat for _, stat in shown]), capsize=2,
+              color=bench_plot.COLOURS['cmwq'], edgecolor='black', linewidth=0.5)
+    axes.axvline(1, color='black', linewidth=1)
+    axes.set_xlabel(label)
+
+
+def draw_rates(axes: Any, rows: list[dict], metric: str, label: str) -> None:
+    """Draw the figure of each case for each variant."""
+    variants = bench_plot.variants_of(rows)
+    for position, variant in enumerate(variants):
+        shown = [(place, row[variant][metric]) for place, row in enumerate(rows) if row.get(variant, {}).get(metric)]
+        width = 0.8 / len(variants)
+        axes.barh([place + (position - (len(variants) - 1) / 2) * width for place, _ in shown],
+                  [stat['median'] for _, stat in shown], width, label=NAMES[variant],
+                  xerr=bench_plot.error_bars([stat for _, stat in shown]), capsize=2,
+                  color=bench_plot.COLOURS[variant], edgecolor='black', linewidth=0.5)
+    axes.set_xscale('log')
+    axes.legend()
+    axes.set_xlabel(label)
+
+
+def panels(rows: list[dict], workload: str) -> list[tuple]:
+    """Return (function, metric, label) of the panels."""
+    if all(row.get('ratio') for row in rows):
+        first, words = draw_ratios, 'ours / base'
+    else:
+        first, words = draw_rates, 'median'
+    latency = workloads.ALL[workload].latency
+    return [(first, 'rate', f'rate, {words} (higher is better)'),
+            (first, 'p99_us', f'p99 of {latency},\n{words} (lower is better)')]
+
+
+def draw(record: dict[str, Any]) -> Any:
+    rows = record['summary']
+    if not rows:
+        raise RecordError('no case has figures: nothing to draw')
+    names = in_order(row['workload'] for row in rows)
+    groups = [[row for row in rows if row['workload'] == name] for name in names]
+    heights = [2 + INCHES * len(group) for group in groups]
+    figure, axes = bench_plot.plotting().subplots(
+        len(names), 2, figsize=(15, sum(heights)), layout='constrained', squeeze=False, sharey='row',
+        gridspec_kw={'height_ratios': heights})
+    for line, name, group in zip(axes, names, groups):
+        for one, (paint, metric, label) in zip(line, panels(group, name)):
+            paint(one, group, metric, label)
+            one.grid(axis='x', alpha=0.3)
+        line[0].set_yticks(range(len(group)), [row['name'] for row in group])
+        line[0].invert_yaxis()
+        line[0].set_title(name, loc='left')
+    figure.suptitle(title(record))
+    return figure
+
+
+def write(record: dict[str, Any], folder: Path) -> list[Path]:
+    return bench_plot.write(record, folder, draw)
+
+
+def main(folders: list[str]) -> int:
+    return bench_plot.main(folders, draw, __doc__)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Statistics over the recorded boots, and the tables of results. Each boot counts once."""
+from typing import Any
+
+from wqlab import tables
+from wqlab.bench.stats import BASE, NAMES, OURS, both, in_order, paired_ratio, ratio_text, spread, with_spread
+from wqlab.workload import workloads
+
+
+def short(value: float) -> str:
+    """Return a number with three digits, or more if it is large."""
+    return f'{value:,.0f}' if value >= 100 else f'{value:.3g}'
+
+
+def by_pair(boots: list[dict], name: str, metric: str) -> dict[int, float]:
+    """Return {pair: figure} of the boots that have the figure."""
+    return {boot['pair']: run['figures'][metric] for boot in boots for run in boot['runs']
+            if run['name'] == name and metric in run['figures']}
+
+
+def summarise(boots: list[dict]) -> list[dict[str, Any]]:
+    """Return a row for each case, in the order in which they were run."""
+    rows = []
+    for workload in in_order(boot['workload'] for boot in boots):
+        group = [boot for boot in boots if boot['workload'] == workload]
+        runs = {run['name']: run for boot in group for run in boot['runs']}
+        rows += [summary_row(group, workload, run) for run in runs.values()]
+    return rows
+
+
+def summary_row(boots: list[dict], workload: str, run: dict) -> dict[str, Any]:
+    row: dict[str, Any] = {'workload': workload, 'name': run['name'], 'unit': run['unit']}
+    values: dict[str, dict[str, dict[int, float]]] = {}
+    for variant in in_order(boot['variant'] for boot in boots):
+        mine = [boot for boot in boots if boot['variant'] == variant]
+        values[variant] = {metric: by_pair(mine, run['name'], metric) for metric in run['figures']}
+        row[variant] = {metric: spread(found.values()) for metric, found in values[variant].items() if found}
+    if OURS in values and BASE in values:
+        row['ratio'] = {metric: paired_ratio(values[OURS][metric], values[BASE][metric]) for metric in run['figures']}
+    return row
+
+
+def table(rows: list[dict[str, Any]], workload: str) -> list[str]:
+    """Return the table of one workload as lines."""
+    rows = [row for row in rows if row['workload'] == workload]
+    variants = [variant for variant in (OURS, BASE) if any(variant in row for row in rows)]
+    pair = ' / '.join(NAMES[variant] for variant in variants)
+    columns = workloads.ALL[workload].columns
+    head = ['case', 'rate in', *(NAMES[variant] for variant in variants)]
+    head += ['ours/base\n(min-max)'] if len(variants) == 2 else []
+    head += [f'{title}\n{pair}' for _, title in columns]
+    lines = []
+    for row in rows:
+        line = [row['name'], row['unit']]
+        line += [with_spread(row.get(variant, {}).get('rate'), short) for variant in variants]
+        if len(variants) == 2:
+            line.append(ratio_text((row.get('ratio') or {}).get('rate')))
+        lines.append(line + [both(row, metric, short) for metric, _ in columns])
+    return tables.lines(head, lines, range(2, len(head)))
+
+
+def format_summary(rows: list[dict[str, Any]]) -> list[str]:
+    """Return all tables, each with a line that says what it shows."""
+    if not rows:
+        return ['no case has figures']
+    text: list[str] = []
+    for workload in in_order(row['workload'] for row in rows):
+        one = workloads.ALL[workload]
+        text += [f'{workload}: {one.what}', *table(rows, workload), f'p50, p99, p99.9: {one.latency}', '']
+    text.append('±: half the interquartile range over the boots')
+    if any('ratio' in row for row in rows):
+        text.append('ours/base: the median over pairs of boots, with the extremes')
+    return text

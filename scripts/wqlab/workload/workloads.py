@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """All workloads, by name."""
-from wqlab.workload import dmcrypt
+from wqlab.workload import dmcrypt, writeback
 from wqlab.workload.cases import Workload
 
-ALL: dict[str, Workload] = {one.name: one for one in (dmcrypt.WORKLOAD,)}
+ALL: dict[str, Workload] = {one.name: one for one in (dmcrypt.WORKLOAD, writeback.WORKLOAD)}

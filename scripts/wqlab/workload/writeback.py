@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""File systems on a disk in memory: dirty pages are written by the workqueue `writeback`, and by their own.
+
+The name of a case is FILESYSTEM/JOB. The jobs are:
+fsync     each thread overwrites 4k blocks of a file at random and calls fsync() after each
+files     each thread creates files of 4k, writes each and calls fsync()
+buffered  each thread writes a file in random order, then calls fsync() once
+"""
+import contextlib
+import dataclasses
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from wqlab.steps import Failure
+from wqlab.workload import cases, disks, fio, machine
+from wqlab.workload.cases import Wrong, by_prefix
+
+
+@dataclasses.dataclass(frozen=True)
+class FileSystem:
+    kind: str
+    make: tuple[str, ...]
+    mount: str = 'defaults'
+
+
+FILE_SYSTEMS = {
+    # Without lazy initialisation, which would go on while the cases run.
+    'ext4': FileSystem('ext4', ('mkfs.ext4', '-q', '-F', '-E', 'lazy_itable_init=0,lazy_journal_init=0')),
+    'xfs': FileSystem('xfs', ('mkfs.xfs', '-q', '-f')),
+    'btrfs': FileSystem('btrfs', ('mkfs.btrfs', '-q', '-f')),
+    'btrfs-zstd': FileSystem('btrfs', ('mkfs.btrfs', '-q', '-f'), 'compress=zstd'),
+}
+JOBS = ('fsync', 'files', 'buffered')
+FSYNC_KIB, BUFFERED_MIB = 1024, 32
+FIRST_FILES, MOST_FILES = 32, 4000          # of each thread
+WRITES = {'ioengine': 'psync', 'verify': 'crc32c', 'buffer_compress_percentage': 50}
+
+
+def names(cpus: int) -> list[str]:
+    return ['/'.join(parts) for parts in itertools.product(FILE_SYSTEMS, JOBS)]
+
+
+def notes(cpus: int) -> list[str]:
+    return []
+
+
+def overwriting(folder: Path, threads: int) -> fio.Job:
+    return fio.Job({**WRITES, 'directory': folder, 'rw': 'randwrite', 'bs': '4k', 'size': f'{FSYNC_KIB}k', 'fsync': 1},
+                   threads)
+
+
+def buffered(folder: Path, threads: int) -> fio.Job:
+    return fio.Job({**WRITES, 'directory': folder, 'rw': 'randwrite', 'bs': '64k', 'end_fsync': 1,
+                    'size': f'{(BUFFERED_MIB << 10) // threads // 64 * 64}k'}, threads)
+
+
+def creating(folder: Path, threads: int, files: int) -> fio.Job:
+    folder.mkdir()
+    return fio.Job({**WRITES, 'directory': folder, 'rw': 'write', 'bs': '4k', 'nrfiles': files, 'filesize': '4k',
+                    'openfiles': 8, 'file_service_type': 'sequential', 'create_on_open': 1, 'fsync': 1}, threads)
+
+
+def measure_files(folder: Path, threads: int, seconds: float) -> tuple[dict, float]:
+    """Create as many files as can be created in about this long. Files of a second loop would not be new."""
+    first = folder / 'first'
+    report = fio.run(creating(first, threads, FIRST_FILES))
+    shutil.rmtree(first)
+    files = min(MOST_FILES, FIRST_FILES * fio.loops_for(report, threads, seconds))
+    with machine.CpuUse() as use:
+        report = fio.run(creating(folder / 'files', threads, files))
+    return report, use.percent
+
+
+class Mounted:
+    """A file system that is in use."""
+
+    def __init__(self, system: FileSystem, disk: Path, place: Path, cpus: int):
+        self.system, self.disk, self.place, self.threads = system, disk, place, max(2, cpus)
+
+    def make(self) -> None:
+        machine.run(*self.system.make, self.disk)
+
+    def mount(self) -> None:
+        machine.run('mount', '-t', self.system.kind, '-o', self.system.mount, self.disk, self.place)
+
+    def unmount(self) -> None:
+        if self.place.is_mount():
+            machine.run('umount', self.place)
+
+    def measure(self, case: str, seconds: float) -> tuple[str, dict[str, float]]:
+        job = case.split('/')[1]
+        folder = self.place / job
+        folder.mkdir()
+        if job == 'files':
+            return 'files/s', fio.sync_figures(*measure_files(folder, self.threads, seconds))
+        if job == 'fsync':
+            return 'fsyncs/s', fio.sync_figures(*fio.repeated(overwriting(folder, self.threads), seconds))
+        found = fio.figures(*fio.repeated(buffered(folder, self.threads), seconds), 'write')
+        # The percentiles of copying into the page cache say nothing about how long writeback takes.
+        return 'MiB/s', {name: found[name] for name in ('rate', 'cpu_percent', 'ios')}
+
+    def files(self) -> list[Path]:
+        return sorted(path for path in self.place.rglob('*') if path.is_file())
+
+    def check_again(self) -> None:
+        """Compare all files that fio has verified with what is there after the file system was mounted again."""
+        try:
+            before = disks.digest(self.files())
+            self.unmount()
+            self.mount()
+            after = disks.digest(self.files())
+        except (OSError, Failure) as error:
+            raise Wrong(f'the files cannot be read again: {error}') from None
+        if before != after:
+            raise Wrong('the files have other data after the file system was mounted again')
+
+
+class Group:
+    def __init__(self, name: str, members: list[str], cpus: int):
+        self.name, self.cases, self.cpus = name, members, cpus
+
+    @contextlib.contextmanager
+    def opened(self, spoil: str | None) -> Iterator[Mounted]:
+        system = FILE_SYSTEMS[self.name]
+        machine.need_file_system(system.kind)
+        with contextlib.ExitStack() as stack:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='wqlab-')))
+            disk, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(disks.ram_disk()), spoil))
+            mounted = Mounted(system, disk, place, self.cpus)
+            mounted.make()
+            mounted.mount()
+            stack.callback(mounted.unmount)
+            spoil_it()
+            yield mounted
+
+
+def groups(members: Sequence[str], cpus: int) -> list[Group]:
+    return [Group(name, found, cpus) for name, found in by_prefix(members, 1)]
+
+
+WORKLOAD = cases.Workload(
+    name='writeback', what='ext4, XFS and btrfs on a disk in memory: fsync(), small files, writes in random order',
+    latency='one call of fsync()', columns=(cases.CPU, cases.P50, cases.P99, cases.P999),
+    names=names, groups=groups, notes=notes,
+    sets={'quick': ('*/fsync', '*/files'), 'default': ('*',)})

@@ -1,0 +1,656 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The host side of run-workload.sh: options, cases, fio's reports, records, tables, plots, failures."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from calls import call
+from wqlab.bench import record as bench_record
+from wqlab.bench.boot import BootError, Build
+from wqlab.paths import ROOT
+from wqlab.steps import Failure
+from wqlab.workload import (
+    cases,
+    disks,
+    dmcrypt,
+    engines,
+    fio,
+    lines,
+    machine,
+    options,
+    plot,
+    run,
+    scopes,
+    stats,
+    workloads,
+    writeback,
+)
+
+DATA = ROOT / 'tests/data/workload'
+RECORDED = {name: (DATA / f'uml-{name}.log').read_text() for name in workloads.ALL}
+
+
+def report(name):
+    """A report of fio, as recorded in a guest."""
+    return (DATA / f'fio-{name}.json').read_text()
+
+
+def params(*argv):
+    return options.parse_args(list(argv))[0]
+
+
+def boot(pair, workload, variant, factor=1.0, **changes):
+    """Return the recorded boot with `factor` times the rates."""
+    entry = lines.parse(RECORDED[workload])
+    for one in entry['runs']:
+        one['figures']['rate'] *= factor
+    return {'pair': pair, 'workload': workload, 'variant': variant, 'seconds': 1.0, 'log': 'logs/x.log', **entry,
+            **changes}
+
+
+def record(boots, *argv):
+    chosen = params(*argv)
+    return {'format': bench_record.FORMAT, 'complete': False, 'parameters': chosen, 'engine': chosen['engine'],
+            'topology': {'cpus': chosen['cpus']}, 'kernels': {}, 'boots': boots, 'failed_boots': [],
+            'summary': stats.summarise(boots)}
+
+
+# The lines of a guest
+
+@pytest.mark.parametrize('name', workloads.ALL)
+def test_recorded_run_is_read(name):
+    entry = lines.parse(RECORDED[name])
+    one = workloads.ALL[name]
+    assert [case['name'] for case in entry['runs']] == \
+        cases.chosen_cases(one, one.names(entry['cpus']), 'quick', [])
+    assert entry['wrong'] == entry['trouble'] == entry['skipped'] == []
+    for case in entry['runs']:
+        assert case['figures']['rate'] > 0 and 0 <= case['figures']['cpu_percent'] <= 100
+        assert case['figures']['p50_us'] <= case['figures']['p99_us'] <= case['figures']['p999_us']
+
+
+def without(kind, text):
+    return '\n'.join(line for line in text.splitlines() if f'"kind": "{kind}"' not in line)
+
+
+@pytest.mark.parametrize('change, why', [
+    (lambda text: '', 'did not start'),
+    (lambda text: without('begin', text), 'did not start'),
+    (lambda text: without('end', text), 'ended early after'),
+    (lambda text: without('case', text), r'8 cases were run, but only 0 can be read'),
+    (lambda text: text.replace('"unit": "MiB/s"', '"unit": [ 1.0] WARNING', 1), 'only 7 can be read'),
+])
+def test_incomplete_output_is_an_error(change, why):
+    with pytest.raises(lines.LinesError, match=why):
+        lines.parse(change(RECORDED['dm-crypt']))
+
+
+def test_other_lines_are_the_log():
+    text = f'[ 1.0] hello\n{lines.MARK}{{"kind": "trouble", "lines": ["WARNING: x"]}}\nbye\n'
+    assert lines.others(text) == '[ 1.0] hello\nbye'
+
+
+# fio
+
+def test_figures_of_a_recorded_report():
+    found = fio.result(report('randrw'), 0, '')
+    figures = fio.figures(found, 12.5, 'read')
+    assert figures['rate'] == found['read']['bw_bytes'] / 2**20 and figures['cpu_percent'] == 12.5
+    assert figures['iops'] == pytest.approx(figures['rate'] * 32, rel=0.05)
+    assert 0 < figures['p50_us'] <= figures['p99_us'] <= figures['p999_us']
+    assert fio.figures(found, 0, 'write')['ios'] == found['write']['total_ios'] > 0
+
+
+def test_figures_of_recorded_fsyncs():
+    found = fio.result(report('fsync'), 0, '')
+    figures = fio.sync_figures(found, 50)
+    assert figures['ios'] == found['sync']['total_ios'] > 0
+    assert figures['rate'] == pytest.approx(1000 * figures['ios'] / found['write']['runtime'])
+    assert 0 < figures['p50_us'] <= figures['p99_us'] <= figures['p999_us']
+
+
+def test_no_percentiles_of_nothing():
+    assert fio.percentiles({'N': 0}) == {}
+
+
+def test_number_of_loops():
+    assert fio.loops_for({'job_runtime': 200}, 2, 1.0) == 10
+    assert fio.loops_for({'job_runtime': 90000}, 1, 1.0) == 1
+    assert fio.loops_for({'job_runtime': 0}, 1, 100.0) == fio.MOST_LOOPS
+
+
+WRONG = {'corrupt': 'fio: crc32c: verify failed at file /dev/mapper', 'stale': r'fio: verify: bad header numberio \d+',
+         'unreadable': 'fio: io_u error on file .*: Input/output error'}
+
+
+@pytest.mark.parametrize('kind', WRONG)
+def test_recorded_failures_are_wrong_data(kind):
+    """As fio reported it when a disk changed a byte, when it ignored writes, and when btrfs noticed the change."""
+    said = (DATA / f'fio-{kind}.err').read_text()
+    with pytest.raises(cases.Wrong, match=WRONG[kind]):
+        fio.result(report(kind), 1, said)
+
+
+@pytest.mark.parametrize('text, status, said, why', [
+    ('', 1, 'fio: unrecognized option', 'fio failed with status 1: unrecognized option'),
+    ('', 137, '', 'fio failed with status 137: no message'),
+    ('{"jobs": []}', 0, '', None),
+    ('{"jobs": [{"error": 28}]}', 1, 'fio: No space left', 'No space left'),
+])
+def test_failures_that_say_nothing_about_data(text, status, said, why):
+    if why is None:
+        assert fio.result(text, status, said)['error'] == 0
+        return
+    with pytest.raises(Failure, match=why):
+        fio.result(text, status, said)
+
+
+def test_job_without_a_time_limit():
+    """With one, fio would not verify what it wrote last."""
+    for job in (dmcrypt.job_of('32k-all', 4)[0], writeback.overwriting('x', 2), writeback.buffered('x', 2)):
+        words = ' '.join(job.words(loops=3))
+        assert 'runtime' not in words and 'time_based' not in words and '--verify=' in words and '--loops=3' in words
+
+
+# Cases
+
+@pytest.mark.parametrize('one', workloads.ALL.values(), ids=workloads.ALL)
+@pytest.mark.parametrize('cpus', [1, 2, 24])
+def test_names_and_sets(one, cpus):
+    names = one.names(cpus)
+    assert len(names) == len(set(names))
+    quick, default = (cases.of_set(one, names, chosen) for chosen in cases.SETS)
+    assert set(quick) < set(default) <= set(names)
+    for patterns in one.sets.values():
+        for pattern in patterns:
+            assert cases.matching(names, [pattern]), f'{pattern} matches nothing'
+    members = [case for group in one.groups(default, cpus) for case in group.cases]
+    assert members == default
+
+
+def test_scenarios_that_are_the_same_are_run_once():
+    assert dmcrypt.scenarios(24) == ['32k-all', '32k-third', '32k-sixth']
+    assert [dmcrypt.issuers(share, 24) for share in dmcrypt.SHARES.values()] == [24, 8, 4]
+    assert dmcrypt.scenarios(2) == ['32k-all', '32k-third'] and dmcrypt.scenarios(1) == ['32k-all']
+    assert not dmcrypt.notes(24)
+    assert dmcrypt.notes(2) == ['2 CPUs: left out, as another scenario has as many issuers: 32k-sixth']
+
+
+@pytest.mark.parametrize('name', [*dmcrypt.SHARES, 'buffered', *dmcrypt.SINGLES])
+@pytest.mark.parametrize('cpus', [1, 2, 3, 24, 100])
+def test_issuers_do_not_share_blocks(name, cpus):
+    job, _ = dmcrypt.job_of(name, cpus)
+    block = int(job.options['bs'][:-1]) << 10
+    start, size, step = (job.options[key] for key in ('offset', 'size', 'offset_increment'))
+    assert size % block == start % block == 0 and step >= size > 0
+    end = start + (job.jobs - 1) * step + size
+    big, small = dmcrypt.areas(cpus)
+    first, last = (0, big) if block == 32768 else (big, big + small)
+    assert first << 20 <= start and end <= last << 20
+    assert size // block > 64 or cpus == 100
+
+
+@pytest.mark.parametrize('cpus', [1, 2, 24, 100, 1000])
+def test_disks_are_large_enough(cpus):
+    assert sum(dmcrypt.areas(cpus)) <= disks.MIB and disks.MIB >= 300     # XFS needs 300
+
+
+# Scopes
+
+@pytest.fixture
+def sysfs(tmp_path, monkeypatch):
+    monkeypatch.setattr(scopes, 'SYSFS', tmp_path / 'devices')
+    monkeypatch.setattr(scopes, 'DEFAULT', tmp_path / 'default')
+    (tmp_path / 'default').write_text('cache_shard\n')
+    queue = tmp_path / 'devices/kcryptd-254:0-1'
+    queue.mkdir(parents=True)
+    return queue
+
+
+def test_scope_is_written(sysfs, tmp_path):
+    for name in ('affinity_scope', 'affinity_strict'):
+        (sysfs / name).write_text('')
+    with scopes.of_workqueue('kcryptd[-!]254:0*', 'cache-strict'):
+        pass
+    assert [(sysfs / name).read_text() for name in ('affinity_scope', 'affinity_strict')] == ['cache', '1']
+    with scopes.of_workqueue('kcryptd[-!]254:0*', 'default'):
+        pass
+    assert (sysfs / 'affinity_strict').read_text() == '0'
+    assert (tmp_path / 'default').read_text() == 'cache_shard\n'
+
+
+def test_default_scope_instead(sysfs, tmp_path):
+    """The workqueue is per-CPU, or its kernel does not show it."""
+    with scopes.of_workqueue('kcryptd[-!]254:0*', 'system'):
+        assert (tmp_path / 'default').read_text() == 'system'
+    assert (tmp_path / 'default').read_text() == 'cache_shard'
+    with pytest.raises(cases.Lacking, match='cannot be strict'), scopes.of_workqueue('kcryptd*', 'cache-strict'):
+        pass
+
+
+def test_kernel_without_the_scope(sysfs, tmp_path):
+    (tmp_path / 'default').unlink()
+    with pytest.raises(cases.Lacking, match="refuses 'cpu' in .*: No such file"), scopes.of_workqueue('x*', 'cpu'):
+        pass
+    with pytest.raises(cases.Lacking, match="refuses 'cpu' in .*: Is a directory"):
+        scopes.write(tmp_path, 'cpu')
+
+
+# The machine
+
+def test_cpu_use(tmp_path):
+    stat = tmp_path / 'stat'
+    stat.write_text('cpu 10 0 10 70 10 0 0 0 0 0\ncpu0 ...\n')
+    with machine.CpuUse(stat) as use:
+        stat.write_text('cpu 60 0 30 80 30 0 0 0 0 0\ncpu0 ...\n')
+    assert use.percent == pytest.approx(70)
+    with machine.CpuUse(stat) as use:
+        pass
+    assert use.percent == 0
+
+
+def test_programs_that_are_missing_or_fail():
+    with pytest.raises(Failure, match='no-such-program is not installed: run CONFIG=workload scripts/deps.sh'):
+        machine.run('no-such-program')
+    with pytest.raises(Failure, match='ls /no/such failed with status 2: ls: cannot access'):
+        machine.run('ls', '/no/such')
+
+
+def test_file_system_that_the_kernel_lacks():
+    with pytest.raises(cases.Lacking, match='the kernel has no nosuchfs'):
+        machine.need_file_system('nosuchfs')
+
+
+def test_digest_notices_each_byte(tmp_path):
+    files = [tmp_path / 'a', tmp_path / 'b']
+    for path in files:
+        path.write_bytes(b'x' * (disks.PIECE + 5))
+    before = disks.digest(files)
+    assert disks.digest(files) == before != disks.digest(reversed(files))
+    with open(files[1], 'r+b') as file:
+        file.seek(disks.PIECE + 4)
+        file.write(b'y')
+    assert disks.digest(files) != before
+    assert disks.digest(files, 100) == disks.digest(files, 100)
+    with pytest.raises(OSError, match='shorter than before'):
+        disks.digest(files, 10 << 20)
+
+
+# Options
+
+def test_defaults():
+    chosen = params()
+    assert (chosen['engine'], chosen['pairs'], chosen['set'], chosen['seconds']) == ('uml', 3, 'default', 2)
+    assert chosen['workloads'] == ['dm-crypt', 'writeback'] and chosen['variant'] is None
+    quick = params('--quick', 'writeback', '--pairs', '5')
+    assert (quick['pairs'], quick['set'], quick['seconds'], quick['workloads']) == (5, 'quick', 1, ['writeback'])
+
+
+def test_patterns_choose_the_workloads():
+    assert params('--cases', 'ext4/*')['workloads'] == ['writeback']
+    chosen = params('--cases', 'aes/loop/highpri/4k-*/cpu')
+    assert engines.chosen(chosen, 'dm-crypt') == [f'aes/loop/highpri/{job}/cpu' for job in dmcrypt.SINGLES]
+
+
+def test_here_is_this_machine():
+    chosen = params('--here')
+    assert chosen['engine'] == 'here' and chosen['cpus'] == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize('argv, why', [
+    (['nfsd'], 'there is no workload "nfsd": choose from dm-crypt, writeback'),
+    (['writeback', 'writeback'], 'named twice'),
+    (['--cases', 'ext5/*'], r'no case of any workload matches ext5/\*'),
+    (['dm-crypt', '--cases', 'ext4/*'], 'no case of dm-crypt matches'),
+    (['--seconds', '0'], 'not between'),
+    (['--seconds', 'long'], 'not a number'),
+    (['--pairs', '0'], 'not between'),
+    (['--engine', 'xen'], 'invalid choice'),
+    (['--variant', 'ours'], 'invalid choice'),
+    (['--spoil', 'everything'], 'invalid choice'),
+    (['--here', '--engine', 'uml'], '--here uses this machine as it is'),
+    (['--here', '--cpus', '2'], '--here uses this machine as it is'),
+    (['--topology', 'cores=2'], 'needs --engine qemu'),
+    (['--cpus', '512'], 'UML cannot have more CPUs than this machine'),
+    (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '3'], '3 CPUs do not fit'),
+    (['--mem', 'lots'], 'write it as 512M or 2G'),
+    (['--resume', '--quick'], 'give no other options'),
+    (['--nonsense'], 'unrecognized'),
+], ids=lambda value: ' '.join(value) if isinstance(value, list) else '')
+def test_bad_options_are_refused(argv, why):
+    done = call('scripts/run-workload.sh', *argv)
+    assert done.returncode == 2 and re.search(why, done.stderr.splitlines()[-1]) and not done.stdout
+
+
+def test_help_and_list():
+    done = call('scripts/run-workload.sh', '--help')
+    assert done.returncode == 0
+    for name in workloads.ALL:
+        assert re.search(rf'^  {name} +\w', done.stdout, re.M)
+    listed = call('scripts/run-workload.sh', '--list', 'writeback').stdout.splitlines()
+    assert len(listed) == len(writeback.names(2))
+    assert listed[0].split() == ['writeback', 'ext4/fsync', 'quick'] and listed[2].split()[-1] == 'default'
+
+
+def test_what_an_engine_cannot_show_is_said():
+    assert any('same pods' in note for note in options.notes(params()))
+    emulated = {**params('--engine', 'qemu'), 'accel': 'tcg'}
+    assert any('emulates' in note for note in options.notes(emulated))
+    assert any('booted by hand' in note for note in options.notes(params('--here')))
+
+
+def test_guest_gets_what_was_chosen(tmp_path):
+    chosen = {**params('--engine', 'qemu', '--topology', 'cores=4,threads=2', '--mem', '3G', '--quick', '--cases',
+                       'ext4/*', '--seconds', '0.5', '--spoil', 'stale'), 'accel': 'tcg'}
+    words = engines.qemu(Build(ROOT, 'qemu', 'base', 'workload', None), chosen, engines.inside(chosen, 'writeback'),
+                         tmp_path / 'log')
+    text = ' '.join(words)
+    assert 'qemu-base-workload-7.3 --cpus 8 --topology cores=4,threads=2 --mem 3G --accel tcg' in text
+    assert "workload-inside writeback --set quick --seconds 0.5 '--cases=ext4/*' --spoil stale" in words[-1]
+
+
+def test_time_for_a_boot_follows_from_its_cases():
+    assert engines.time_limit(params('--quick')) < engines.time_limit(params()) \
+        < engines.time_limit(params('--seconds', '60'))
+
+
+# Records and tables
+
+def test_boots_alternate():
+    order = run.boots_to_make(params('--pairs', '2'))
+    assert [(one['pair'], one['workload'], one['variant']) for one in order[:5]] == [
+        (1, 'dm-crypt', 'cmwq'), (1, 'dm-crypt', 'base'), (1, 'writeback', 'cmwq'), (1, 'writeback', 'base'),
+        (2, 'dm-crypt', 'cmwq')]
+    assert {one['variant'] for one in run.boots_to_make(params('--variant', 'base'))} == {'base'}
+
+
+def test_boots_left():
+    made = [boot(1, 'dm-crypt', 'cmwq'), boot(1, 'dm-crypt', 'base'), boot(1, 'writeback', 'base')]
+    left = run.boots_left(record(made, '--pairs', '1'))
+    assert left == [{'pair': 1, 'workload': 'writeback', 'variant': 'cmwq'}]
+
+
+def test_ratio_is_taken_pair_by_pair():
+    """In pair 2 both variants slow down equally. The ratio must not change."""
+    boots = [boot(1, 'writeback', 'cmwq', 2.0), boot(1, 'writeback', 'base', 1.0),
+             boot(2, 'writeback', 'cmwq', 1.0), boot(2, 'writeback', 'base', 0.5)]
+    ratio = stats.summarise(boots)[0]['ratio']['rate']
+    assert ratio['boots'] == 2 and ratio['min'] == pytest.approx(2) and ratio['max'] == pytest.approx(2)
+
+
+def test_table_has_cases_figures_and_ratio():
+    boots = [boot(pair, workload, variant, factor) for pair in (1, 2, 3) for workload in workloads.ALL
+             for variant, factor in (('cmwq', 1.5), ('base', 1.0))]
+    text = stats.format_summary(stats.summarise(boots))
+    for name in workloads.ALL:
+        for case in lines.parse(RECORDED[name])['runs']:
+            row, = (line for line in text if line.startswith(f'{case["name"]} '))
+            assert '1.50 (1.50-1.50)' in row and case['unit'] in row
+            assert stats.short(case['figures']['rate']) in row and stats.short(case['figures']['p99_us']) in row
+    assert 'p50, p99, p99.9: one call of fsync()' in text and text[-1].startswith('ours/base')
+
+
+def test_table_of_one_variant_and_of_a_case_that_one_lacks():
+    text = stats.format_summary(stats.summarise([boot(1, 'writeback', 'base')]))
+    assert not any('ours' in line for line in text)
+    fewer = boot(1, 'writeback', 'cmwq')
+    name = fewer['runs'].pop()['name']
+    row, = (line for line in stats.table(stats.summarise([fewer, boot(1, 'writeback', 'base')]), 'writeback')
+            if line.startswith(name))
+    assert ' - ' in row
+    assert stats.format_summary([]) == ['no case has figures']
+
+
+def test_short_numbers():
+    shown = {0.5: '0.5', 1.234: '1.23', 99.4: '99.4', 123.4: '123', 12345.6: '12,346'}
+    assert {value: stats.short(value) for value in shown} == shown
+
+
+def test_complaints_name_boot_and_place():
+    wrong = boot(1, 'dm-crypt', 'base', wrong=[{'name': 'aes/ram/queue', 'why': 'fio: verify: bad header'}])
+    assert run.complaints(record([wrong])) == [
+        'pair 1 of 3, dm-crypt, base: WRONG DATA in aes/ram/queue: fio: verify: bad header']
+
+
+def test_skipped_cases_are_told_once():
+    why = 'the kernel has no xfs'
+    boots = [boot(pair, 'writeback', 'base', skipped=[{'name': f'xfs/{job}', 'why': why} for job in writeback.JOBS])
+             for pair in (1, 2)]
+    assert run.skipped(record(boots)) == [f'writeback, base: skipped 3 cases, for example xfs/fsync: {why}']
+
+
+@pytest.mark.parametrize('boots', [
+    [boot(1, name, variant) for name in workloads.ALL for variant in ('cmwq', 'base')],
+    [boot(1, 'writeback', 'base')],
+], ids=['both', 'one'])
+def test_pictures_of_recorded_data(tmp_path, boots):
+    bench_record.save(record(boots), tmp_path)
+    assert plot.main([str(tmp_path)]) == 0
+    assert (tmp_path / 'plot.png').stat().st_size > 10000 and '</svg>' in (tmp_path / 'plot.svg').read_text()
+
+
+# --here
+
+@pytest.fixture
+def root(monkeypatch):
+    monkeypatch.setattr(os, 'geteuid', lambda: 0)
+
+
+def kernel(monkeypatch, variant):
+    monkeypatch.setattr(engines, 'running_variant', lambda: variant)
+    monkeypatch.setattr(engines, 'running_kernel', lambda: {'release': f'7.3-{variant}', 'version': '#1'})
+
+
+def test_here_needs_root(monkeypatch):
+    monkeypatch.setattr(os, 'geteuid', lambda: 1000)
+    with pytest.raises(bench_record.RecordError, match='needs root'):
+        run.check_running(record([], '--here'))
+
+
+def test_here_measures_one_kernel_after_the_other(monkeypatch, root):
+    one = record([], '--here', '--pairs', '1')
+    kernel(monkeypatch, 'base')
+    run.check_running(one)
+    assert [left['variant'] for left in run.possible(one)] == ['base', 'base']
+    kernel(monkeypatch, 'cmwq')
+    run.check_running(one)
+    assert [left['variant'] for left in run.possible(one)] == ['cmwq', 'cmwq']
+    assert set(one['kernels']) == {'cmwq', 'base'}
+
+
+def test_here_refuses_another_kernel(monkeypatch, root):
+    kernel(monkeypatch, 'base')
+    with pytest.raises(bench_record.RecordError, match='the running kernel is base, not cmwq'):
+        run.check_running(record([], '--here', '--variant', 'cmwq'))
+    other = {**record([], '--here'), 'kernels': {'base': {'release': '6.1', 'version': '#2'}}}
+    with pytest.raises(bench_record.RecordError, match='has measured another base kernel'):
+        run.check_running(other)
+
+
+def test_here_says_how_to_go_on(monkeypatch, root, tmp_path, capsys):
+    kernel(monkeypatch, 'base')
+    made = [boot(1, name, 'base') for name in workloads.ALL]
+    results = run.turns.Results(run.PROGRAM, record(made, '--here', '--pairs', '1'), tmp_path)
+    assert run.finish(results, 0) == 0
+    said = capsys.readouterr()
+    assert 'to compare it with the cmwq kernel, boot that and run: scripts/run-workload.sh --resume' in said.err
+    assert 'plot.png' in said.out and (tmp_path / 'plot.png').exists()
+
+
+# A copy of the project with a fake guest
+
+FAKE_GUEST = '''import pathlib, sys, time
+here = pathlib.Path(__file__).parents[2]
+argv = sys.argv[1:]
+log = pathlib.Path(argv[argv.index('--log') + 1])
+kernel = argv[argv.index('--kernel') + 1].split('/')[-1]
+name = 'writeback' if 'workload-inside writeback' in argv[-1] else 'dm-crypt'
+with open(here / 'calls', 'a') as calls:
+    calls.write(f'{kernel} {name}\\n')
+number = len((here / 'calls').read_text().splitlines())
+text = (here / f'uml-{name}.log').read_text()
+if (here / f'sleep-{number}').exists():
+    (here / 'sleeping').touch()
+    time.sleep(60)
+if (here / f'dies-{number}').exists():
+    log.write_text('Kernel panic - not syncing: test\\n')
+    print('guest: the guest died', file=sys.stderr)
+    sys.exit(125)
+if (here / f'warns-{number}').exists():
+    text += '[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/x.c:1\\n'
+if (here / f'spoils-{number}').exists():
+    text += '@workload {"kind": "wrong", "name": "ext4", "why": "fio: verify: bad header"}\\n'
+log.write_text(text)
+'''
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy of the scripts with empty kernels. The guest prints the recorded log."""
+    scripts = tmp_path / 'scripts'
+    shutil.copytree(ROOT / 'scripts', scripts)
+    (scripts / 'wqlab/guest/run.py').write_text(FAKE_GUEST)
+    for name, text in RECORDED.items():
+        (scripts / f'uml-{name}.log').write_text(text)
+    for variant in ('cmwq', 'base'):
+        build = Build(tmp_path, 'uml', variant, 'workload', None)
+        for path in (build.image, build.folder / '.config', build.folder / 'include/config/kernel.release'):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'7.3-{variant}\n')
+    (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
+
+    def start(*argv, wait=True):
+        command = [scripts / 'run-workload.sh', *argv]
+        if not wait:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def results():
+        folder, = (tmp_path / 'build/workload').iterdir()
+        return folder, json.loads((folder / 'results.json').read_text())
+
+    return SimpleNamespace(root=tmp_path, run=start, results=results, mark=lambda name: (scripts / name).touch(),
+                           calls=lambda: (scripts / 'calls').read_text().splitlines())
+
+
+QUICK = ('--no-build', '--quick')
+
+
+def test_whole_run(project):
+    done = project.run(*QUICK)
+    assert done.returncode == 0, done.stderr
+    once = [f'uml-{variant}-workload-7.3 {name}' for name in workloads.ALL for variant in ('cmwq', 'base')]
+    assert project.calls() == once * 2
+    folder, result = project.results()
+    assert result['complete'] and result['kernels']['cmwq']['release'] == '7.3-cmwq'
+    assert len(result['summary']) == 16 and all(row['ratio']['rate']['median'] == 1 for row in result['summary'])
+    assert (folder / 'plot.png').read_bytes().startswith(b'\x89PNG')
+    assert sorted(path.name for path in (folder / 'logs').iterdir())[0] == '001-dm-crypt-base.log'
+    assert 'aes/ram/queue/32k-all/cache ' in done.stdout and '1.00 (1.00-1.00)' in done.stdout
+    assert '[8/8] pair 2 of 2, writeback, base' in done.stderr and 'note: UML has no caches' in done.stderr
+
+
+def test_wrong_data_fails_the_run(project):
+    project.mark('spoils-4')
+    done = project.run(*QUICK, '--pairs', '1')
+    assert done.returncode == 1
+    assert 'FAILED: pair 1 of 1, writeback, base: WRONG DATA in ext4: fio: verify: bad header' in done.stderr
+    assert project.results()[1]['complete'] and 'ext4/fsync' in done.stdout
+
+
+def test_kernel_warning_fails_the_run(project):
+    project.mark('warns-1')
+    done = project.run(*QUICK, '--pairs', '1')
+    assert done.returncode == 1
+    assert 'FAILED: pair 1 of 1, dm-crypt, cmwq: the kernel reported problems (1 lines), first: [ 1.0]' in done.stderr
+
+
+def test_dead_guests_end_the_run_which_can_be_resumed(project):
+    project.mark('dies-2')
+    project.mark('dies-3')
+    done = project.run(*QUICK, '--pairs', '1', 'writeback')
+    assert done.returncode == 1 and len(project.calls()) == 3
+    assert 'the workload did not start (status 125: "Kernel panic - not syncing: test")' in done.stderr
+    assert 'trying once more' in done.stderr and 'ext4/fsync' in done.stdout
+    assert done.stderr.splitlines()[-1].startswith('run-workload: to continue: scripts/run-workload.sh --resume build/')
+    done = project.run('--resume')
+    assert project.calls()[3:] == ['uml-base-workload-7.3 writeback'] and project.results()[1]['complete']
+    assert done.returncode == 1 and 'FAILED: pair 1 of 1, writeback, base, attempt 2' in done.stderr
+
+
+def test_interrupted_run_is_resumed(project):
+    project.mark('sleep-3')
+    process = project.run(*QUICK, '--pairs', '1', wait=False)
+    deadline = time.monotonic() + 30
+    while not (project.root / 'scripts/sleeping').exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130 and 'interrupted' in said and len(project.results()[1]['boots']) == 2
+    done = project.run('--resume')
+    assert done.returncode == 0, done.stderr
+    assert [(one['workload'], one['variant']) for one in project.results()[1]['boots']] == \
+        [(name, variant) for name in workloads.ALL for variant in ('cmwq', 'base')]
+    done = project.run('--resume')
+    assert done.returncode == 1 and 'nothing to resume' in done.stderr
+
+
+def test_another_kernel_is_not_resumed(project):
+    project.mark('dies-2')
+    project.mark('dies-3')
+    project.run(*QUICK, '--pairs', '1')
+    Build(project.root, 'uml', 'base', 'workload', None).image.write_text('rebuilt')
+    done = project.run('--resume')
+    assert done.returncode == 1 and 'start a new run' in done.stderr
+
+
+def test_run_of_the_benchmark_is_not_resumed(project):
+    folder = project.root / 'build/bench/x'
+    folder.mkdir(parents=True)
+    bench_record.save({**record([]), 'parameters': {}}, folder)
+    done = project.run('--resume', str(folder))
+    assert done.returncode == 1 and 'is not a run of workloads' in done.stderr
+
+
+def test_missing_kernel_is_named(project):
+    Build(project.root, 'uml', 'base', 'workload', None).image.unlink()
+    done = project.run(*QUICK)
+    assert done.returncode == 1 and done.stderr.count('\n') == 1 and not (project.root / 'build/workload').exists()
+    assert 'linux is missing: run make kernel ENGINE=uml VARIANT=base CONFIG=workload' in done.stderr
+
+
+def test_pictures_that_fail_cost_nothing_else(project):
+    (project.root / 'scripts/matplotlib.py').write_text("raise ImportError('No module named matplotlib')")
+    done = project.run(*QUICK, '--pairs', '1')
+    folder, result = project.results()
+    assert done.returncode == 1 and result['complete'] and 'ext4/fsync' in done.stdout
+    assert done.stderr.splitlines()[-1].endswith(
+        f'to draw them later: scripts/lab workload-plot {folder.relative_to(project.root)}')
+    assert sorted(os.listdir(folder)) == ['logs', 'results.json']
+
+
+def test_log_of_a_guest_that_took_too_long(tmp_path):
+    with pytest.raises(BootError, match='it took longer than 70 s'):
+        engines.entry_of({'pair': 1}, tmp_path / 'log', 124, 70, 70.0)
+
+
+def test_packages_of_workloads_are_asked_for(tmp_path):
+    """Only CONFIG=workload needs the tools of file systems."""
+    for tool in Path('/usr/bin').iterdir():
+        (tmp_path / tool.name).symlink_to(tool)
+    script = tmp_path / 'deps.sh'
+    text = (ROOT / 'scripts/deps.sh').read_text()
+    script.write_text(text.replace(':/usr/sbin:/sbin command', ' command'))
+    script.chmod(0o755)
+    asked = call('bash', script, '--check', PATH=str(tmp_path), CONFIG='workload').stderr
+    assert 'xfsprogs' in asked and 'btrfs-progs' in asked
+    assert 'xfsprogs' not in call('bash', script, '--check', PATH=str(tmp_path)).stderr

@@ -26,6 +26,7 @@ from wqlab.steps import Failure, locked, sayer, shown
 say = sayer('tree')
 DOCUMENTS = {'workqueue.rst': 'workqueue-cmwq.rst', 'workqueue-tools.rst': 'workqueue-cmwq-tools.rst',
              'workqueue-torture.rst': 'workqueue-cmwq-torture.rst',
+             'workqueue-workloads.rst': 'workqueue-cmwq-workloads.rst',
              'workqueue-36-cores.svg': 'workqueue-36-cores.svg'}
 
 

@@ -61,7 +61,9 @@ def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str
         command += ['--overlay-rwdir', '/usr/lib']
     if accel == 'tcg':
         command.append('--disable-kvm')
-    for word in [*qemu.quick_boot(accel), *shlex.split(args.append)]:
+    if args.show_log:
+        command.append('--show-boot-console')
+    for word in [*qemu.quick_boot(accel), *['ignore_loglevel'] * args.show_log, *shlex.split(args.append)]:
         command += ['--kopt', word]
     if args.command is not None:
         command += ['--script-sh', f'export PATH={VENV}:$PATH; {args.command}']
@@ -143,6 +145,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
     parser.add_argument('--accel', choices=('auto', 'kvm', 'tcg'), default='auto')
     parser.add_argument('--command', metavar='CMD', help='run this command and exit')
+    parser.add_argument('--show-log', action='store_true', help="print the kernel's log to standard error")
     return parser
 
 

@@ -52,7 +52,7 @@ def qemu(build: Build | None, params: dict, command: list[str], log: Path) -> li
     assert build
     topology = ','.join(f'{key}={number}' for key, number in (params['topology'] or {}).items())
     return [str(LAB), 'boot', '--kernel', str(build.folder), '--cpus', str(params['cpus']), '--topology', topology,
-            '--mem', params['mem'], '--accel', params['accel'], '--append', disks.parameters(),
+            '--mem', params['mem'], '--accel', params['accel'], '--append', disks.parameters(), '--show-log',
             '--command', shlex.join(command)]
 
 

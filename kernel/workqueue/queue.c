@@ -133,9 +133,9 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 		if (last && last != pwq->pool && !(READ_ONCE(wq->flags) & __WQ_ORDERED)) {
 			struct worker *runner = pool_lock_runner(last, work, wq);
 
-			if (runner && likely(!(last->flags & POOL_BH_DRAINING)))
-				return runner->current_pwq;
 			if (runner) {
+				if (likely(!(last->flags & POOL_BH_DRAINING)))
+					return runner->current_pwq;
 				pwq = rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, last->drain_cpu));
 				raw_spin_unlock(&last->lock);
 			}

@@ -6,14 +6,13 @@ import itertools
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
-from types import SimpleNamespace
 
 import pytest
 
+import copied
 from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
 from wqlab.bench import parse as bench_parse
@@ -410,31 +409,7 @@ sys.exit(0)
 @pytest.fixture
 def project(tmp_path):
     """A copy of the scripts with empty kernels. The guest prints the recorded log."""
-    scripts = tmp_path / 'scripts'
-    shutil.copytree(ROOT / 'scripts', scripts)
-    (scripts / 'wqlab/guest/run.py').write_text(FAKE_GUEST)
-    (scripts / 'recorded').write_text(RECORDED)
-    for variant in bench_options.VARIANTS:
-        build = bench_boot.Build(tmp_path, 'uml', variant)
-        for path in (build.image, build.module, build.folder / '.config',
-                     build.folder / 'include/config/kernel.release'):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f'7.3-{variant}\n')
-    (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
-
-    def run(*argv, wait=True):
-        command = [scripts / 'run-bench.sh', *argv]
-        if not wait:
-            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    def results():
-        folder, = (tmp_path / 'build/bench').iterdir()
-        return folder, json.loads((folder / 'results.json').read_text())
-
-    return SimpleNamespace(root=tmp_path, run=run, results=results,
-                           mark=lambda name: (scripts / name).touch(),
-                           calls=lambda: (scripts / 'calls').read_text().split())
+    return copied.project(tmp_path, 'run-bench.sh', FAKE_GUEST, {}, 'build/bench', {'recorded': RECORDED})
 
 
 def test_whole_run(project):

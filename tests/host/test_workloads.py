@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The host side of run-workload.sh: options, cases, fio's reports, records, tables, plots, failures."""
-import json
 import os
 import re
-import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+import copied
 from calls import call
 from wqlab.bench import record as bench_record
 from wqlab.bench.boot import BootError, Build
@@ -515,30 +512,8 @@ log.write_text(text)
 @pytest.fixture
 def project(tmp_path):
     """A copy of the scripts with empty kernels. The guest prints the recorded log."""
-    scripts = tmp_path / 'scripts'
-    shutil.copytree(ROOT / 'scripts', scripts)
-    (scripts / 'wqlab/guest/run.py').write_text(FAKE_GUEST)
-    for name, text in RECORDED.items():
-        (scripts / f'uml-{name}.log').write_text(text)
-    for variant in ('cmwq', 'base'):
-        build = Build(tmp_path, 'uml', variant, 'workload', None)
-        for path in (build.image, build.folder / '.config', build.folder / 'include/config/kernel.release'):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f'7.3-{variant}\n')
-    (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
-
-    def start(*argv, wait=True):
-        command = [scripts / 'run-workload.sh', *argv]
-        if not wait:
-            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    def results():
-        folder, = (tmp_path / 'build/workload').iterdir()
-        return folder, json.loads((folder / 'results.json').read_text())
-
-    return SimpleNamespace(root=tmp_path, run=start, results=results, mark=lambda name: (scripts / name).touch(),
-                           calls=lambda: (scripts / 'calls').read_text().splitlines())
+    return copied.project(tmp_path, 'run-workload.sh', FAKE_GUEST, {'config': 'workload', 'module': None},
+                          'build/workload', {f'uml-{name}.log': text for name, text in RECORDED.items()})
 
 
 QUICK = ('--no-build', '--quick')

@@ -188,15 +188,20 @@ def warnings(params):
                '--icount is not affected')
 
 
+def refuse_more(parser, args):
+    """Refuse options beside --resume. Those of the run that it continues apply."""
+    expected = parser.parse_args([])
+    expected.resume = args.resume
+    if args != expected:
+        parser.error('--resume uses the options of that run: give no other options')
+
+
 def parse_args(argv):
     """Return (parameters, resume, build). resume is None, a folder, or '' for the latest run."""
     parser = build_parser()
     args = parser.parse_args(argv)
     if args.resume is not None:
-        expected = parser.parse_args([])
-        expected.resume = args.resume
-        if args != expected:
-            parser.error('--resume uses the options of that run: give no other options')
+        refuse_more(parser, args)
     else:
         refuse_nonsense(parser, args)
         resolve(parser, args)

@@ -28,12 +28,7 @@ def prepare_builds(params, build):
     builds = {variant: bench_boot.Build(ROOT, params['engine'], variant) for variant in variants}
     if build and subprocess.run([str(ROOT / 'scripts/deps.sh')], check=False).returncode:
         raise bench_boot.BootError('could not install what the benchmark needs: see the lines above')
-    for one in builds.values():
-        if build:
-            say(f'building the {one.variant} kernel for {one.engine}')
-            one.make(ROOT)
-        one.check()
-    return builds
+    return turns.prepare(PROGRAM, builds, build)
 
 
 def begin(params, build):

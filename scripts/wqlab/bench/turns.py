@@ -4,7 +4,6 @@
 run-bench.sh and run-workload.sh share this: they make the boots that are left, save each
 result, try a failed boot once more, print the answer, and draw plots.
 """
-
 import dataclasses
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab.bench import record as bench_record
-from wqlab.bench.boot import BootError
+from wqlab.bench.boot import BootError, Build
 from wqlab.paths import ROOT
 
 # If a boot fails, it is tried again: it says nothing about speed. Each failure is reported and recorded.
@@ -42,6 +41,16 @@ def shown(path):
     """Return a path relative to the repository if it lies inside, else unchanged."""
     path = Path(path).resolve()
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def prepare(program: Program, builds: dict[str, Build], build: bool) -> dict[str, Build]:
+    """Make sure that the kernels are there. With `build`, build what is not up to date."""
+    for one in builds.values():
+        if build:
+            program.say(f'building the {one.variant} kernel for {one.engine}')
+            one.make(ROOT)
+        one.check()
+    return builds
 
 
 class Results:

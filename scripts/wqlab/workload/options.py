@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from wqlab.bench.options import VARIANTS, memory, number, understood_by, warnings
+from wqlab.bench.options import VARIANTS, memory, number, refuse_more, understood_by, warnings
 from wqlab.guest import GuestError, topology
 from wqlab.workload import cases, disks, engines, workloads
 
@@ -139,10 +139,7 @@ def parse_args(argv: list[str]) -> tuple[dict[str, Any], argparse.Namespace]:
     parser = build_parser()
     args = parser.parse_args(argv)
     if args.resume is not None:
-        expected = parser.parse_args([])
-        expected.resume = args.resume
-        if args != expected:
-            parser.error('--resume uses the options of that run: give no other options')
+        refuse_more(parser, args)
     check_names(parser, args)
     resolve_place(parser, args)
     params = params_of(args)

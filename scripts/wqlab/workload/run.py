@@ -66,12 +66,7 @@ def prepare_builds(params: dict[str, Any], build: bool) -> Builds:
         return {}
     variants = [params['variant']] if params['variant'] else VARIANTS
     builds = {variant: Build(ROOT, params['engine'], variant, 'workload', module=None) for variant in variants}
-    for one in builds.values():
-        if build:
-            say(f'building the {one.variant} kernel for {one.engine}')
-            one.make(ROOT)
-        one.check()
-    return builds
+    return turns.prepare(PROGRAM, builds, build)
 
 
 def check_running(record: dict[str, Any]) -> None:

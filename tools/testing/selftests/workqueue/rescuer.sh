@@ -283,76 +283,74 @@ is_stuck()	# PID
 	done
 }
 
-# A rescuer has to end but cannot, since its CPU is busy. Only the task that destroys its
-# workqueue waits for that. The global cpumask can still be written, which takes the lock
-# that hotplug and the creation of workqueues need, too.
-test_slow_to_end()
+# Runs the command, which occupies CPU 1 and calls lock_is_free_while, up to four times: on
+# a slow machine one try may come too late.
+with_time_to_spare()	# COMMAND
 {
 	local rc i all
 	all=$(cat "$GLOBAL/cpumask")
 
 	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || return 1
-	# on a slow machine one try may fail
 	for i in 1 2 3 4; do
-		ends_slowly
+		"$1"
 		rc=$?
 		[ $rc -eq $TOO_LATE ] || break
 	done
 	[ $rc -ne $TOO_LATE ] || diag "the write came back only when the CPU was free by itself"
 	set_to "$GLOBAL/cpumask" "$all" || rc=1
 	return $rc
+}
+
+# A write to the global cpumask takes the lock that hotplug and the creation of workqueues
+# need, too. It succeeds while the process waits for a thread that cannot run on CPU 1.
+lock_is_free_while()	# PID
+{
+	local rc=0
+
+	within 30 is_stuck "$1" || { diag "nobody waits for the thread"; rc=1; }
+	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || rc=1
+	write_to "$HELPER/occupy" leave >/dev/null || [ $rc -ne 0 ] || rc=$TOO_LATE
+	wait "$1" || rc=1
+	within 100 nobody_occupies || rc=1
+	return $rc
+}
+
+# A rescuer has to end but cannot, since its CPU is busy. Only the task that destroys its
+# workqueue waits for that.
+test_slow_to_end()
+{
+	with_time_to_spare ends_slowly
 }
 
 ends_slowly()
 {
-	local rc=0 destroyer
-
 	create wqt_r percpu mem_reclaim
 	set_to "$HELPER/occupy" "cpu=1 ms=5000" || return 1
 	destroy wqt_r &
-	destroyer=$!
-	within 30 is_stuck $destroyer || { diag "nobody waits for the rescuer"; rc=1; }
-	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || rc=1
-	write_to "$HELPER/occupy" leave >/dev/null || [ $rc -ne 0 ] || rc=$TOO_LATE
-	wait $destroyer || rc=1
-	within 100 nobody_occupies || rc=1
-	return $rc
+	lock_is_free_while $!
 }
 
 # The thread of a new rescuer cannot be made, since kthreadd's CPU is busy. Only the task that
-# makes the workqueue waits for that, and the lock is free for others.
+# makes the workqueue waits for that.
 test_slow_to_begin()
 {
-	local rc i all kthreadd
-	all=$(cat "$GLOBAL/cpumask")
+	local rc kthreadd
 	kthreadd=$(taskset -p 2 | sed 's/.* //')
 
-	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || return 1
-	# on a slow machine one try may fail
-	for i in 1 2 3 4; do
-		begins_slowly
-		rc=$?
-		[ $rc -eq $TOO_LATE ] || break
-	done
-	[ $rc -ne $TOO_LATE ] || diag "the write came back only when the CPU was free by itself"
-	taskset -p "$kthreadd" 2 >/dev/null || rc=1
-	set_to "$GLOBAL/cpumask" "$all" || rc=1
-	return $rc
+	with_time_to_spare begins_slowly
+	rc=$?
+	taskset -p "$kthreadd" 2 >/dev/null && return $rc
 }
 
 begins_slowly()
 {
-	local rc=0 creator
+	local rc
 
 	set_to "$HELPER/occupy" "cpu=1 ms=5000" || return 1
 	taskset -p "$(cpu_mask 1)" 2 >/dev/null || return 1
 	create wqt_r percpu mem_reclaim &
-	creator=$!
-	within 30 is_stuck $creator || { diag "nobody waits for the thread"; rc=1; }
-	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || rc=1
-	write_to "$HELPER/occupy" leave >/dev/null || [ $rc -ne 0 ] || rc=$TOO_LATE
-	wait $creator || rc=1
-	within 100 nobody_occupies || rc=1
+	lock_is_free_while $!
+	rc=$?
 	destroy wqt_r
 	return $rc
 }

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A copy of the scripts, with empty kernels and a guest that prints what was recorded."""
+import json
+import shutil
+import subprocess
+from types import SimpleNamespace
+
+from wqlab.bench.boot import Build
+from wqlab.bench.options import VARIANTS
+from wqlab.paths import ROOT
+
+
+def project(place, program, guest, kernels, results, recorded):
+    """Copy the scripts to a folder, and return what a test needs of it.
+
+    program: of scripts/; guest: the source of what stands in for a guest; kernels: more
+    arguments of Build(); results: where the program's results go; recorded: {name: text} of
+    the files that the guest reads.
+    """
+    scripts = place / 'scripts'
+    shutil.copytree(ROOT / 'scripts', scripts)
+    (scripts / 'wqlab/guest/run.py').write_text(guest)
+    for name, text in recorded.items():
+        (scripts / name).write_text(text)
+    for variant in VARIANTS:
+        build = Build(place, 'uml', variant, **kernels)
+        for path in filter(None, (build.image, build.module, build.folder / '.config',
+                                  build.folder / 'include/config/kernel.release')):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'7.3-{variant}\n')
+    (place / 'build/venv').symlink_to(ROOT / 'build/venv')
+
+    def run(*argv, wait=True):
+        command = [scripts / program, *argv]
+        if not wait:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def found():
+        folder, = (place / results).iterdir()
+        return folder, json.loads((folder / 'results.json').read_text())
+
+    return SimpleNamespace(root=place, run=run, results=found, mark=lambda name: (scripts / name).touch(),
+                           calls=lambda: (scripts / 'calls').read_text().splitlines())

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The description of a guest, without a boot: machines, kernels, KVM, the initrd."""
+import contextlib
+import os
+import socket
 import subprocess
 import time
 
@@ -10,7 +13,7 @@ from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
 from wqlab.guest import GuestError, boot, initramfs, kvm, run
 from wqlab.guest import channels as channels_module
-from wqlab.guest.channels import LOG, OUT, FileChannel, Reader
+from wqlab.guest.channels import LOG, OUT, Feeder, FileChannel, Reader, SocketChannel
 from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.topology import Topology, complete, parse
 
@@ -219,12 +222,32 @@ def test_guest_that_prints_without_end_is_ended(tmp_path, monkeypatch):
     reader = Reader(channels, 'mark=', log=tmp_path / 'both')
     with subprocess.Popen(['yes', 'WARNING: again'], stdout=channels[LOG].far) as child:
         try:
-            assert run.Guest(child, reader, time.monotonic() + 60).watch(stays=False)
+            assert run.Guest(child, reader, None, time.monotonic() + 60).watch(stays=False)
             assert child.poll() is None and reader.flooded
         finally:
             child.kill()
     reader.close()
     assert 1000 < sum(map(len, reader.all)) <= 2000 == pytest.approx((tmp_path / 'both').stat().st_size, rel=0.1)
+
+
+def test_input_reaches_the_guest_whole_and_in_order():
+    """The guest may take less than is there. After the input, its terminal gets the sign for the end."""
+    channel, (reading, writing) = SocketChannel(), os.pipe()
+    channel.source.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    channel.far.setblocking(False)
+    feeder, text, got = Feeder(reading, channel), b'line\n' * 10000, b''
+    os.write(writing, text)
+    os.close(writing)
+    deadline = time.monotonic() + 20
+    while not got.endswith(b'\x04') and time.monotonic() < deadline:
+        feeder.poll()
+        with contextlib.suppress(BlockingIOError):
+            got += channel.far.recv(1000)
+    feeder.poll()
+    os.close(reading)
+    channel.close()
+    assert got == text + b'\x04'
+
 
 
 @pytest.mark.parametrize('more, said', [

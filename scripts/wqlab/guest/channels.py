@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The output of a guest: channels carry bytes, and a reader splits them into lines."""
+"""Channels carry the output and the input of a guest. A reader splits the output into lines."""
 import contextlib
+import os
+import select
 import socket
 from pathlib import Path
 from typing import IO, Protocol
@@ -11,6 +13,8 @@ PIECE_BYTES = 1 << 16
 PANICKED = '---[ end Kernel panic'
 MOST_KEPT = 64 << 20     # characters; a guest that prints more is killed
 LOG, OUT = 'log', 'out'     # the channels of the kernel's log and of the command's output
+READY = 'ready'
+END_OF_INPUT = b'\x04'       # for a terminal
 
 
 class Writer(Protocol):
@@ -53,6 +57,13 @@ class SocketChannel:
         except (BlockingIOError, ConnectionResetError):
             return b''
 
+    def send(self, data: bytes) -> int:
+        """Write to the guest. Return how many bytes it took."""
+        try:
+            return self.source.send(data)
+        except (BlockingIOError, BrokenPipeError):
+            return 0
+
     def close(self) -> None:
         self.source.close()
         self.far.close()
@@ -61,16 +72,34 @@ class SocketChannel:
 Channels = dict[str, FileChannel | SocketChannel]
 
 
+class Feeder:
+    """Passes what can be read from a file to the command. At the end of the file, the command sees the end, too."""
+
+    def __init__(self, source: int, channel: SocketChannel):
+        self.source, self.channel = source, channel
+        self.rest = b''
+        self.ended = False
+
+    def poll(self) -> None:
+        if not self.rest and not self.ended and select.select([self.source], [], [], 0)[0]:
+            self.rest = os.read(self.source, PIECE_BYTES)
+            self.ended = not self.rest
+            self.rest = self.rest or END_OF_INPUT
+        if self.rest:
+            self.rest = self.rest[self.channel.send(self.rest):]
+
+
 class Reader:
     """
     Splits the output of the channels into lines, keeps them, and passes them on. Everything but the command's output
-    counts as kernel log. The line that contains the mark ends with the command's exit status.
+    counts as kernel log. The line that contains the mark ends with the command's exit status, or with READY as soon as
+    the command gets input.
     """
 
     def __init__(self, channels: Channels, mark: str, stream: Writer | None = None, log: str | Path | None = None):
         self.channels, self.mark, self.stream = channels, mark, stream
         self.rc: int | None = None
-        self.panicked = False
+        self.ready = self.panicked = False
         self.all: list[str] = []
         self.kept: dict[str, list[str]] = {LOG: [], OUT: []}
         self.rest = dict.fromkeys(channels, '')
@@ -101,7 +130,10 @@ class Reader:
     def _line(self, name: str, text: str) -> None:
         if name == OUT and self.mark in text:
             text, _, rc = text.partition(self.mark)
-            self.rc = int(rc) if rc.strip().isdigit() else None     # the line is incomplete if the guest was killed
+            if rc.strip() == READY:
+                self.ready = True
+            else:       # the line is incomplete if the guest was killed
+                self.rc = int(rc) if rc.strip().isdigit() else None
             if not text:
                 return
         self.panicked = self.panicked or name == LOG and PANICKED in text

@@ -41,10 +41,14 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup 2>/dev/null
 /bin/busybox --install -s /usr/bin
 for tool in insmod rmmod modprobe lsmod depmod modinfo; do rm -f /usr/bin/$tool; done
 . /guest/settings
-stty -F $GUEST_OUT raw -echo 2>/dev/null
+stty -F $GUEST_OUT raw -echo ${GUEST_STDIN:+icanon} 2>/dev/null
 hostname guest
 cd /root
 exec </dev/null >$GUEST_OUT 2>&1
+if [ "$GUEST_STDIN" ]; then
+	exec <$GUEST_OUT
+	echo "${GUEST_MARK}ready"
+fi
 /bin/sh /guest/command
 rc=$?
 printf '%s%d\n' "$GUEST_MARK" $rc
@@ -192,8 +196,9 @@ def files_of(pairs: Sequence[str]) -> list[tuple[Path, str]]:
 def write(setup: Setup, engine: "Engine") -> None:
     """Write the initrd of one guest."""
     own = Archive()
-    own.file('guest/settings', f'GUEST_MARK={setup.mark}\nGUEST_OUT={engine.out_device}\n'
-                               f'GUEST_STAYS={"1" if setup.stays else ""}\n'.encode())
+    settings = {'MARK': setup.mark, 'OUT': engine.out_device, 'STAYS': '1' if setup.stays else '',
+                'STDIN': '1' if setup.stdin else ''}
+    own.file('guest/settings', ''.join(f'GUEST_{name}={value}\n' for name, value in settings.items()).encode())
     own.file('guest/command', setup.command.encode() + b'\n')
     for program in setup.bins:
         own.binary(program, f'usr/bin/{Path(program).name}')

@@ -33,7 +33,7 @@ from pathlib import Path
 
 from wqlab import procs
 from wqlab.guest import CACHE, GuestError, initramfs, kvm, running
-from wqlab.guest.channels import LOG, MOST_KEPT, OUT, Reader, Writer
+from wqlab.guest.channels import LOG, MOST_KEPT, OUT, Feeder, Reader, SocketChannel, Writer
 from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
@@ -83,8 +83,8 @@ def own_folder() -> Iterator[Path]:
 class Guest:
     """A running guest, until its time runs out or its process ends."""
 
-    def __init__(self, child: subprocess.Popen, reader: Reader, deadline: float):
-        self.child, self.reader, self.deadline = child, reader, deadline
+    def __init__(self, child: subprocess.Popen, reader: Reader, feeder: Feeder | None, deadline: float):
+        self.child, self.reader, self.feeder, self.deadline = child, reader, feeder, deadline
 
     def watch(self, stays: bool) -> bool:
         """Read until the guest ends, or fails and stays for a post mortem. Return False if its time ran out."""
@@ -93,6 +93,8 @@ class Guest:
                 return True
             gone = self.child.poll() is not None
             idle = not self.reader.poll()
+            if self.feeder and self.reader.ready:
+                self.feeder.poll()
             now = time.monotonic()
             if self.reader.rc is not None:
                 self.deadline = min(self.deadline, now + POWEROFF_S)
@@ -121,12 +123,13 @@ def listed(setup: Setup, engine: Engine) -> contextlib.AbstractContextManager:
     return running.announced(setup.folder, setup.qmp, words)
 
 
-def boot(setup: Setup, engine: Engine, reader: Reader, deadline: float, post_mortem: PostMortem | None) -> bool:
+def boot(setup: Setup, engine: Engine, reader: Reader, feeder: Feeder | None, deadline: float,
+         post_mortem: PostMortem | None) -> bool:
     """Start the guest and read its output until it ends. Return False if its time ran out."""
     with engine.started(setup, reader.channels) as child, listed(setup, engine):
         for channel in reader.channels.values():
             channel.far.close()
-        guest = Guest(child, reader, deadline)
+        guest = Guest(child, reader, feeder, deadline)
         in_time = guest.watch(setup.stays)
         if post_mortem is not None and child.poll() is None and reader.rc != 0:
             post_mortem(engine.witness(setup), reader.rc)
@@ -137,10 +140,11 @@ def boot(setup: Setup, engine: Engine, reader: Reader, deadline: float, post_mor
 def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: int | None = None,
         topology: str | dict[str, int] | None = None, mem: str = '1G', append: str = '', timeout: float = 300,
         files: Sequence[str] = (), bins: Sequence[str] = (), log: str | Path | None = None,
-        stream: Writer | None = None, accel: str = 'auto', icount: bool = False,
+        stream: Writer | None = None, stdin: int | None = None, accel: str = 'auto', icount: bool = False,
         qmp: str | Path | None = None, post_mortem: PostMortem | None = None) -> Result:
     """Boot `kernel`, run `command` in it with /bin/sh, and return a Result.
 
+    stdin is a file descriptor with the command's input; by default it has none.
     If the guest hangs or panics, or if its command fails, post_mortem(place, rc) is called
     before the guest is killed. rc is the status of the command, or None after a hang or a
     panic. The guest still runs then. place is its QMP socket, or the folder with UML's
@@ -150,7 +154,7 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     given = parse(topology) if isinstance(topology, str) else topology or {}
     setup = Setup(image, folder, complete(given, cpus), megabytes(mem), command, shaped=bool(given), append=append,
                   accel=accel, icount=icount, files=files, bins=bins, qmp=str(qmp) if qmp else None,
-                  stays=post_mortem is not None)
+                  stdin=stdin is not None, stays=post_mortem is not None)
     machinery.check(setup)
     if machinery.may_use_kvm:
         setup.accel = accelerator(image, accel, icount)
@@ -159,10 +163,12 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     begin = time.monotonic()
     with own_folder() as setup.place:
         initramfs.write(setup, machinery)
-        channels = machinery.channels(setup.place)
+        channels = machinery.channels(setup)
         reader = Reader(channels, setup.mark, stream, log)
+        out = channels[OUT]
+        feeder = Feeder(stdin, out) if stdin is not None and isinstance(out, SocketChannel) else None
         try:
-            in_time = boot(setup, machinery, reader, begin + timeout, post_mortem)
+            in_time = boot(setup, machinery, reader, feeder, begin + timeout, post_mortem)
         finally:
             reader.close()
     rc = reader.rc if reader.rc is not None else DIED if in_time else TIMED_OUT
@@ -183,6 +189,7 @@ def options() -> argparse.ArgumentParser:
                         help='copy a file or folder into the guest')
     parser.add_argument('--bin', action='append', default=[], metavar='PROGRAM',
                         help='copy a program of this host and its libraries into the guest')
+    parser.add_argument('--stdin', action='store_true', help='let the command read the standard input, as lines')
     parser.add_argument('--log', metavar='FILE', help='write kernel messages and output to FILE')
     parser.add_argument('--accel', choices=('auto', 'kvm', 'tcg'), default='auto')
     parser.add_argument('--icount', action='store_true',
@@ -201,7 +208,8 @@ def main(argv: list[str] | None = None) -> int:
         result = run(args.kernel, ' '.join(args.command), engine=args.engine, cpus=args.cpus,
                      topology=args.topology, mem=args.mem, append=args.append, timeout=args.timeout,
                      files=args.file, bins=args.bin, log=args.log, stream=sys.stdout,
-                     accel=args.accel, icount=args.icount, qmp=args.qmp)
+                     stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
+                     qmp=args.qmp)
     except (GuestError, OSError) as error:
         print(f'guest: {error}', file=sys.stderr)
         return 2

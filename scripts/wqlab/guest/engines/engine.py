@@ -30,7 +30,7 @@ class Engine:
     def check(self, setup: Setup) -> None:
         """Raise GuestError if this engine or this machine cannot run the guest."""
 
-    def channels(self, place: Path) -> Channels:
+    def channels(self, setup: Setup) -> Channels:
         raise NotImplementedError
 
     def command(self, setup: Setup, channels: Channels) -> list[str]:

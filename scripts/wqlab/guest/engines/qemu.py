@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """QEMU's x86_64 machine, with any topology, under KVM or emulated."""
-from pathlib import Path
 
 from wqlab.guest import GuestError
-from wqlab.guest.channels import LOG, OUT, Channels, FileChannel
+from wqlab.guest.channels import LOG, OUT, Channels, FileChannel, SocketChannel
 from wqlab.guest.engines.engine import Engine, need
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
@@ -26,8 +25,10 @@ class Qemu(Engine):
         if setup.icount and setup.topology.cpus != 1:
             raise GuestError('icount works with one CPU only: add --cpus 1')
 
-    def channels(self, place: Path) -> Channels:
-        return {name: FileChannel(place / name) for name in (LOG, OUT, self.own_output)}
+    def channels(self, setup: Setup) -> Channels:
+        files = {name: FileChannel(setup.place / name) for name in (LOG, self.own_output)}
+        # QEMU's files have no input.
+        return {**files, OUT: SocketChannel() if setup.stdin else FileChannel(setup.place / OUT)}
 
     def machine(self, setup: Setup) -> list[str]:
         return [PROGRAM, '-M', 'q35', *accel_args(setup.accel, setup.icount), *topology_args(setup.topology, setup.mem)]
@@ -39,9 +40,10 @@ class Qemu(Engine):
         return ['console=ttyS0', 'panic=-1', *quick_boot(setup.accel)]
 
     def command(self, setup: Setup, channels: Channels) -> list[str]:
-        files = [f'file,id={name},path={setup.place / name}' for name in (LOG, OUT)]
+        out = f'socket,fd={channels[OUT].far.fileno()}' if setup.stdin else f'file,path={setup.place / OUT}'
         args = [*self.machine(setup), '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot',
-                '-device', 'vmcoreinfo', '-chardev', files[0], '-chardev', files[1], *self.serial_ports(),
+                '-device', 'vmcoreinfo', '-chardev', f'file,id=log,path={setup.place / LOG}',
+                '-chardev', f'{out},id=out', *self.serial_ports(),
                 '-kernel', str(setup.image), '-initrd', f'{setup.place}/initrd',
                 '-append', ' '.join([*self.parameters(setup), setup.append])]
         return args + (monitor_args(setup.qmp) if setup.qmp else [])

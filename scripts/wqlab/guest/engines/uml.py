@@ -27,7 +27,7 @@ class Uml(Engine):
                   file=sys.stderr)
             setup.topology = Topology(cores=host)
 
-    def channels(self, place: Path) -> Channels:
+    def channels(self, setup: Setup) -> Channels:
         return {LOG: SocketChannel(), OUT: SocketChannel()}
 
     def command(self, setup: Setup, channels: Channels) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from wqlab import cpus
 from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
+from wqlab.bench import seat
 from wqlab.guest import GuestError, boot, initramfs, kvm, run
 from wqlab.guest import channels as channels_module
 from wqlab.guest.channels import LOG, OUT, Feeder, FileChannel, Reader, SocketChannel
@@ -75,7 +76,7 @@ def test_who_boots_a_guest_refuses_the_same_machines(folder, capsys, text, numbe
 ])
 def test_the_bench_counts_the_cpus_that_its_guests_have(folder, words, machine):
     params = bench_options.parse_args(['--engine', 'qemu', *words])[0]
-    argv = bench_boot.guest_arguments(folder, bench_boot.Build(folder, 'qemu', 'cmwq'), {**params, 'accel': None},
+    argv = seat.guest_arguments(folder, bench_boot.Build(folder, 'qemu', 'cmwq'), {**params, 'accel': None},
                                       {'shard_size': None}, 'log')
     args = run.options().parse_args(argv[2:])
     assert complete(parse(args.topology or ''), args.cpus) == machine

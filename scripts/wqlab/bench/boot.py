@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Build the kernels, and boot one of them to run the benchmark module."""
+"""Build the kernels, and run a guest until it ends."""
 
 import os
 import subprocess
@@ -8,19 +8,20 @@ import time
 from pathlib import Path
 
 from wqlab import procs
-from wqlab.bench import parse as bench_parse
 from wqlab.guest.engines import ENGINES
-from wqlab.logs import check
 
 LINUX = os.environ.get('LINUX', '7.3')
 PROGRESS_S = 10     # between two progress lines of a boot
 TIMED_OUT = 124     # the status of a guest that took too long
 STOP_S = 10         # time for the program that runs an interrupted guest to delete its files
-GUEST_MODULE = '/test_workqueue.ko'
 
 
 class BootError(Exception):
     """A build or a boot failed, so there are no results."""
+
+    def __init__(self, text, boot=None):
+        super().__init__(text)
+        self.boot = boot
 
 
 class Build:
@@ -59,57 +60,11 @@ def accelerator(params, build):
     return run.accelerator(build.image, icount=params['icount'])
 
 
-def module_arguments(params):
-    """Return the module's parameters for insmod."""
-    args = {
-        'threads': params['threads'],
-        'items': params['items'],
-        'mode': params['mode'],
-        'batch': params['batch'],
-        'repeats': params['repeats'],
-        'strict': int(params['strict']),
-    }
-    if params['scopes']:
-        args['scopes'] = ','.join(params['scopes'])
-    return ' '.join(f'{key}={value}' for key, value in args.items())
-
-
-def guest_command(params):
-    """Return the command for the guest. insmod fails by design. dmesg repeats lines that the console may break."""
-    return (f'insmod {GUEST_MODULE} {module_arguments(params)}; echo "insmod status $?"; '
-            "dmesg | grep -a 'test_workqueue: '")
-
-
-def guest_arguments(root, build, params, boot, log):
-    argv = [str(Path(root) / 'scripts/lab'), 'guest',
-            '--kernel', str(build.folder), '--engine', params['engine'],
-            '--cpus', str(params['cpus']), '--mem', params['mem'], '--timeout', str(params['boot_timeout']),
-            '--file', f'{build.module}:{GUEST_MODULE}', '--log', str(log)]
-    if params['topology']:
-        argv += ['--topology', ','.join(f'{key}={n}' for key, n in params['topology'].items())]
-    if params['icount']:
-        argv += ['--icount']
-    elif params['accel']:
-        argv += ['--accel', params['accel']]
-    if boot['shard_size'] is not None:
-        argv += ['--append', f"workqueue.cache_shard_size={boot['shard_size']}"]
-    return argv + ['--', guest_command(params)]
-
-
 def read_text(path):
     try:
         return Path(path).read_text(encoding='utf-8', errors='replace')
     except FileNotFoundError:
         return ''
-
-
-def last_run(log):
-    """Return the latest result in a log that is still growing, or None if there is none yet."""
-    for text in reversed(list(bench_parse.tagged_lines(read_text(log)))):
-        run = bench_parse.parse_result(text.removeprefix('result '))
-        if run:
-            return run
-    return None
 
 
 def run_guest(argv, progress, stdout=subprocess.DEVNULL, limit=None):
@@ -134,21 +89,3 @@ def run_guest(argv, progress, stdout=subprocess.DEVNULL, limit=None):
         messages.seek(0)
         said = messages.read().decode('utf-8', 'replace')
     return TIMED_OUT if late else process.returncode, said, time.monotonic() - start
-
-
-def run_boot(root, build, params, boot, log, progress):
-    """Boot once. Return the entry of this boot for the record."""
-    argv = guest_arguments(root, build, params, boot, log)
-    status, said, seconds = run_guest(argv, lambda now: progress(now, last_run(log)))
-    console = read_text(log)
-    if status == TIMED_OUT:
-        raise BootError(f"the boot took longer than {params['boot_timeout']} s "
-                        f'(--boot-timeout); see {log}')
-    trouble = check.bad_lines(console)
-    try:
-        parsed = bench_parse.parse_output(console)
-    except bench_parse.BenchOutputError as error:
-        hints = trouble or said.splitlines() or ['no message']
-        raise BootError(f'{error} (guest status {status}: "{hints[0]}"); see {log}') from None
-    return {**boot, 'seconds': round(seconds, 1), 'log': f'logs/{Path(log).name}',
-            'trouble': trouble, **parsed}

@@ -4,13 +4,14 @@
 import argparse
 import os
 
+from wqlab.bench import stats
 from wqlab.guest import GuestError, topology
 
 SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
 VARIANTS = ('cmwq', 'base')
 # Emulation is slower by an order of magnitude. Fewer items give the same figures.
 ITEMS = {'uml': 50000, 'qemu': 10000}
-REPEATS = {'uml': 2, 'qemu': 1}
+REPEATS = {'uml': 8, 'qemu': 4}
 BATCH = 32
 # The slowest guest that does not hang: seconds to boot, and items per second.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500)}
@@ -22,7 +23,11 @@ examples:
   scripts/run-bench.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --pairs 2
   scripts/run-bench.sh --engine qemu --cpus 16 --shard-size 4,8,16 --pairs 2
   scripts/run-bench.sh --icount                         instructions per item, without noise
+  scripts/run-bench.sh --gate                           one kernel against itself: the ratios should be 1
   scripts/run-bench.sh --resume                         continue the latest unfinished run
+
+The guests of a pair are booted together and run each scope in turn, again and again. Each
+run takes less than a second, so both variants see the same state of the machine.
 
 p50 and p99 are the duration of the call of queue_work(), not how long an item waits
 before it runs.
@@ -31,6 +36,21 @@ Results: build/bench/<UTC time>/results.json, plot.png, plot.svg, logs/.
 Exit status: 0 success; 1 a promise was broken, a kernel reported a problem, or something
 failed; 2 wrong options; 130 interrupted.
 """
+
+
+def places(params):
+    """Return {place: variant}: the guests of a pair. With --gate, one variant takes both places."""
+    if params.get('gate'):
+        return dict.fromkeys(VARIANTS, params['variant'] or VARIANTS[0])
+    return {variant: variant for variant in VARIANTS if params['variant'] in (None, variant)}
+
+
+def names(params):
+    """Return {place: its name in tables and plots}."""
+    if not params.get('gate'):
+        return stats.NAMES
+    first, second = VARIANTS
+    return {first: stats.NAMES[params['variant'] or first], second: 'again'}
 
 
 def number(low, high):
@@ -102,6 +122,8 @@ def build_parser():
     what = parser.add_argument_group('what')
     what.add_argument('--variant', choices=VARIANTS,
                       help='measure only one: cmwq is ours, base is the base kernel\'s (default both)')
+    what.add_argument('--gate', action='store_true',
+                      help='boot one variant (default cmwq) in both places, to see how far the ratios can be trusted')
     what.add_argument('--mode', choices=('latency', 'batch'), default='latency',
                       help='latency: one item in flight per thread; batch: as many as --batch '
                            '(default latency)')
@@ -121,7 +143,7 @@ def build_parser():
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
                      help='items per thread and run (default uml 50000, qemu 10000)')
     how.add_argument('--repeats', type=number(1, 1000), metavar='N',
-                     help='runs of each scope in one boot (default uml 2, qemu 1)')
+                     help='runs of each scope in one boot (default uml 8, qemu 4, --icount 1)')
     how.add_argument('--boot-timeout', type=number(10, 86400), metavar='S',
                      help='time limit in seconds for one boot (default: depends on the items)')
     rest = parser.add_argument_group('other')
@@ -166,14 +188,15 @@ def resolve(parser, args):
         parser.error(str(error))
     args.scopes = args.scopes or (['cache_shard'] if args.shard_size else None)
     args.items = args.items or ITEMS[args.engine]
-    args.repeats = args.repeats or REPEATS[args.engine]
+    args.repeats = args.repeats or (1 if args.icount else REPEATS[args.engine])
     args.boot_timeout = args.boot_timeout or default_timeout(args)
 
 
 def default_timeout(args):
     boot, rate = SLOWEST[args.engine]
+    guests = 1 if args.icount or args.variant and not args.gate else len(VARIANTS)    # each waits for the others
     runs = args.repeats * len(args.scopes or SCOPES)
-    return boot + runs * args.items * (args.threads or args.cpus) // rate
+    return guests * (boot + runs * args.items * (args.threads or args.cpus) // rate)
 
 
 def warnings(params):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from wqlab import files
+from wqlab.bench import options as bench_options
 from wqlab.bench import record as bench_record
 from wqlab.bench import stats as bench_stats
 
@@ -43,7 +44,7 @@ def error_bars(stats):
             [stat['max'] - stat['median'] for stat in stats]]
 
 
-def draw_bars(axes, rows, metric, label):
+def draw_bars(axes, rows, metric, label, names):
     """Draw a group of bars for each scope. Whiskers go from minimum to maximum."""
     variants = variants_of(rows)
     width = 0.8 / len(variants)
@@ -52,7 +53,7 @@ def draw_bars(axes, rows, metric, label):
         offset = (position - (len(variants) - 1) / 2) * width
         stats = [stat for _, stat in shown]
         axes.bar([i + offset for i, _ in shown], [stat['median'] for stat in stats], width,
-                 yerr=error_bars(stats), capsize=3, label=bench_stats.NAMES[variant],
+                 yerr=error_bars(stats), capsize=3, label=names[variant],
                  color=COLOURS[variant], edgecolor='black', linewidth=0.5)
     axes.set_xticks(range(len(rows)), [row['scope'] for row in rows], rotation=20)
     axes.set_ylabel(label)
@@ -60,7 +61,7 @@ def draw_bars(axes, rows, metric, label):
     axes.grid(axis='y', alpha=0.3)
 
 
-def draw_sweep(axes, rows, metric, label):
+def draw_sweep(axes, rows, metric, label, names):
     """Draw a line over the shard size for each variant and scope."""
     sizes = sorted({row['shard_size'] for row in rows})
     for scope in bench_stats.in_order(row['scope'] for row in rows):
@@ -72,7 +73,7 @@ def draw_sweep(axes, rows, metric, label):
             axes.errorbar([sizes.index(row['shard_size']) for row in mine],
                           [stat['median'] for stat in stats], yerr=error_bars(stats),
                           fmt=f'o{style}', capsize=3, color=COLOURS[variant],
-                          label=f'{bench_stats.NAMES[variant]}, {scope}')
+                          label=f'{names[variant]}, {scope}')
     axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     axes.set_xlabel('cores in a shard, at most')
     axes.set_ylabel(label)
@@ -95,10 +96,10 @@ def draw(record):
     rows = record['summary']
     if not rows:
         raise bench_record.RecordError('no boot is recorded: nothing to draw; finish it by run-bench.sh --resume')
-    sweep = bool(record['parameters']['shard_size'])
+    sweep, names = bool(record['parameters']['shard_size']), bench_options.names(record['parameters'])
     figure, all_axes = pyplot.subplots(1, 3, figsize=(15, 5), layout='constrained')
     for axes, (metric, label) in zip(all_axes, panels(record), strict=True):
-        (draw_sweep if sweep else draw_bars)(axes, rows, metric, label)
+        (draw_sweep if sweep else draw_bars)(axes, rows, metric, label, names)
     all_axes[0].legend()
     figure.suptitle(title(record))
     return figure

@@ -15,6 +15,7 @@ import subprocess
 from pathlib import Path
 
 from wqlab import files
+from wqlab.bench import options
 
 FORMAT = 1
 
@@ -92,11 +93,10 @@ def describe_kernel(build):
 
 def boots_to_make(params):
     """Return all boots in their order: A B A B ..., and in each pair every shard size."""
-    variants = [params['variant']] if params['variant'] else ['cmwq', 'base']
     return [{'pair': pair, 'shard_size': size, 'variant': variant}
             for pair in range(1, params['pairs'] + 1)
             for size in params['shard_size'] or [None]
-            for variant in variants]
+            for variant in options.places(params)]
 
 
 def boot_key(boot):

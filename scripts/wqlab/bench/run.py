@@ -3,8 +3,9 @@
 
 options.py  the command line          parse.py  the output of a boot
 boot.py     builds and boots          stats.py  medians, ratios, the table
-record.py   results.json, resuming    plot.py   the plots
-turns.py    boots in turn, shared with run-workload.sh
+seat.py     guests in turn            plot.py   the plots
+record.py   results.json, resuming
+turns.py    groups of boots, shared with run-workload.sh
 """
 
 import signal
@@ -16,16 +17,16 @@ from wqlab.bench import options as bench_options
 from wqlab.bench import parse as bench_parse
 from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
+from wqlab.bench import seat, turns
 from wqlab.bench import stats as bench_stats
-from wqlab.bench import turns
 from wqlab.paths import ROOT
 
 RESULTS = ROOT / 'build' / 'bench'
 
 
 def prepare_builds(params, build):
-    variants = [params['variant']] if params['variant'] else bench_options.VARIANTS
-    builds = {variant: bench_boot.Build(ROOT, params['engine'], variant) for variant in variants}
+    builds = {place: bench_boot.Build(ROOT, params['engine'], variant)
+              for place, variant in bench_options.places(params).items()}
     if build and subprocess.run([str(ROOT / 'scripts/deps.sh')], check=False).returncode:
         raise bench_boot.BootError('could not install what the benchmark needs: see the lines above')
     return turns.prepare(PROGRAM, builds, build)
@@ -66,17 +67,25 @@ def outline(entry):
     return f'items/s: {rates}'
 
 
-PROGRAM = turns.Program('run-bench', 'scripts/lab plot', describe_boot, stem, outline, bench_stats.summarise,
+def group(boot):
+    return boot['pair'], boot['shard_size']
+
+
+PROGRAM = turns.Program('run-bench', 'scripts/lab plot', describe_boot, group, stem, outline, bench_stats.summarise,
                         bench_plot.write)
 say, shown = PROGRAM.say, turns.shown
 
 
 def once(results, builds):
-    """Return the function that makes one boot."""
-    def make(boot, log, tick):
-        def newest(seconds, run):
-            tick(seconds, f"{run['scope']} {run['items_per_s']:,} items/s" if run else '')
-        return bench_boot.run_boot(ROOT, builds[boot['variant']], results.record['parameters'], boot, log, newest)
+    """Return the function that makes the boots of a group."""
+    params = results.record['parameters']
+
+    def make(boots, logs, tick):
+        if not params['icount']:
+            return seat.play(ROOT, builds, params, boots, logs, tick)
+        # A guest that waits would use all of a CPU: with icount, its time goes on at once.
+        return [entry for boot, log in zip(boots, logs, strict=True)
+                for entry in seat.play(ROOT, builds, params, [boot], [log], tick)]
     return make
 
 
@@ -101,7 +110,11 @@ def complaints(record):
 
 def report(record):
     """Print the table and what went wrong. Return True if nothing did."""
-    print('\n'.join(bench_stats.format_summary(record['summary'], record['parameters']['icount'])), flush=True)
+    params = record['parameters']
+    print('\n'.join(bench_stats.format_summary(record['summary'], params['icount'], bench_options.names(params))),
+          flush=True)
+    if params.get('gate') and all(row.get('ratio') for row in record['summary']):
+        say(bench_stats.gate(record['summary'], 'items_per_s'))
     for line in lacking_scopes(record):
         say(line)
     bad = complaints(record)

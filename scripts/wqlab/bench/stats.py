@@ -3,9 +3,11 @@
 
 Each boot counts once. The repeats inside one boot are not independent, since they share its
 memory layout and the state of the machine at that time. So they are reduced to their median
-first.
+first. The two runs of one repeat in a pair of boots follow each other at once. So their ratio
+is taken first, then the median over the repeats, then that over the pairs.
 """
 
+import random
 from statistics import median, quantiles
 
 from wqlab import tables
@@ -14,6 +16,8 @@ METRICS = ('items_per_s', 'mean_ns', 'p50_ns', 'p90_ns', 'p95_ns', 'p99_ns', 'ma
            'kworkers', 'ns_per_item')
 OURS, BASE = 'cmwq', 'base'
 NAMES = {OURS: 'ours', BASE: 'base'}
+RESAMPLES = 1000
+GATE = 0.02             # by how much ratios of a kernel to itself may be off
 CALL_TIME = 'p50, p99: how long a call of queue_work() takes, not how long the item waits to run'
 
 
@@ -43,15 +47,42 @@ def boot_value(boot, scope, metric):
 
 
 def boot_values(boots, scope, metric):
-    """Return {pair: figure} of the boots that measured the scope."""
-    values = {boot['pair']: boot_value(boot, scope, metric) for boot in boots}
-    return {pair: value for pair, value in values.items() if value is not None}
+    """Return the figures of the boots that measured the scope."""
+    values = [boot_value(boot, scope, metric) for boot in boots]
+    return [value for value in values if value is not None]
 
 
-def paired_ratio(ours, base):
-    """Return the spread of ours / base over the pairs that have both, or None if there is no such pair."""
-    ratios = [ours[pair] / base[pair] for pair in ours if base.get(pair)]
-    return spread(ratios) if ratios else None
+def by_repeat(boots, scope, metric):
+    """Return {(pair, repeat): figure}."""
+    return {(boot['pair'], run['repeat']): run_metric(run, metric)
+            for boot in boots for run in boot['runs'] if run['scope'] == scope}
+
+
+def ratios_by_pair(ours, base, scope, metric):
+    """Return a list for each pair, with ours / base of each repeat that both boots have."""
+    mine, theirs = by_repeat(ours, scope, metric), by_repeat(base, scope, metric)
+    pairs = {}
+    for key in mine:
+        if theirs.get(key):
+            pairs.setdefault(key[0], []).append(mine[key] / theirs[key])
+    return list(pairs.values())
+
+
+def interval(pairs):
+    """Return the 95% confidence interval of the median over pairs, by bootstrap: of pairs, and of repeats in each."""
+    chance = random.Random(1)       # the same table each time
+    found = sorted(median(median(chance.choices(pair, k=len(pair))) for pair in chance.choices(pairs, k=len(pairs)))
+                   for _ in range(RESAMPLES))
+    return found[RESAMPLES // 40], found[-1 - RESAMPLES // 40]
+
+
+def ratio(ours, base, scope, metric):
+    """Return the spread of ours / base with its interval, or None if no pair has both."""
+    pairs = ratios_by_pair(ours, base, scope, metric)
+    if not pairs:
+        return None
+    low, high = interval(pairs)
+    return {**spread(map(median, pairs)), 'low': low, 'high': high}
 
 
 def in_order(items):
@@ -71,18 +102,13 @@ def summarise(boots):
 
 def summary_row(boots, size, scope):
     row = {'scope': scope, 'shard_size': size}
-    by_pair = {}
-    for variant in in_order(boot['variant'] for boot in boots):
-        mine = [boot for boot in boots if boot['variant'] == variant]
-        row[variant] = {}
-        for metric in METRICS:
-            values = boot_values(mine, scope, metric)
-            if values:
-                row[variant][metric] = spread(values.values())
-                by_pair[variant, metric] = values
+    of = {variant: [boot for boot in boots if boot['variant'] == variant]
+          for variant in in_order(boot['variant'] for boot in boots)}
+    for variant, mine in of.items():
+        values = {metric: boot_values(mine, scope, metric) for metric in METRICS}
+        row[variant] = {metric: spread(found) for metric, found in values.items() if found}
     if row.get(OURS) and row.get(BASE):
-        row['ratio'] = {metric: paired_ratio(by_pair[OURS, metric], by_pair[BASE, metric])
-                        for metric in METRICS}
+        row['ratio'] = {metric: ratio(of[OURS], of[BASE], scope, metric) for metric in METRICS}
     return row
 
 
@@ -103,9 +129,9 @@ def with_spread(stat, text=number):
 def ratio_text(stat):
     if not stat:
         return '-'
-    if stat['boots'] < 2:
+    if stat['low'] == stat['high']:
         return f"{stat['median']:.2f}"
-    return f"{stat['median']:.2f} ({stat['min']:.2f}-{stat['max']:.2f})"
+    return f"{stat['median']:.2f} ({stat['low']:.2f}-{stat['high']:.2f})"
 
 
 def both(row, metric, text=number):
@@ -115,18 +141,18 @@ def both(row, metric, text=number):
     return ' / '.join(texts)
 
 
-def table(rows, instructions=False):
+def table(rows, instructions=False, names=NAMES):
     """Return the summary as lines: items/s (or instructions), then the duration of a queue_work() call."""
     if not rows:
         return ['no runs']
     rate, what = ('ns_per_item', 'insns/item') if instructions else ('items_per_s', 'items/s')
     sizes = any(row['shard_size'] is not None for row in rows)
     variants = [variant for variant in (OURS, BASE) if any(variant in row for row in rows)]
-    pair = ' / '.join(NAMES[variant] for variant in variants)
+    pair = ' / '.join(names[variant] for variant in variants)
 
     head = ['scope'] + (['shard size'] if sizes else [])
-    head += [f'{NAMES[variant]}\n{what}' for variant in variants]
-    head += ['ours/base\n(min-max)'] if len(variants) == 2 else []
+    head += [f'{names[variant]}\n{what}' for variant in variants]
+    head += [f'{"/".join(names.values())}\n(95%)'] if len(variants) == 2 else []
     head += [f'queue_work() call\np50 ns, {pair}', f'queue_work() call\np99 ns, {pair}', f'kworkers\n{pair}']
 
     cells = []
@@ -142,11 +168,20 @@ def table(rows, instructions=False):
     return tables.lines(head, cells, range(1, len(head)))
 
 
-def format_summary(rows, instructions=False):
-    lines = table(rows, instructions)
+def format_summary(rows, instructions=False, names=NAMES):
+    lines = table(rows, instructions, names)
     if not rows:
         return lines
     lines += ['', '±: half the interquartile range over the boots']
     if any('ratio' in row for row in rows):
-        lines += ['ours/base: the median over pairs of boots, with the extremes']
+        lines += [f'{"/".join(names.values())}: the median over pairs of boots, with its 95% confidence interval']
     return lines + [CALL_TIME]
+
+
+def gate(rows, metric):
+    """Return a line that says whether the ratios of a kernel to itself are 1, as precisely as they should be."""
+    off = [f"{row['scope']} {row['ratio'][metric]['low']:.3f}-{row['ratio'][metric]['high']:.3f}" for row in rows
+           if not 1 - GATE <= row['ratio'][metric]['low'] <= 1 <= row['ratio'][metric]['high'] <= 1 + GATE]
+    if off:
+        return f'gate: NOT passed: the interval has no 1, or is more than {GATE:.0%} off: {", ".join(off)}'
+    return f'gate: passed: each interval has 1 and is within {GATE:.0%} of it'

@@ -2,9 +2,11 @@
 """A run of many boots, in which the variants take turns.
 
 run-bench.sh and run-workload.sh share this: they make the boots that are left, save each
-result, try a failed boot once more, print the answer, and draw plots.
+result, try failed boots once more, print the answer, and draw plots. Boots that are made
+together form a group.
 """
 import dataclasses
+import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +21,7 @@ ATTEMPTS = 2
 Record = dict[str, Any]
 Boot = dict[str, Any]
 Tick = Callable[[float, str], None]         # (seconds since the boot began, what is new)
-Once = Callable[[Boot, Path, Tick], Boot]   # make one boot, with this log, and return its entry
+Once = Callable[[list[Boot], list[Path], Tick], list[Boot]]    # make a group of boots, with these logs; return entries
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Program:
     name: str                                   # without its suffix; messages begin with it
     redraw: str                                 # the command that draws the plots of a folder later
     describe: Callable[[Boot, Record], str]     # a boot in words; the second argument has the parameters
+    group: Callable[[Boot], object]             # boots with the same value are made together
     stem: Callable[[Boot], str]                 # the name of its log, without a suffix
     outline: Callable[[Boot], str]              # the results of a boot in a few words
     summarise: Callable[[list[Boot]], list]     # the rows of the table
@@ -72,8 +75,8 @@ class Results:
         else:
             self.unsaved = None
 
-    def add(self, entry):
-        self.record['boots'].append(entry)
+    def add(self, entries):
+        self.record['boots'] += entries
         self.record['summary'] = self.program.summarise(self.record['boots'])
         self.save()
 
@@ -99,37 +102,40 @@ class Results:
 
 
 class Progress:
-    """Reports which boot of how many runs, its results, and how much time is left."""
+    """Reports which boots of how many run, their results, and how much time is left."""
 
     def __init__(self, program, params, total):
         self.program, self.params, self.total = program, params, total
         self.count, self.seconds, self.label = 0, 0.0, ''
 
-    def start(self, boot):
-        self.count += 1
-        left = ''
-        if self.count > 1:
-            rest = self.seconds / (self.count - 1) * (self.total - self.count + 1)
-            left = f', about {rest:.0f} s left'
-        self.label = f'[{self.count}/{self.total}] {self.program.describe(boot, self.params)}'
+    def start(self, boots):
+        left = f', about {self.seconds / self.count * (self.total - self.count):.0f} s left' if self.count else ''
+        self.count += len(boots)
+        self.label = f'[{self.count}/{self.total}] {self.describe(boots[0])}' + \
+            ''.join(f" and {boot['variant']}" for boot in boots[1:])
         self.program.say(f'{self.label}: booting{left}')
+
+    def describe(self, boot):
+        return self.program.describe(boot, self.params)
 
     def tick(self, seconds, newest):
         self.program.say(f"{self.label}: {seconds:.0f} s{f', {newest}' if newest else ''}")
 
-    def done(self, entry):
-        self.seconds += entry['seconds']
-        self.program.say(f"{self.label}: {entry['seconds']:.0f} s; {self.program.outline(entry)}")
+    def done(self, entries):
+        seconds = max(entry['seconds'] for entry in entries)
+        self.seconds += seconds
+        for entry in entries:
+            self.program.say(f'{self.describe(entry)}: {seconds:.0f} s; {self.program.outline(entry)}')
 
 
-def with_retry(results: Results, boot: Boot, once: Once, progress: Progress) -> Boot:
+def with_retry(results: Results, boots: list[Boot], once: Once, progress: Progress) -> list[Boot]:
     for attempt in range(1, ATTEMPTS + 1):
         again = '' if attempt == 1 else f'-attempt{attempt}'
-        log = results.folder / 'logs' / f'{results.program.stem(boot)}{again}.log'
+        logs = [results.folder / 'logs' / f'{results.program.stem(boot)}{again}.log' for boot in boots]
         try:
-            return once(boot, log, progress.tick)
+            return once(boots, logs, progress.tick)
         except BootError as error:
-            results.record['failed_boots'].append({**boot, 'attempt': attempt, 'error': str(error)})
+            results.record['failed_boots'].append({**(error.boot or boots[0]), 'attempt': attempt, 'error': str(error)})
             results.save()
             if attempt == ATTEMPTS:
                 raise
@@ -141,11 +147,12 @@ def make(results: Results, left: list[Boot], once: Once) -> int:
     """Make the boots that are left. Return the exit status."""
     progress = Progress(results.program, results.record['parameters'], len(left))
     try:
-        for boot in left:
-            progress.start(boot)
-            entry = with_retry(results, boot, once, progress)
-            progress.done(entry)
-            results.add(entry)
+        for _, group in itertools.groupby(left, results.program.group):
+            boots = list(group)
+            progress.start(boots)
+            entries = with_retry(results, boots, once, progress)
+            progress.done(entries)
+            results.add(entries)
     except (BootError, OSError) as error:
         results.program.say(f'{error}')
         return 1

@@ -33,8 +33,8 @@ def outline(entry: dict) -> str:
     return ', '.join(words)
 
 
-PROGRAM = turns.Program('run-workload', 'scripts/lab workload-plot', describe_boot, stem, outline, stats.summarise,
-                        plot.write)
+PROGRAM = turns.Program('run-workload', 'scripts/lab workload-plot', describe_boot, stem, stem, outline,
+                        stats.summarise, plot.write)
 say, shown = PROGRAM.say, turns.shown
 
 
@@ -109,8 +109,9 @@ def resume(where: str) -> tuple[turns.Results, Builds]:
 
 def once(params: dict[str, Any], builds: Builds) -> turns.Once:
     """Return the function that makes one boot."""
-    def make(boot: dict, log: Path, tick: Callable[[float, str], None]) -> dict:
-        return engines.run_boot(builds.get(boot['variant']), params, boot, log, tick)
+    def make(boots: list[dict], logs: list[Path], tick: Callable[[float, str], None]) -> list[dict]:
+        return [engines.run_boot(builds.get(boot['variant']), params, boot, log, tick)
+                for boot, log in zip(boots, logs, strict=True)]
     return make
 
 

@@ -3,13 +3,27 @@
 from typing import Any
 
 from wqlab import tables
-from wqlab.bench.stats import BASE, NAMES, OURS, both, in_order, paired_ratio, ratio_text, spread, with_spread
+from wqlab.bench.stats import BASE, NAMES, OURS, both, in_order, spread, with_spread
 from wqlab.workload import workloads
 
 
 def short(value: float) -> str:
     """Return a number with three digits, or more if it is large."""
     return f'{value:,.0f}' if value >= 100 else f'{value:.3g}'
+
+
+def paired_ratio(ours: dict[int, float], base: dict[int, float]) -> dict[str, Any] | None:
+    """Return the spread of ours / base over the pairs that have both, or None if there is no such pair."""
+    ratios = [ours[pair] / base[pair] for pair in ours if base.get(pair)]
+    return spread(ratios) if ratios else None
+
+
+def ratio_text(stat: dict[str, Any] | None) -> str:
+    if not stat:
+        return '-'
+    if stat['boots'] < 2:
+        return f"{stat['median']:.2f}"
+    return f"{stat['median']:.2f} ({stat['min']:.2f}-{stat['max']:.2f})"
 
 
 def by_pair(boots: list[dict], name: str, metric: str) -> dict[int, float]:

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Guests that wait for orders. Each order makes one pass of the benchmark module.
+
+The guests of a pair are booted together and make their passes in turn. A pass takes less than
+a second, so both variants see the same state of the machine. A guest that waits sleeps in
+read(), and uses next to no CPU time.
+"""
+import contextlib
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from wqlab import procs
+from wqlab.bench import parse as bench_parse
+from wqlab.bench.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
+from wqlab.logs import check
+
+GUEST_MODULE = '/test_workqueue.ko'
+PARAMETERS = '/sys/module/test_workqueue/parameters'
+DONE = '@done'
+# An order is a line of NAME=VALUE, parameters of the module. The pass that the module makes when it is loaded shows
+# which scopes the kernel has. dmesg -c prints what is new.
+COMMAND = f'''
+report() {{ dmesg -c | grep -a 'test_workqueue: '; echo {DONE}; }}
+dmesg -c >/dev/null
+insmod {GUEST_MODULE} keep=1 threads=1 items=1 warmup=0 || exit
+report
+while read -r order; do
+	for word in $order; do
+		echo "${{word#*=}}" >{PARAMETERS}/${{word%%=*}} || exit
+	done
+	echo 1 >{PARAMETERS}/run
+	report
+done 2>/dev/null
+exit 0
+'''
+Tick = Callable[[float, str], None]     # (seconds since the boots began, the newest result)
+
+
+class Clock:
+    """Reports progress from time to time."""
+
+    def __init__(self, tick: Tick):
+        self.tick, self.begun = tick, time.monotonic()
+        self.told = self.begun
+        self.newest = ''
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now - self.told >= PROGRESS_S:
+            self.told = now
+            self.tick(now - self.begun, self.newest)
+
+
+def order(params: dict[str, Any], scopes: str) -> str:
+    """Return the line that makes a guest run the scopes once."""
+    chosen = {'threads': params['threads'], 'items': params['items'], 'warmup': 100, 'mode': params['mode'],
+              'batch': params['batch'], 'strict': int(params['strict']), 'scopes': scopes}
+    return ' '.join(f'{key}={value}' for key, value in chosen.items()) + '\n'
+
+
+def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path) -> list[str]:
+    argv = [str(Path(root) / 'scripts/lab'), 'guest', '--stdin',
+            '--kernel', str(build.folder), '--engine', params['engine'],
+            '--cpus', str(params['cpus']), '--mem', params['mem'], '--timeout', str(params['boot_timeout']),
+            '--file', f'{build.module}:{GUEST_MODULE}', '--log', str(log)]
+    if params['topology']:
+        argv += ['--topology', ','.join(f'{key}={n}' for key, n in params['topology'].items())]
+    if params['icount']:
+        argv += ['--icount']
+    elif params['accel']:
+        argv += ['--accel', params['accel']]
+    if boot['shard_size'] is not None:
+        argv += ['--append', f"workqueue.cache_shard_size={boot['shard_size']}"]
+    return argv + ['--', COMMAND]
+
+
+class Seat:
+    """A guest that waits for orders, and the results of its passes."""
+
+    def __init__(self, boot: dict, log: Path, child: subprocess.Popen, messages: Any, limit: int):
+        self.boot, self.log, self.child, self.messages, self.limit = boot, log, child, messages, limit
+        self.begun = time.monotonic()
+        self.rest = b''
+        self.scopes: list[str] = []
+        self.runs: list[dict] = []
+        self.found: dict[str, Any] = {'passed_over': [], 'status': 'ok', 'violations': 0, 'notes': []}
+
+    def error(self, text: str) -> BootError:
+        return BootError(f'{text}; see {self.log}', self.boot)
+
+    def report(self, clock: Clock) -> dict[str, Any]:
+        """Wait for the report of a pass, and return it."""
+        assert self.child.stdout
+        while True:
+            *whole, rest = self.rest.split(b'\n')
+            lines = [line.decode('utf-8', 'replace') for line in whole]
+            if DONE in lines:
+                self.rest = b'\n'.join([*whole[lines.index(DONE) + 1:], rest])
+                return self.parsed('\n'.join(lines[:lines.index(DONE)]))
+            clock()
+            if not select.select([self.child.stdout], [], [], PROGRESS_S)[0]:
+                continue
+            piece = os.read(self.child.stdout.fileno(), 1 << 16)
+            if not piece:
+                raise self.failure(lines)
+            self.rest += piece
+
+    def parsed(self, text: str) -> dict[str, Any]:
+        try:
+            return bench_parse.parse_output(text)
+        except bench_parse.BenchOutputError as error:
+            raise self.error(str(error)) from None
+
+    def failure(self, lines: list[str]) -> BootError:
+        """Return the error of a guest that has ended early."""
+        status = self.child.wait(timeout=STOP_S)
+        if status == TIMED_OUT:
+            return self.error(f"the boot took longer than {self.limit} s (--boot-timeout)")
+        self.messages.seek(0)
+        said = self.messages.read().decode('utf-8', 'replace')
+        hints = [*check.bad_lines(read_text(self.log)), *said.splitlines(), *lines[-1:], 'no message']
+        return self.error(f'the guest ended early (status {status}: "{hints[0]}")')
+
+    def note(self, parsed: dict[str, Any]) -> None:
+        self.found['notes'] += [line for line in parsed['notes'] if line not in self.found['notes']]
+        self.found['violations'] += parsed['violations']
+        if parsed['status'] != 'ok':
+            self.found['status'] = parsed['status']
+
+    def begin(self, wanted: list[str] | None, clock: Clock) -> None:
+        """Wait until the guest is ready, and choose from its scopes."""
+        parsed = self.report(clock)
+        self.note(parsed)
+        has = [run['scope'] for run in parsed['runs']]
+        self.scopes = [scope for scope in wanted or has if scope in (*has, 'default')]
+        self.found['passed_over'] = [scope for scope in parsed['passed_over'] if not wanted or scope in wanted]
+        if not self.scopes:
+            raise self.error(f'this kernel has none of the scopes {", ".join(wanted or [])}')
+
+    def make_pass(self, line: str, repeat: int, clock: Clock) -> None:
+        """Give an order and wait for the result."""
+        assert self.child.stdin
+        with contextlib.suppress(BrokenPipeError):      # report() says why
+            self.child.stdin.write(line.encode())
+            self.child.stdin.flush()
+        parsed = self.report(clock)
+        self.note(parsed)
+        self.runs += [{**run, 'repeat': repeat} for run in parsed['runs']]
+        clock.newest = f"{self.boot['variant']}, {self.runs[-1]['scope']} {self.runs[-1]['items_per_s']:,} items/s"
+
+    def lost(self) -> bool:
+        """Return True if items were lost. Further passes would only wait for more of them."""
+        return any(run['lost'] for run in self.runs)
+
+    def leave(self) -> dict:
+        """End the guest. Return the entry of this boot for the record."""
+        assert self.child.stdin
+        self.child.stdin.close()
+        try:
+            status = self.child.wait(timeout=STOP_S)
+        except subprocess.TimeoutExpired:
+            raise self.error('the guest did not end after its last pass') from None
+        if status:
+            raise self.failure([])
+        return {**self.boot, 'seconds': round(time.monotonic() - self.begun, 1), 'log': f'logs/{self.log.name}',
+                'trouble': check.bad_lines(read_text(self.log)), 'runs': self.runs, **self.found}
+
+
+@contextlib.contextmanager
+def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path) -> Iterator[Seat]:
+    """Boot a guest that waits for orders, and end it with the block."""
+    argv = guest_arguments(root, build, params, boot, log)
+    with tempfile.TemporaryFile() as messages, \
+            procs.kept(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=messages) as child:
+        try:
+            yield Seat(boot, log, child, messages, params['boot_timeout'])
+        finally:
+            if child.poll() is None:
+                procs.end_gently(child, STOP_S)
+
+
+def make_passes(seats: list[Seat], params: dict[str, Any], clock: Clock) -> None:
+    """Run each scope in all guests in turn, and again. Who begins changes each time: A B, B A, A B, ..."""
+    scopes = list(dict.fromkeys(scope for seat in seats for scope in seat.scopes))
+    for repeat in range(1, params['repeats'] + 1):
+        for number, scope in enumerate(scopes):
+            for seat in seats if (repeat + number) % 2 else seats[::-1]:
+                if scope in seat.scopes and not seat.lost():
+                    seat.make_pass(order(params, scope), repeat, clock)
+
+
+def play(root: Path, builds: dict[str, Build], params: dict[str, Any], boots: list[dict], logs: list[Path],
+         tick: Tick) -> list[dict]:
+    """Boot guests together, and make all passes. Return the entries of these boots for the record."""
+    clock = Clock(tick)
+    with contextlib.ExitStack() as stack:
+        seats = [stack.enter_context(taken(root, builds[boot['variant']], params, boot, log))
+                 for boot, log in zip(boots, logs, strict=True)]
+        for seat in seats:
+            seat.begin(params['scopes'], clock)
+        make_passes(seats, params, clock)
+        return [seat.leave() for seat in seats]

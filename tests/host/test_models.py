@@ -20,8 +20,8 @@ MODELS = {
              'TAKE_LATE', 'ADD_FIRST', 'STAY_DEAD'),
     },
     'ordered': {
-        '': ('NO_SECOND', 'NO_PLUG', 'NO_UNPLUG', 'UNPLUG_NEXT', 'NO_REFCNT', 'NO_MOVED', 'NO_HOME',
-             'HOME_STALE', 'NO_RUNNER', 'NO_LEAVE'),
+        '': ('NO_SECOND', 'NO_PLUG', 'NO_UNPLUG', 'UNPLUG_NEXT', 'NO_REFCNT', 'NO_MOVED', 'MOVED_LATE',
+             'NO_HOME', 'HOME_STALE', 'NO_RUNNER', 'NO_LEAVE'),
     },
     'slots': {
         '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'PARK_LATE'),

@@ -25,6 +25,7 @@
  * - UNPLUG_NEXT: it unplugs the next pwq even if an older one is left.
  * - NO_REFCNT: queueing does not see that a pwq is dead.
  * - NO_MOVED: flush_work() gives up on an item that has moved to another pool.
+ * - MOVED_LATE: flush_work() asks whether the item has moved after it dropped the lock.
  * - NO_HOME: after a cancel, the word of X names the pool of the pwq, not the one where
  *   X still runs.
  * - HOME_STALE: the canceller does not notice that the pwq was unplugged meanwhile.
@@ -311,8 +312,16 @@ inline insert_barrier(b)
 #endif
 				fi
 			fi;
+#ifndef MOVED_LATE
+			pool = 0
+#endif
+		}
+#ifdef MOVED_LATE
+		atomic {
+			moved = p == NONE && pool != NO_POOL && LAST_POOL != pool;
 			pool = 0
 		}
+#endif
 	:: else -> break
 	od
 }

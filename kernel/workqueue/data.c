@@ -65,6 +65,26 @@ struct worker_pool *work_last_pool(struct work_struct *work)
 }
 
 /**
+ * work_other_pool - the pool an item was on last, unless it is the given one
+ * @work: item that is off queue, owned by the caller through PENDING
+ * @pool: the pool on which the caller is about to queue
+ *
+ * Most items go where they were last.  For them this looks nothing up.
+ *
+ * Context: under RCU, which keeps the pool.
+ * Return: the pool, or %NULL if it is @pool, if there was none, or if it is gone.
+ */
+struct worker_pool *work_other_pool(struct work_struct *work, struct worker_pool *pool)
+{
+	struct worker_pool *last;
+
+	if (likely(work_data(work) >> WORK_OFFQ_POOL_SHIFT == pool->id))
+		return NULL;
+	last = work_last_pool(work);
+	return last == pool ? NULL : last;
+}
+
+/**
  * work_set_pwq - say that an item is queued
  * @work: item, owned by the caller through PENDING
  * @pwq: where it is being queued; its pool is locked

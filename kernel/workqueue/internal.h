@@ -316,6 +316,7 @@ extern cpumask_var_t wq_isolated_cpumask;	/* P: to be kept free of unbound work 
 /* data.c: work->data */
 struct pool_workqueue *data_pwq(unsigned long data);
 struct worker_pool *work_last_pool(struct work_struct *work);
+struct worker_pool *work_other_pool(struct work_struct *work, struct worker_pool *pool);
 void work_set_pwq(struct work_struct *work, struct pool_workqueue *pwq,
 		  unsigned long flags);
 void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool);

@@ -125,12 +125,13 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 {
 	for (;;) {
 		struct pool_workqueue *pwq = wq_pwq_for(wq, req_cpu);
-		struct worker_pool *last = work_last_pool(work);
+		struct worker_pool *last;
 
 		if (unlikely(!pwq))
 			break;
 
-		if (last && last != pwq->pool && !(READ_ONCE(wq->flags) & __WQ_ORDERED)) {
+		last = work_other_pool(work, pwq->pool);
+		if (last && !(READ_ONCE(wq->flags) & __WQ_ORDERED)) {
 			struct worker *runner = pool_lock_runner(last, work, wq);
 
 			if (runner) {

@@ -25,8 +25,12 @@ static void worker_begin_item(struct worker *worker, struct work_struct *work,
 	worker->current_work = work;
 	hash_add(worker->pool->busy_hash, &worker->hentry, (unsigned long)work);
 
-	/* for ps; the function may replace this by set_worker_desc() */
-	strscpy(worker->desc, pwq->wq->name);
+	/*
+	 * For ps; the function may replace this by set_worker_desc().  A copy of fixed
+	 * length needs no loop.
+	 */
+	static_assert(sizeof(worker->desc) == sizeof(pwq->wq->name));
+	memcpy(worker->desc, pwq->wq->name, sizeof(worker->desc));
 
 	/* leave nr_running, so that pool_kick() finds a worker for the next item */
 	if (READ_ONCE(pwq->wq->flags) & WQ_CPU_INTENSIVE)

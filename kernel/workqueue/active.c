@@ -18,11 +18,12 @@
  *
  *   item done                          item comes in
  *
- *   (1) atomic_dec(nr)                 park on pending_pwqs
- *   (2) smp_mb()                       (4) smp_mb()
+ *   (1) decrement nr                   park on pending_pwqs
+ *   (2) full barrier                   (4) smp_mb()
  *   (3) pending_pwqs empty?            (5) try for a slot once more
  *
  * (2) pairs with (4): either (3) sees the parked pwq or (5) sees the free slot.
+ * (1) and (2) are one atomic_dec_return(), which saves arm64 a barrier instruction.
  */
 #include <linux/export.h>
 #include <linux/slab.h>
@@ -235,8 +236,7 @@ void pwq_free_slot(struct pool_workqueue *pwq)
 		return;
 	}
 
-	atomic_dec(&slots->nr);				/* (1) */
-	smp_mb__after_atomic();				/* (2) in the head comment */
+	(void)atomic_dec_return(&slots->nr);		/* (1), (2) in the head comment */
 	if (!list_empty(&slots->pending_pwqs))		/* (3) */
 		slots_hand_over(slots, pwq->pool);
 }

@@ -58,16 +58,23 @@ def ram_disk() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def looped(file: Path) -> Iterator[Path]:
+    """Yield a disk that is this file."""
+    machine.load('loop')
+    device = Path(machine.run('losetup', '--find', '--show', file).strip())
+    try:
+        yield device
+    finally:
+        machine.run('losetup', '--detach', device)
+
+
+@contextlib.contextmanager
 def loop_disk() -> Iterator[Path]:
     """Yield a disk that is a file in memory."""
-    machine.load('loop')
     with tempfile.NamedTemporaryFile(prefix='wqlab-') as file:
         file.truncate(MIB << 20)
-        device = Path(machine.run('losetup', '--find', '--show', file.name).strip())
-        try:
+        with looped(Path(file.name)) as device:
             yield device
-        finally:
-            machine.run('losetup', '--detach', device)
 
 
 @contextlib.contextmanager

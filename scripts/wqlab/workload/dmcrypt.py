@@ -59,7 +59,7 @@ def notes(cpus: int) -> list[str]:
     return [same] if left else []
 
 
-def split(start_mib: int, mib: int, jobs: int, block: int) -> dict[str, object]:
+def split(start_mib: int, mib: int, jobs: int, block: int) -> dict[str, int]:
     """Give each job an equal part of an area, in whole blocks."""
     each = (mib << 20) // jobs // block * block
     return {'offset': start_mib << 20, 'size': each, 'offset_increment': each}
@@ -77,6 +77,15 @@ def job_of(name: str, cpus: int) -> tuple[fio.Job, str]:
     direction, depth = SINGLES[name]
     return fio.Job({**DIRECT, **SMALL, 'rw': f'rand{direction}', 'iodepth': depth,
                     **split(big, small, 1, 4 << 10)}), direction
+
+
+@contextlib.contextmanager
+def key() -> Iterator[Path]:
+    """Yield a file with a new key, which is long enough for each cipher."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(os.urandom(64))
+        file.flush()
+        yield Path(file.name)
 
 
 class Mapping:
@@ -138,11 +147,8 @@ class Group:
         machine.need_target('crypt')
         cipher, disk, path = self.name.split('/')
         with contextlib.ExitStack() as stack:
-            key = stack.enter_context(tempfile.NamedTemporaryFile())
-            key.write(os.urandom(64))
-            key.flush()
             lower, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(DISKS[disk]()), spoil))
-            mapping = Mapping(lower, cipher, path, Path(key.name), self.cpus)
+            mapping = Mapping(lower, cipher, path, stack.enter_context(key()), self.cpus)
             mapping.open()
             stack.callback(mapping.close)
             mapping.fill()

@@ -50,6 +50,7 @@ class Workload:
     names: Callable[[int], list[str]]           # all cases
     groups: Callable[[Sequence[str], int], Sequence[Group]]
     notes: Callable[[int], list[str]]           # what this many CPUs cannot show
+    only_if_named: bool = False                 # a run without names leaves it out
 
 
 def matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:

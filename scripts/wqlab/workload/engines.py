@@ -62,7 +62,8 @@ def here(build: Build | None, params: dict, command: list[str], log: Path) -> li
 
 ENGINES = {
     'uml': Engine(('UML has no caches: the scopes cpu, cache and cache_shard have the same pods',
-                   "UML has none of the CPU's instructions for ciphers: AES is slower than on the machine itself"),
+                   "UML has none of the CPU's instructions for ciphers: AES is slower than on the machine itself",
+                   "UML's CPUs cannot go offline"),
                   uml, writes_log=True),
     'qemu': Engine((), qemu, writes_log=False),
     'here': Engine(('one kernel runs at a time: the other one has to be booted by hand',), here, writes_log=False),
@@ -117,7 +118,8 @@ def inside(params: dict[str, Any], workload: str) -> list[str]:
     """Return the command that runs the cases of a workload."""
     command = [str(LAB), 'workload-inside', workload, '--set', params['set'], '--seconds', f"{params['seconds']:g}"]
     command += [f'--cases={pattern}' for pattern in params['cases']]
-    return command + (['--spoil', params['spoil']] if params['spoil'] else [])
+    command += ['--spoil', params['spoil']] if params['spoil'] else []
+    return [*command, '--seed', str(params['seed'])]
 
 
 def newest(log: Path) -> str:
@@ -127,8 +129,9 @@ def newest(log: Path) -> str:
     done = [one for one in found if one['kind'] in ('case', 'skip')]
     if not planned:
         return ''
-    last = next((f", {one['name']} {one['figures']['rate']:,.0f} {one['unit']}" for one in reversed(done)
-                 if one['kind'] == 'case'), '')
+    last = next((f", {one['text']}" if one['kind'] == 'news' else
+                 f", {one['name']} {one['figures']['rate']:,.0f} {one['unit']}" for one in reversed(found)
+                 if one['kind'] in ('case', 'news')), '')
     return f'{len(done)} of {planned} cases{last}'
 
 

@@ -2,7 +2,8 @@
 """The command line of run-workload.sh."""
 import argparse
 import os
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wqlab.bench.options import VARIANTS, memory, number, refuse_more, understood_by, warnings
@@ -11,12 +12,13 @@ from wqlab.workload import cases, disks, engines, workloads
 
 # of a set: (pairs of boots, seconds for each case)
 AMOUNT = {'quick': (2, 1.0), 'default': (3, 2.0)}
+MOST_SEED = (1 << 32) - 1
 EPILOG = """\
 workloads:
 {workloads}
 
 examples:
-  scripts/run-workload.sh                           all, UML, 2 CPUs, 3 pairs of boots of each
+  scripts/run-workload.sh                           all but endure, UML, 2 CPUs, 3 pairs of boots of each
   scripts/run-workload.sh --quick dm-crypt
   scripts/run-workload.sh --cases 'aes/ram/queue/32k-*' --seconds 10 dm-crypt
   scripts/run-workload.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --quick
@@ -46,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog='run-workload.sh', formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Run real programs on our workqueue and the base kernel's in turn, verify their data, and "
                     'compare them, case by case.', epilog=EPILOG.format(workloads=listed))
-    parser.add_argument('workloads', nargs='*', metavar='NAME', help='workloads (default: all)')
+    parser.add_argument('workloads', nargs='*', metavar='NAME', help='workloads (default: all but endure)')
     where = parser.add_argument_group('where')
     where.add_argument('--engine', choices=('uml', 'qemu'),
                        help='uml: native speed, no caches; qemu: x86_64 with a topology (default uml)')
@@ -67,6 +69,8 @@ def build_parser() -> argparse.ArgumentParser:
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
                      help='boots of each variant and workload (default 3, quick 2)')
     how.add_argument('--seconds', type=seconds, metavar='S', help='time for each case, about (default 2, quick 1)')
+    how.add_argument('--seed', type=number(0, MOST_SEED), metavar='N',
+                     help='what the random choices of endure depend on (default: another one in each run)')
     rest = parser.add_argument_group('other')
     rest.add_argument('--spoil', choices=tuple(disks.SPOIL),
                       help='make the disks change bytes (corrupt) or ignore writes (stale): the run has to fail')
@@ -106,9 +110,9 @@ def resolve_place(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         parser.error(str(error))
 
 
-def with_cases(parser: argparse.ArgumentParser, params: dict[str, Any]) -> list[str]:
-    """Return the workloads of a run. Refuse one without cases: its boots would measure nothing."""
-    found = [name for name in params['workloads'] or workloads.ALL if engines.chosen(params, name)]
+def with_cases(parser: argparse.ArgumentParser, params: dict[str, Any], unnamed: Iterable[str]) -> list[str]:
+    """Return the workloads of a run: those named, or else `unnamed`. Refuse one without cases: it measures nothing."""
+    found = [name for name in params['workloads'] or unnamed if engines.chosen(params, name)]
     for name in params['workloads'] or ['any workload'] * (not found):
         if name not in found:
             parser.error(f'no case of {name} matches {" ".join(params["cases"])}: --list prints their names')
@@ -116,13 +120,14 @@ def with_cases(parser: argparse.ArgumentParser, params: dict[str, Any]) -> list[
 
 
 def list_cases(params: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each case: its name, and the smallest set that has it."""
+    """Yield a line for each case: its name, the smallest set that has it, and whether its workload has to be named."""
     for name in params['workloads']:
         one = workloads.ALL[name]
         every = one.names(params['cpus'])
         sets = {case: chosen for chosen in reversed(cases.SETS) for case in cases.of_set(one, every, chosen)}
         shown = cases.matching(every, params['cases'] or ['*'])
-        yield from (f'{name:12}{case:44}{sets.get(case, "-")}' for case in shown)
+        named = ', only if named' if one.only_if_named else ''
+        yield from (f'{name:12}{case:44}{sets.get(case, "-")}{named}' for case in shown)
 
 
 def params_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -131,6 +136,7 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     return {'workloads': args.workloads, 'engine': args.engine, 'cpus': args.cpus, 'topology': args.topology,
             'mem': args.mem, 'variant': args.variant, 'set': chosen, 'cases': args.cases,
             'pairs': args.pairs or pairs, 'seconds': args.seconds or each, 'spoil': args.spoil,
+            'seed': random.randint(0, MOST_SEED) if args.seed is None else args.seed,
             'accel': None}      # determined after the kernels are built
 
 
@@ -143,13 +149,15 @@ def parse_args(argv: list[str]) -> tuple[dict[str, Any], argparse.Namespace]:
     check_names(parser, args)
     resolve_place(parser, args)
     params = params_of(args)
-    params['workloads'] = with_cases(parser, params)
+    params['workloads'] = with_cases(parser, params, workloads.ALL if args.list else workloads.UNNAMED)
     return params, args
 
 
 def notes(params: dict[str, Any]) -> list[str]:
     """Return what these parameters cannot show, and what may spoil the figures."""
     found = engines.limits(params)
+    if any(workloads.ALL[name].only_if_named for name in params['workloads']):
+        found.append(f"the same random choices again: --seed {params['seed']}")
     if params['engine'] == 'here':
         return found
     return found + [line.partition('; --icount')[0] for line in warnings({**params, 'icount': False})]

@@ -411,7 +411,7 @@ int wq_clamp_max_active(int max_active, const char *name)
  */
 void workqueue_set_max_active(struct workqueue_struct *wq, int max_active)
 {
-	if (WARN_ON(wq->flags & (WQ_BH | __WQ_ORDERED)))
+	if (WARN_ON(READ_ONCE(wq->flags) & (WQ_BH | __WQ_ORDERED)))
 		return;
 
 	max_active = wq_clamp_max_active(max_active, wq->name);
@@ -437,7 +437,7 @@ EXPORT_SYMBOL_GPL(workqueue_set_max_active);
  */
 void workqueue_set_min_active(struct workqueue_struct *wq, int min_active)
 {
-	if (WARN_ON((wq->flags & (WQ_UNBOUND | WQ_BH | __WQ_ORDERED)) != WQ_UNBOUND))
+	if (WARN_ON((READ_ONCE(wq->flags) & (WQ_UNBOUND | WQ_BH | __WQ_ORDERED)) != WQ_UNBOUND))
 		return;
 
 	guard(mutex)(&wq->mutex);

@@ -117,7 +117,7 @@ static struct attrs_plan *plan_make(struct workqueue_struct *wq,
 
 	/* whatever the caller's attributes say, a workqueue stays ordered or not */
 	attrs_copy(plan->attrs, attrs);
-	plan->attrs->ordered = wq->flags & __WQ_ORDERED;
+	plan->attrs->ordered = READ_ONCE(wq->flags) & __WQ_ORDERED;
 	cpumask_and(plan->attrs->cpumask, plan->attrs->cpumask, cpu_possible_mask);
 	cpumask_copy(plan->attrs->__pod_cpumask, plan->attrs->cpumask);
 
@@ -174,7 +174,7 @@ int wq_apply_attrs_locked(struct workqueue_struct *wq,
 {
 	struct attrs_plan *plan;
 
-	if (WARN_ON(!(wq->flags & WQ_UNBOUND)))
+	if (WARN_ON(!(READ_ONCE(wq->flags) & WQ_UNBOUND)))
 		return -EINVAL;
 	if (WARN_ON((unsigned int)attrs->affn_scope >= WQ_AFFN_NR_TYPES))
 		return -EINVAL;
@@ -270,7 +270,7 @@ void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	if (!(wq->flags & WQ_UNBOUND) || wq->unbound_attrs->ordered)
+	if (!(READ_ONCE(wq->flags) & WQ_UNBOUND) || wq->unbound_attrs->ordered)
 		return;
 
 	attrs_copy(attrs, wq->unbound_attrs);

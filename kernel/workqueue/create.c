@@ -198,6 +198,8 @@ static int pwq_nr_entries(struct workqueue_struct *wq, struct pool_workqueue *pw
 {
 	int cpu, nr = 0;
 
+	lockdep_assert_held(&wq->mutex);
+
 	/* always one; counting is slow, as there are as many pwqs as CPUs */
 	if (!(wq->flags & WQ_UNBOUND))
 		return 1;

@@ -54,7 +54,7 @@ static bool wq_has_active(struct workqueue_struct *wq)
 	for_each_pwq(pwq, wq)
 		if (pwq_has_active(pwq))
 			return true;
-	return (wq->flags & WQ_UNBOUND) && wq_has_slots_taken(wq);
+	return (READ_ONCE(wq->flags) & WQ_UNBOUND) && wq_has_slots_taken(wq);
 }
 
 /**
@@ -71,7 +71,7 @@ bool freeze_workqueues_busy(void)
 
 	WARN_ON_ONCE(!workqueue_freezing);
 	list_for_each_entry(wq, &workqueues, list)
-		if ((wq->flags & WQ_FREEZABLE) && wq_has_active(wq))
+		if ((READ_ONCE(wq->flags) & WQ_FREEZABLE) && wq_has_active(wq))
 			return true;
 	return false;
 }

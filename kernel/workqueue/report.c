@@ -244,7 +244,7 @@ void show_one_workqueue(struct workqueue_struct *wq)
 	if (wq_is_idle(wq))
 		return;
 
-	pr_info("workqueue %s: flags=0x%x\n", wq->name, wq->flags);
+	pr_info("workqueue %s: flags=0x%x\n", wq->name, READ_ONCE(wq->flags));
 
 	for_each_pwq(pwq, wq) {
 		scoped_guard(raw_spinlock_irqsave, &pwq->pool->lock)

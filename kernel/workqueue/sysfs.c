@@ -58,7 +58,7 @@ static int parse_cpus(const char *buf, struct cpumask *cpus)
 
 static ssize_t per_cpu_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%d\n", !(dev_wq(dev)->flags & WQ_UNBOUND));
+	return sysfs_emit(buf, "%d\n", !(READ_ONCE(dev_wq(dev)->flags) & WQ_UNBOUND));
 }
 static DEVICE_ATTR_RO(per_cpu);
 
@@ -90,7 +90,7 @@ static struct attribute *wq_common_attrs[] = {
 
 static umode_t wq_common_visible(struct kobject *kobj, struct attribute *attr, int n)
 {
-	bool fixed = dev_wq(kobj_to_dev(kobj))->flags & (__WQ_ORDERED | WQ_BH);
+	bool fixed = READ_ONCE(dev_wq(kobj_to_dev(kobj))->flags) & (__WQ_ORDERED | WQ_BH);
 
 	return fixed ? attr->mode & ~0222 : attr->mode;
 }
@@ -238,7 +238,7 @@ static struct attribute *wq_unbound_attrs[] = {
 
 static umode_t wq_unbound_visible(struct kobject *kobj, struct attribute *attr, int n)
 {
-	return dev_wq(kobj_to_dev(kobj))->flags & WQ_UNBOUND ? attr->mode : 0;
+	return READ_ONCE(dev_wq(kobj_to_dev(kobj))->flags) & WQ_UNBOUND ? attr->mode : 0;
 }
 
 static const struct attribute_group wq_unbound_group = {

@@ -20,9 +20,10 @@
  *			counters
  *	NAME/queue	"nop|block|hog|ride|roam [cpu=N] [n=N] [ms=N]" queues single
  *			items
- *	NAME/misuse	"listed|reclaim|busy [cpu=N]" does what the workqueue warns of:
- *			queues an item that is on a list, flushes one on behalf of
- *			memory reclaim, or takes a reference and keeps it
+ *	NAME/misuse	"listed|reclaim|busy|console [cpu=N]" does what the workqueue
+ *			may warn of: queues an item that is on a list, flushes one on
+ *			behalf of memory reclaim, takes a reference and keeps it, or
+ *			queues the item of the console
  *	NAME/relay	"rounds=N from=CPU to=CPU" passes the only slot from an item
  *			on one CPU to the next on the other, while others try to
  *			take it
@@ -852,6 +853,12 @@ static int wqt_write_flush(struct wqt_queue *q, char *input)
  * Misuse: what the workqueue warns of
  */
 
+static void wqt_console_fn(struct work_struct *work)
+{
+}
+
+static DECLARE_DELAYED_WORK(wqt_console_work, wqt_console_fn);	/* see wqt_console_write() */
+
 /* An item that is on somebody's list is not queued, and stays pending. */
 static int wqt_misuse_listed(struct wqt_queue *q, struct work_struct *work, int cpu)
 {
@@ -890,6 +897,13 @@ static int wqt_misuse_busy(struct wqt_queue *q, struct work_struct *work, int cp
 #endif
 }
 
+/* Queue the item that the console moves, so that what is printed meanwhile meets it. */
+static int wqt_misuse_console(struct wqt_queue *q, struct work_struct *work, int cpu)
+{
+	mod_delayed_work(q->wq, &wqt_console_work, 0);
+	return 0;
+}
+
 static void wqt_misused_fn(struct work_struct *work)
 {
 	msleep(100);	/* so that the flush finds something to wait for */
@@ -897,10 +911,10 @@ static void wqt_misused_fn(struct work_struct *work)
 
 static int wqt_write_misuse(struct wqt_queue *q, char *input)
 {
-	static const char * const kinds[] = { "listed", "reclaim", "busy" };
+	static const char * const kinds[] = { "listed", "reclaim", "busy", "console" };
 	static int (* const functions[])(struct wqt_queue *q, struct work_struct *work,
 					 int cpu) = {
-		wqt_misuse_listed, wqt_misuse_reclaim, wqt_misuse_busy,
+		wqt_misuse_listed, wqt_misuse_reclaim, wqt_misuse_busy, wqt_misuse_console,
 	};
 	struct work_struct *work __free(kfree) = kzalloc(sizeof(*work), GFP_KERNEL);
 	char *word = wqt_next_word(&input);
@@ -1482,12 +1496,6 @@ static int wqt_occupy(char *input)
 static struct workqueue_struct *wqt_console_wq;	/* wqt_lock; set: registered */
 static unsigned int wqt_console_cpu;		/* constant while registered */
 static u32 wqt_console_lines;			/* by the console's owner */
-
-static void wqt_console_fn(struct work_struct *work)
-{
-}
-
-static DECLARE_DELAYED_WORK(wqt_console_work, wqt_console_fn);
 
 static void wqt_console_write(struct console *console, const char *text, unsigned int len)
 {

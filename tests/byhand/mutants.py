@@ -37,7 +37,7 @@ PATCHES = ROOT / 'tests/mutations'
 PLACE = ROOT / 'build/mutants'
 TREE = ROOT / 'build/mutant-tree-7.3'       # beside the composed tree, for its relative links
 OURS = 'kernel/workqueue'
-SCRIPTS = {'uml': ('sysfs', 'pods', 'masks', 'resize', 'rescuer', 'observe'),
+SCRIPTS = {'uml': ('sysfs', 'pods', 'masks', 'resize', 'rescuer', 'observe', 'console'),
            'qemu': ('hotplug', 'freezer', 'pods', 'masks')}
 SHAPE = {'uml': {}, 'qemu': {'topology': 'sockets=2,cores=2,nodes=2'}}
 STEP_S = {'uml': 240, 'qemu': 420}

@@ -3,8 +3,9 @@
 #
 # Console drivers may queue work, and the workqueue prints. If it called a console while
 # it held the lock of a pool, and the console queued there, the CPU would spin for ever.
+# So it would if it called the console in the middle of queueing the console's own item.
 # Each test makes the workqueue print something about the pool on which the helper's
-# console queues. If a test fails, the guest hangs.
+# console queues, or about its item. If a test fails, the guest hangs.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -75,6 +76,25 @@ test_destruction_in_use()
 		warns "wqt_busy is destroyed, but this is left:" destroy wqt_busy
 }
 
+# The warning comes once. An item of somebody else may have had it since the write.
+force_round_robin()
+{
+	set_to $PARAMS/debug_force_rr_cpu 1 &&
+		echo 1 >/sys/kernel/debug/clear_warn_once && tell wqt_rr misuse console
+}
+
+# Queueing holds no lock when it prints this. But it owns the item, and the console would
+# wait until the item is queued.
+test_round_robin()
+{
+	local ret
+
+	create wqt_rr unbound
+	prints "round-robin CPU selection forced" force_round_robin
+	ret=$?
+	set_to $PARAMS/debug_force_rr_cpu 0 && destroy wqt_rr && return $ret
+}
+
 show_all()
 {
 	tell wqt_con queue "block cpu=$CPU" && within 50 held_is wqt_con 1 &&
@@ -137,4 +157,4 @@ trap 'echo "$levels" >/proc/sys/kernel/printk
 echo 8 >/proc/sys/kernel/printk
 
 run_tests queueing_what_is_on_a_list flush_by_memory_reclaim destruction_in_use \
-	sysrq hog_report watchdog
+	round_robin sysrq hog_report watchdog

@@ -13,6 +13,10 @@
 
 #include "wq_api.h"
 
+#ifdef CONFIG_WORKQUEUE_CMWQ
+#include "../../kernel/workqueue/internal.h"
+#endif
+
 #define ATTR_CHANGES	60
 
 static const enum wq_affn_scope scopes[] = {
@@ -138,6 +142,51 @@ static void cpu_picks_the_pod(struct kunit *test)
 	}
 }
 
+#ifdef CONFIG_WORKQUEUE_CMWQ
+/* Apply @attrs as if the CPUs of @cpu's node were on no node; return the node of its pool. */
+static int pool_node_after_move(struct kunit *test, struct workqueue_struct *wq,
+				const struct workqueue_attrs *attrs, int cpu)
+{
+	struct wq_pod_type *numa = &wq_pod_types[WQ_AFFN_NUMA];
+	int *pod_node, known, ret, node;
+
+	scoped_guard(mutex, &wq_pool_mutex) {
+		pod_node = &numa->pod_node[numa->cpu_pod[cpu]];
+		known = *pod_node;
+		*pod_node = NUMA_NO_NODE;
+		ret = wq_apply_attrs_locked(wq, attrs);
+		*pod_node = known;
+		node = wq_pwq(wq, cpu)->pool->node;
+	}
+	KUNIT_EXPECT_EQ(test, ret, 0);
+	return node;
+}
+
+/*
+ * If the CPUs of a pod were removed and added elsewhere, the pod gets a pool of its new
+ * node, though the attributes are those of the old one: or else its items would count on
+ * the old node.  No machine at hand moves CPUs, so the case changes what is known of them.
+ */
+static void moved_pod_gets_a_pool_of_its_node(struct kunit *test)
+{
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND, 0);
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_attrs *attrs = new_attrs(test);
+	int cpu = wq_api_cpu(0);
+
+	attrs->affn_scope = WQ_AFFN_CPU;
+	attrs->nice = 3;		/* nobody else's pool */
+	KUNIT_ASSERT_EQ(test, apply_workqueue_attrs(wq, attrs), 0);
+	scoped_guard(mutex, &wq_pool_mutex)
+		KUNIT_EXPECT_EQ(test, wq_pwq(wq, cpu)->pool->node, cpu_to_node(cpu));
+
+	KUNIT_EXPECT_EQ(test, pool_node_after_move(test, wq, attrs, cpu), NUMA_NO_NODE);
+	queue_work_on(cpu, wq, wq_api_work(item));
+	wq_api_wait(test, &item->finished, "the item runs on the new pool");
+	KUNIT_EXPECT_EQ(test, item->nice, 3);
+}
+#endif
+
 static atomic_t each_cpu_runs;
 static cpumask_t each_cpu_seen;
 
@@ -246,6 +295,9 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ordered_across_attr_changes),
 	KUNIT_CASE(nothing_lost_across_attr_changes),
 	KUNIT_CASE(cpu_picks_the_pod),
+#ifdef CONFIG_WORKQUEUE_CMWQ
+	KUNIT_CASE(moved_pod_gets_a_pool_of_its_node),
+#endif
 	KUNIT_CASE(on_each_cpu_once),
 	KUNIT_CASE(description_shows),
 	KUNIT_CASE(min_active_is_for_unbound),

@@ -46,7 +46,9 @@
  * held, it spins on that lock for ever.  So does a driver that modifies an item whose
  * PENDING its caller owns.  Code that prints in such a place therefore defers the output
  * with printk_deferred_enter() or WQ_WARN*().  The text goes to the log at once, and to
- * the consoles when interrupts are on again.
+ * the consoles when interrupts are on again.  Tracepoints are beyond that: booted with
+ * tp_printk, the kernel prints each enabled event at once, and workqueue_queue_work and
+ * workqueue_activate_work come with pool->lock held.
  */
 #ifndef _KERNEL_WORKQUEUE_CMWQ_H
 #define _KERNEL_WORKQUEUE_CMWQ_H

@@ -15,6 +15,7 @@ from wqlab.guest.engines.engine import folder_for_memory
 from wqlab.steps import Failure
 from wqlab.workload import cases, disks, lines, machine, workloads
 from wqlab.workload.cases import Group, Lacking, Place, Wrong
+from wqlab.workload.profile import recorded
 
 # What a file system says after it has noticed that its disk is wrong: an error, or that it cannot be written any more.
 DAMAGED = (errno.EIO, errno.EUCLEAN, errno.EROFS)
@@ -23,12 +24,13 @@ DAMAGED = (errno.EIO, errno.EUCLEAN, errno.EROFS)
 class Run:
     """The cases of this run, and how many of them have figures."""
 
-    def __init__(self, seconds: float, spoil: str | None):
-        self.seconds, self.spoil, self.done = seconds, spoil, 0
+    def __init__(self, seconds: float, spoil: str | None, profile: str | None):
+        self.seconds, self.spoil, self.profile, self.done = seconds, spoil, profile, 0
 
     def case(self, place: Place, case: str) -> None:
         try:
-            unit, figures = place.measure(case, self.seconds)
+            with recorded.case(case, self.profile):
+                unit, figures = place.measure(case, self.seconds)
         except Lacking as error:
             lines.emit('skip', name=case, why=str(error))
         except Wrong as error:
@@ -62,6 +64,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--cases', action='append', default=[], metavar='PATTERN')
     parser.add_argument('--seconds', type=float, default=1.0, help='how long each case runs, about')
     parser.add_argument('--seed', type=int, help='what random choices depend on')
+    parser.add_argument('--profile', choices=tuple(recorded.RECORDINGS), help='record where the time goes')
     parser.add_argument('--spoil', choices=tuple(disks.SPOIL), help='make the disks lose or change data')
     return parser
 
@@ -76,7 +79,7 @@ def main(argv: list[str]) -> int:
     chosen = cases.chosen_cases(workload, workload.names(cpus), args.set, args.cases)
     log = machine.KernelLog()
     lines.emit('begin', release=platform.release(), cpus=cpus, cases=chosen)
-    run = Run(args.seconds, args.spoil)
+    run = Run(args.seconds, args.spoil, args.profile)
     for group in workload.groups(chosen, cpus):
         run.group(group)
     lines.emit('trouble', lines=log.complaints())

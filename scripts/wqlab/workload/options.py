@@ -10,9 +10,10 @@ from wqlab.bench.options import VARIANTS, memory, number, refuse_more, understoo
 from wqlab.guest import GuestError, topology
 from wqlab.workload import cases, disks, engines, workloads
 
-# of a set: (pairs of boots, seconds for each case)
+# of a set: (pairs of boots, seconds for each case); a profile needs one pair, since its rates are not compared
 AMOUNT = {'quick': (2, 1.0), 'default': (3, 2.0)}
 MOST_SEED = (1 << 32) - 1
+PROFILE_PAIRS = 1
 EPILOG = """\
 workloads:
 {workloads}
@@ -23,6 +24,7 @@ examples:
   scripts/run-workload.sh --cases 'aes/ram/queue/32k-*' --seconds 10 dm-crypt
   scripts/run-workload.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --quick
   scripts/run-workload.sh --here                    on this machine, with the kernel that runs now
+  scripts/run-workload.sh --profile dm-crypt        how long items wait, and where the CPUs' time goes
   scripts/run-workload.sh --resume                  continue the latest unfinished run
 
 Documentation/core-api/workqueue-workloads.rst says what is run and how to read the tables.
@@ -72,6 +74,9 @@ def build_parser() -> argparse.ArgumentParser:
     how.add_argument('--seed', type=number(0, MOST_SEED), metavar='N',
                      help='what the random choices of endure depend on (default: another one in each run)')
     rest = parser.add_argument_group('other')
+    rest.add_argument('--profile', action='store_true',
+                      help='record how long items wait, by workqueue, and how much of the time the lock of the pool, '
+                           'waking and the items take; rates of such a run say nothing (default 1 pair)')
     rest.add_argument('--spoil', choices=tuple(disks.SPOIL),
                       help='make the disks change bytes (corrupt) or ignore writes (stale): the run has to fail')
     rest.add_argument('--no-build', action='store_true', help='use the existing kernels, do not build')
@@ -135,7 +140,8 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     pairs, each = AMOUNT[chosen]
     return {'workloads': args.workloads, 'engine': args.engine, 'cpus': args.cpus, 'topology': args.topology,
             'mem': args.mem, 'variant': args.variant, 'set': chosen, 'cases': args.cases,
-            'pairs': args.pairs or pairs, 'seconds': args.seconds or each, 'spoil': args.spoil,
+            'pairs': args.pairs or (PROFILE_PAIRS if args.profile else pairs), 'seconds': args.seconds or each,
+            'spoil': args.spoil, 'profile': engines.profiles(args.engine) if args.profile else [],
             'seed': random.randint(0, MOST_SEED) if args.seed is None else args.seed,
             'accel': None}      # determined after the kernels are built
 

@@ -14,17 +14,21 @@ from wqlab.bench.options import VARIANTS
 from wqlab.bench.record import RecordError
 from wqlab.paths import ROOT
 from wqlab.workload import engines, options, plot, stats
+from wqlab.workload.profile import tables as profile_tables
 
 RESULTS = ROOT / 'build' / 'workload'
+NOT_COMPARABLE = 'profiled: the rates contain the cost of tracing and sampling; do not compare them with others'
 Builds = dict[str, Build]
 
 
 def describe_boot(boot: dict, params: dict) -> str:
-    return f"pair {boot['pair']} of {params['pairs']}, {boot['workload']}, {boot['variant']}"
+    profile = f", profile of {boot['profile']}" if 'profile' in boot else ''
+    return f"pair {boot['pair']} of {params['pairs']}, {boot['workload']}, {boot['variant']}{profile}"
 
 
 def stem(boot: dict) -> str:
-    return f"{boot['pair']:03d}-{boot['workload']}-{boot['variant']}"
+    profile = f"-{boot['profile']}" if 'profile' in boot else ''
+    return f"{boot['pair']:03d}-{boot['workload']}-{boot['variant']}{profile}"
 
 
 def outline(entry: dict) -> str:
@@ -41,14 +45,17 @@ say, shown = PROGRAM.say, turns.shown
 def boots_to_make(params: dict[str, Any]) -> list[dict]:
     """Return all boots in their order: of each workload, both variants follow each other."""
     variants = [params['variant']] if params['variant'] else VARIANTS
-    return [{'pair': pair, 'workload': workload, 'variant': variant}
+    kinds = [{'profile': kind} for kind in params.get('profile', [])] or [{}]
+    return [{'pair': pair, 'workload': workload, 'variant': variant, **kind}
             for pair in range(1, params['pairs'] + 1)
             for workload in params['workloads']
+            for kind in kinds
             for variant in variants]
 
 
 def boots_left(record: dict[str, Any]) -> list[dict]:
-    made = [{key: boot[key] for key in ('pair', 'workload', 'variant')} for boot in record['boots']]
+    made = [{key: boot[key] for key in ('pair', 'workload', 'variant', 'profile') if key in boot}
+            for boot in record['boots']]
     return [boot for boot in boots_to_make(record['parameters']) if boot not in made]
 
 
@@ -154,9 +161,20 @@ def complaints(record: dict[str, Any]) -> list[str]:
     return lines + turns.failures(PROGRAM, record)
 
 
-def report(record: dict[str, Any]) -> bool:
+def report_profile(record: dict[str, Any], folder: Path) -> None:
+    """Print the tables of the profile, and write them beside the record."""
+    text = '\n'.join(profile_tables.lines(record['boots'], lambda boot: describe_boot(boot, record['parameters'])))
+    print(f'\n{text}', flush=True)
+    (folder / 'profile.txt').write_text(text + '\n', encoding='utf-8')
+    say(f'profile: {shown(folder)}/profile.txt; results.json also has the functions of each share')
+
+
+def report(record: dict[str, Any], folder: Path) -> bool:
     """Print the tables and what went wrong. Return True if nothing did."""
     print('\n'.join(stats.format_summary(record['summary'])), flush=True)
+    if record['parameters'].get('profile'):
+        say(NOT_COMPARABLE)
+        report_profile(record, folder)
     for line in skipped(record):
         say(line)
     bad = complaints(record)
@@ -166,7 +184,7 @@ def report(record: dict[str, Any]) -> bool:
 
 
 def finish(results: turns.Results, status: int) -> int:
-    good = report(results.record) if results.record['boots'] else True
+    good = report(results.record, results.folder) if results.record['boots'] else True
     waiting = results.record['parameters']['engine'] == 'here' and not possible(results.record)
     if not waiting or results.record['complete']:
         return turns.finish(results, status, good)

@@ -304,7 +304,7 @@ def test_a_case_lasts_until_all_kinds_were_made(stack, kernel):
     assert figures['verified_mib'] == 50 * (2 * figures['rounds'] - 1)
     assert all(figures[name] > 0 for name in changes.NAMES)
     kind, fields = stack.lines[0]
-    assert kind == 'news' and re.fullmatch(r'ext4-on-crypt: 1 rounds, \d+ changes', fields['text'])
+    assert kind == 'news' and re.fullmatch(r'ext4-on-crypt: round 1, direct, \d+ changes', fields['text'])
 
 
 def test_refused_change_ends_the_case(stack, kernel, monkeypatch):

@@ -257,5 +257,5 @@ class Changer:
 
         def percentile(share: float) -> float:
             return 1e6 * taken[min(len(taken) - 1, int(share * len(taken)))]
-        return {'changes': sum(self.counts.values()), **self.counts, 'p50_us': percentile(0.5),
+        return {'changes': self.counts.total(), **self.counts, 'p50_us': percentile(0.5),
                 'p99_us': percentile(0.99), 'p999_us': percentile(0.999)}

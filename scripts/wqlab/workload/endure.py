@@ -176,9 +176,9 @@ class Stack:
             for piece in PIECES:
                 verified += self.write(piece, chance)
                 changer.check()
+                lines.emit('news', text=f'{case}: round {number}, {piece.name}, {changer.counts.total()} changes')
             if complaints := log.complaints():
                 lines.emit('trouble', lines=complaints)
-            lines.emit('news', text=f'{case}: {number} rounds, {sum(changer.counts.values())} changes')
             yield verified
 
     def measure(self, case: str, seconds: float) -> tuple[str, dict[str, float]]:

@@ -64,7 +64,7 @@ def here(build: Build | None, params: dict, command: list[str], log: Path) -> li
 
 ENGINES = {
     'uml': Engine(('UML has no caches: the scopes cpu, cache and cache_shard have the same pods',
-                   "UML has none of the CPU's instructions for ciphers: AES is slower than on the machine itself",
+                   "UML has none of the CPU's instructions for ciphers: they are slower than on the machine itself",
                    "UML's CPUs cannot go offline"),
                   uml, writes_log=True, profiles={WAITS: WAITS, CYCLES: TIMES}),
     'qemu': Engine((), qemu, writes_log=False, profiles={WAITS: WAITS, CYCLES: CYCLES}),

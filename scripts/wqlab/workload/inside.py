@@ -2,7 +2,7 @@
 """Run the cases of one workload on this machine, and print a line for each: see lines.py.
 
 run-workload.sh calls this in its guests, and here with --here. It needs root, and uses
-/dev/ram0, a loop device and the device mapper.
+/dev/ram0, a loop device, the device mapper and network namespaces.
 """
 import argparse
 import errno
@@ -65,7 +65,8 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--seconds', type=float, default=1.0, help='how long each case runs, about')
     parser.add_argument('--seed', type=int, help='what random choices depend on')
     parser.add_argument('--profile', choices=tuple(recorded.RECORDINGS), help='record where the time goes')
-    parser.add_argument('--spoil', choices=tuple(disks.SPOIL), help='make the disks lose or change data')
+    parser.add_argument('--spoil', choices=tuple(disks.SPOIL),
+                        help='make disks and senders change data or keep older data')
     return parser
 
 

@@ -9,8 +9,7 @@
  * "result key=value ..." lines for scripts. They show two things:
  *
  * - items per second, and percentiles of the time that queue_work() itself
- *   took. Every call is counted in a log-linear histogram: exact below 512 ns,
- *   within 1/256 above. The maximum is exact.
+ *   took. Every call is counted in a histogram: see wq_hist.h.
  * - how often the workqueue broke its promises. Each submission carries a state
  *   that only its first execution may advance. This shows an item that never ran
  *   as well as one that ran twice.
@@ -50,6 +49,8 @@
 #include <linux/topology.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
+
+#include "wq_hist.h"
 
 #define BENCH_WQ_NAME		"test_workqueue"
 #define BENCH_WQ_DIR		"/sys/bus/workqueue/devices/" BENCH_WQ_NAME "/"
@@ -140,18 +141,6 @@ struct bench_plan {
 	enum bench_scope scopes[NR_BENCH_SCOPES];
 };
 
-/* Buckets hold 1 ns each up to 2^9, then 1/256 of the next power of two. */
-#define HIST_SUB_BITS		8
-#define HIST_MAX_BITS		40
-#define HIST_BUCKETS		((HIST_MAX_BITS - HIST_SUB_BITS + 1) << HIST_SUB_BITS)
-
-struct bench_hist {
-	u64	total;
-	u64	sum;
-	u64	max;
-	u32	count[HIST_BUCKETS];
-};
-
 /* The kworkers seen in a run, an open-addressing table of their pids. */
 #define WORKER_SET_BITS		13
 
@@ -182,7 +171,7 @@ struct bench_thread {
 	u64			begin;
 	u64			end;
 	unsigned int		refused;
-	struct bench_hist	*hist;
+	struct wq_hist		*hist;
 
 	/* The pass reads @rounds now and then to detect a stuck thread. */
 	unsigned int		rounds;		/* written by the thread */
@@ -226,7 +215,7 @@ struct bench {
 	struct workqueue_struct	*wq;
 	unsigned int		nr_threads;
 	struct bench_thread	**threads;
-	struct bench_hist	*hist;		/* merged, for the report */
+	struct wq_hist		*hist;		/* merged, for the report */
 	struct worker_set	workers;
 
 	cpumask_var_t		allowed;	/* CPUs that unbound items may use */
@@ -355,59 +344,6 @@ static int bench_make_plan(struct bench_plan *plan)
 	ret = bench_plan_strings(plan);
 	plan->in_flight = plan->batch ? batch : 1;
 	return ret;
-}
-
-/*
- * Histogram
- */
-
-static unsigned int bench_hist_bucket(u64 ns)
-{
-	unsigned int shift;
-
-	ns = min_t(u64, ns, BIT_ULL(HIST_MAX_BITS) - 1);
-	shift = max_t(int, fls64(ns) - HIST_SUB_BITS - 1, 0);
-	return (shift << HIST_SUB_BITS) + (unsigned int)(ns >> shift);
-}
-
-/* The highest value that the bucket stands for. */
-static u64 bench_hist_value(unsigned int bucket)
-{
-	unsigned int shift = bucket >> HIST_SUB_BITS;
-
-	shift = shift ? shift - 1 : 0;
-	return (((u64)bucket - (shift << HIST_SUB_BITS) + 1) << shift) - 1;
-}
-
-static void bench_hist_add(struct bench_hist *hist, u64 ns)
-{
-	hist->count[bench_hist_bucket(ns)]++;
-	hist->total++;
-	hist->sum += ns;
-	hist->max = max(hist->max, ns);
-}
-
-static void bench_hist_merge(struct bench_hist *sum, const struct bench_hist *hist)
-{
-	for (unsigned int i = 0; i < HIST_BUCKETS; i++)
-		sum->count[i] += hist->count[i];
-	sum->total += hist->total;
-	sum->sum += hist->sum;
-	sum->max = max(sum->max, hist->max);
-}
-
-/* The smallest value that @percent of all samples do not exceed. */
-static u64 bench_hist_percentile(const struct bench_hist *hist, unsigned int percent)
-{
-	u64 rank = div_u64(hist->total * percent + 99, 100);
-	u64 below = 0;
-
-	for (unsigned int i = 0; i < HIST_BUCKETS; i++) {
-		below += hist->count[i];
-		if (below && below >= rank)
-			return min(bench_hist_value(i), hist->max);
-	}
-	return hist->max;
 }
 
 /*
@@ -791,7 +727,7 @@ static void bench_submit(struct bench_thread *thread, struct bench_item *item, b
 	after = bench_ticks();
 
 	if (timed)
-		bench_hist_add(thread->hist, bench_ticks_to_ns(before, after));
+		wq_hist_add(thread->hist, bench_ticks_to_ns(before, after));
 	if (queued)
 		return;
 
@@ -1053,7 +989,7 @@ static void bench_collect(struct bench *bench, struct bench_result *result)
 		result->twice += atomic_read(&thread->twice);
 		result->outside += atomic_read(&thread->outside);
 		result->bad_pods += thread->bad_pod;
-		bench_hist_merge(bench->hist, thread->hist);
+		wq_hist_merge(bench->hist, thread->hist);
 	}
 	result->elapsed = max_t(u64, end - begin, 1);
 	result->items = bench->hist->total;
@@ -1145,10 +1081,10 @@ static void bench_report(const struct bench *bench, enum bench_scope scope,
 {
 	const struct bench_plan *plan = &bench->plan;
 	u64 rate = div64_u64(result->items * NSEC_PER_SEC, result->elapsed);
-	u64 p50 = bench_hist_percentile(bench->hist, 50);
-	u64 p90 = bench_hist_percentile(bench->hist, 90);
-	u64 p95 = bench_hist_percentile(bench->hist, 95);
-	u64 p99 = bench_hist_percentile(bench->hist, 99);
+	u64 p50 = wq_hist_quantile(bench->hist, 500);
+	u64 p90 = wq_hist_quantile(bench->hist, 900);
+	u64 p95 = wq_hist_quantile(bench->hist, 950);
+	u64 p99 = wq_hist_quantile(bench->hist, 990);
 	u64 mean = div64_u64(bench->hist->sum, max_t(u64, bench->hist->total, 1));
 	u64 max = bench->hist->max;
 

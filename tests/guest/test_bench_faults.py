@@ -30,7 +30,7 @@ def kernel():
 def faulty(kernel, tmp_path_factory):
     """Build the benchmark module with faults in it. Return its path."""
     folder = tmp_path_factory.mktemp('faults')
-    for source in (ROOT / 'lib/test_workqueue.c', ROOT / 'tests/guest/test_bench_faults.c'):
+    for source in (ROOT / 'lib/test_workqueue.c', ROOT / 'lib/wq_hist.h', ROOT / 'tests/guest/test_bench_faults.c'):
         (folder / source.name).write_bytes(source.read_bytes())
     (folder / 'Kbuild').write_text('obj-m := test_bench_faults.o\n')
     done = subprocess.run(['make', '-s', '-C', kernel, f'M={folder}', 'ARCH=um', 'modules'],

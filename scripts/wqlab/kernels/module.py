@@ -68,14 +68,15 @@ def arch_of(folder: Path) -> str:
 def build(folder: Path) -> list[Path]:
     release = release_of(folder)
     place, log = BUILD / f'module-{release}', BUILD / f'log/module-{release}.log'
-    modules = ['test_workqueue']
+    modules, sources = ['test_workqueue'], ['test_workqueue.c', 'wq_hist.h']
     if version_of(folder) >= OLDEST_TORTURE:
         modules.append('wqtorture')
+        sources.append('wqtorture*.[ch]')
     need('make', 'gcc')
     with locked(place.name):
         place.mkdir(parents=True, exist_ok=True)
-        for module in modules:
-            for source in (ROOT / 'lib').glob(f'{module}*.[ch]'):
+        for pattern in sources:
+            for source in (ROOT / 'lib').glob(pattern):
                 copy = place / source.name
                 if not copy.exists() or copy.read_bytes() != source.read_bytes():
                     shutil.copy(source, copy)

@@ -5,7 +5,7 @@
 # usage: [ENGINE=qemu|uml|arm64] [CONFIG=workload] scripts/deps.sh [--check]
 #
 # ENGINE=arm64 adds packages that only arm64 guests need (a cross compiler, another QEMU).
-# CONFIG=workload adds those that only run-workload.sh needs (tools of file systems, perf).
+# CONFIG=workload adds those that only run-workload.sh needs (tools of file systems, loads, perf).
 # What is already installed is left alone. Without root, or with --check, this only names
 # the packages that are missing.
 set -euo pipefail
@@ -72,6 +72,7 @@ aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-system-aarch64:qemu-system-arm
 dmsetup:dmsetup mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs mount:mount
 perf:linux-perf
 ip:iproute2 wg:wireguard-tools iperf3:iperf3
+cyclictest:rt-tests stress-ng:stress-ng
 "
 
 have()

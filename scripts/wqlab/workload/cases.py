@@ -10,6 +10,7 @@ SETS = ('quick', 'default')
 # The columns after the rate. A workload leaves out those that it does not measure.
 IOPS, CPU = ('iops', 'IOPS'), ('cpu_percent', 'CPU %')
 P50, P99, P999 = ('p50_us', 'p50 µs'), ('p99_us', 'p99 µs'), ('p999_us', 'p99.9 µs')
+MAX = ('max_us', 'max µs')
 
 
 class Wrong(Exception):

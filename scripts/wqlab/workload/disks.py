@@ -10,6 +10,7 @@ from pathlib import Path
 
 from wqlab.steps import Failure
 from wqlab.workload import machine
+from wqlab.workload.cases import Wrong
 
 RAM_DISK = Path('/dev/ram0')
 MIB = 384               # the size of a disk; XFS needs 300
@@ -96,6 +97,10 @@ def spoilt(device: Path, how: str | None) -> Iterator[tuple[Path, Callable[[], N
         machine.run('dmsetup', 'remove', '--retry', SPOILT)
 
 
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob('*') if path.is_file())
+
+
 def digest(paths: Iterable[Path], most: int | None = None) -> str:
     """Return a checksum of the names and contents of files, or of the first bytes of a disk."""
     found = hashlib.sha512()
@@ -109,3 +114,16 @@ def digest(paths: Iterable[Path], most: int | None = None) -> str:
         if left > 0:
             raise OSError(errno.EIO, 'shorter than before', str(path))
     return found.hexdigest()
+
+
+def check_same(checksum: Callable[[], str], renew: Iterable[Callable[[], None]]) -> None:
+    """Raise Wrong unless the data is the same before and after these steps, or if it cannot be read any more."""
+    try:
+        before = checksum()
+        for step in renew:
+            step()
+        after = checksum()
+    except (OSError, Failure) as error:
+        raise Wrong(f'the data cannot be read again: {error}') from None
+    if before != after:
+        raise Wrong('there is other data after it was taken out of use and into use again')

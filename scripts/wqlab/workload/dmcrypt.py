@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wqlab.workload import cases, disks, fio, machine
-from wqlab.workload.cases import Wrong, by_prefix
+from wqlab.workload.cases import by_prefix
 from wqlab.workload.scopes import SCOPES, of_workqueue
 
 NAME = 'wqlab-crypt'
@@ -127,15 +127,7 @@ class Mapping:
     def check_again(self) -> None:
         """Compare all that fio has verified with what is there after the disk was closed and opened."""
         used = sum(areas(self.cpus)) << 20
-        try:
-            before = disks.digest([DEVICE], used)
-            self.close()
-            self.open()
-            after = disks.digest([DEVICE], used)
-        except OSError as error:
-            raise Wrong(f'the data cannot be read again: {error}') from None
-        if before != after:
-            raise Wrong('the disk has other data after it was closed and opened again')
+        disks.check_same(lambda: disks.digest([DEVICE], used), [self.close, self.open])
 
 
 class Group:

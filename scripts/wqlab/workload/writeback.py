@@ -14,9 +14,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wqlab.steps import Failure
 from wqlab.workload import cases, disks, fio, machine
-from wqlab.workload.cases import Wrong, by_prefix
+from wqlab.workload.cases import by_prefix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,20 +101,9 @@ class Mounted:
         # The percentiles of copying into the page cache say nothing about how long writeback takes.
         return 'MiB/s', {name: found[name] for name in ('rate', 'cpu_percent', 'ios')}
 
-    def files(self) -> list[Path]:
-        return sorted(path for path in self.place.rglob('*') if path.is_file())
-
     def check_again(self) -> None:
         """Compare all files that fio has verified with what is there after the file system was mounted again."""
-        try:
-            before = disks.digest(self.files())
-            self.unmount()
-            self.mount()
-            after = disks.digest(self.files())
-        except (OSError, Failure) as error:
-            raise Wrong(f'the files cannot be read again: {error}') from None
-        if before != after:
-            raise Wrong('the files have other data after the file system was mounted again')
+        disks.check_same(lambda: disks.digest(disks.files(self.place)), [self.unmount, self.mount])
 
 
 class Group:

@@ -15,7 +15,8 @@ from wqlab.workload import disks, engines, options
 SMALL = {'dm-crypt': ['null/ram/queue/4k-write-32/cache-strict', 'null/ram/queue/32k-all/cpu'],
          'writeback': ['btrfs-zstd/fsync', 'btrfs-zstd/files', 'btrfs-zstd/buffered'],
          'wireguard': ['flows-1/tcp-both', 'flows-8/udp'],
-         'latency': ['dm-crypt/task-fifo', 'dm-crypt/item-highpri']}
+         'latency': ['dm-crypt/task-fifo', 'dm-crypt/item-highpri'],
+         'nfs': ['psync/cpus/write/system', 'psync/cpus/read/cache']}
 # Each makes a disk of its own, or takes another way through dm-crypt.
 PLACES = {'dm-crypt': ['aes/ram/no-queue/4k-read-1/default', 'aes/ram/same-cpu/4k-write-1/default',
                        'aes/ram/highpri/4k-write-1/system', 'aes/loop/queue/buffered/default'],
@@ -23,7 +24,8 @@ PLACES = {'dm-crypt': ['aes/ram/no-queue/4k-read-1/default', 'aes/ram/same-cpu/4
           'wireguard': ['flows-1/udp', 'flows-8/tcp', 'handshakes/default', 'handshakes/cpu'],
           'latency': ['idle/item-percpu', 'dm-crypt-highpri/task-other', 'ext4-fsync/item-unbound',
                       'btrfs-zstd-buffered/task-other', 'stress-scheduler/item-unbound-highpri',
-                      'stress-filesystem/task-other', 'stress-vm/task-fifo']}
+                      'stress-filesystem/task-other', 'stress-vm/task-fifo'],
+          'nfs': ['libaio/cpus/read/default', 'io_uring/200/write/cache_shard', 'posixaio/1/write/default']}
 # How many requests, files or probes the percentiles are of
 NUMBER = ('ios', 'probes')
 UML, QEMU = guests.needs('uml', 'workload'), guests.needs('qemu', 'workload')
@@ -84,8 +86,28 @@ def test_report_of_both_variants():
     assert done.returncode == 0, done.stderr
     for name in (name for names in SMALL.values() for name in names):
         row, = (line for line in done.stdout.splitlines() if line.startswith(f'{name} '))
-        assert re.search(r'(MiB/s|fsyncs/s|files/s) +[\d.,]+ +[\d.,]+ +\d+\.\d\d ', row)
+        assert re.search(r'(MiB/s|fsyncs/s|files/s|IOPS) +[\d.,]+ +[\d.,]+ +\d+\.\d\d ', row)
     assert re.search(r'results: build/workload/\S+/results.json, plot.png, plot.svg', done.stdout)
+
+
+LEAVES_NOTHING = f'''
+set -e
+{ROOT}/scripts/lab workload-inside nfs --seconds 0.1 --cases psync/1/write/default
+grep -E 'nfs|rpc_pipefs|wqlab' /proc/mounts && exit 1
+grep -x nfsd /proc/[0-9]*/comm && exit 1
+ls -A /dev/shm
+'''
+
+
+@UML
+def test_server_leaves_nothing():
+    """Its threads have ended, its file systems are unmounted, its folders deleted."""
+    folder = guests.kernel('uml', 'workload')
+    outcome = guests.guest.run(folder, engines.ON_HOSTFS.replace('COMMAND', shlex.join(['sh', '-c', LEAVES_NOTHING])),
+                               engine='uml', mem='1536M')
+    assert outcome.rc == 0, outcome.output
+    *_, line = outcome.output.splitlines()
+    assert '"kind": "end", "cases": 1' in line, outcome.output
 
 
 # A copy of the scripts, since the files of the host cannot be written in the guest.

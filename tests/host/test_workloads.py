@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The host side of run-workload.sh: options, cases, fio's reports, records, tables, plots, failures."""
+import itertools
 import os
 import re
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from wqlab.bench.boot import BootError, Build
 from wqlab.paths import ROOT
 from wqlab.steps import Failure
 from wqlab.workload import (
+    behind,
     cases,
     disks,
     dmcrypt,
@@ -22,6 +25,8 @@ from wqlab.workload import (
     fio,
     lines,
     machine,
+    nfs,
+    nfsserver,
     options,
     plot,
     run,
@@ -152,7 +157,8 @@ def test_failures_that_say_nothing_about_data(text, status, said, why):
 
 def test_job_without_a_time_limit():
     """With one, fio would not verify what it wrote last."""
-    for job in (dmcrypt.job_of('32k-all', 4)[0], writeback.overwriting('x', 2), writeback.buffered('x', 2)):
+    for job in (dmcrypt.job_of('32k-all', 4)[0], writeback.overwriting('x', 2), writeback.buffered('x', 2),
+                nfs.job_of('libaio', 2, 'randwrite', 'x')):
         words = ' '.join(job.words(loops=3))
         assert 'runtime' not in words and 'time_based' not in words and '--verify=' in words and '--loops=3' in words
 
@@ -198,6 +204,20 @@ def test_issuers_do_not_share_blocks(name, cpus):
 @pytest.mark.parametrize('cpus', [1, 2, 24, 100, 1000])
 def test_disks_are_large_enough(cpus):
     assert sum(dmcrypt.areas(cpus)) <= disks.MIB and disks.MIB >= 300     # XFS needs 300
+
+
+@pytest.mark.parametrize('cpus, counts', [(1, [1, 200]), (2, [1, 2, 200]), (200, [1, 200]), (512, [1, 512, 200])])
+def test_each_number_of_jobs_is_run_once(cpus, counts):
+    assert list(nfs.counts(cpus).values()) == counts
+    same = f'{cpus} CPUs: left out, as it is the same as {cpus}: jobs cpus'
+    assert nfs.notes(cpus) == ([] if cpus in (2, 512) else [same])
+
+
+@pytest.mark.parametrize('cpus', [1, 2, 24, 512])
+def test_files_of_all_jobs_fit(cpus):
+    used = sum(nfs.blocks(jobs) * jobs * nfs.BLOCK for jobs in nfs.counts(cpus).values())
+    assert used <= nfs.SIZE_MIB << 19       # the other half is for the inodes
+    assert all(nfs.blocks(jobs) > max(nfs.ENGINES.values()) for jobs in nfs.counts(cpus).values())
 
 
 # Scopes
@@ -279,6 +299,93 @@ def test_digest_notices_each_byte(tmp_path):
     assert disks.digest(files, 100) == disks.digest(files, 100)
     with pytest.raises(OSError, match='shorter than before'):
         disks.digest(files, 10 << 20)
+
+
+@pytest.mark.parametrize('change, why', [
+    (lambda path: None, None),
+    (lambda path: path.write_text('new'), 'there is other data'),
+    (lambda path: path.unlink(), 'the data cannot be read again: .*No such file'),
+    (lambda path: machine.run('false'), 'the data cannot be read again: false failed'),
+])
+def test_data_before_and_after(tmp_path, change, why):
+    path = tmp_path / 'a'
+    path.write_text('old')
+
+    def check():
+        disks.check_same(lambda: disks.digest([path]), [lambda: change(path)])
+    if why is None:
+        check()
+        return
+    with pytest.raises(cases.Wrong, match=why):
+        check()
+
+
+# The server of NFS
+
+def until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_byte_changes_behind_the_back(tmp_path):
+    path = tmp_path / 'a'
+    path.write_bytes(bytes(100))
+    (tmp_path / 'empty').touch()
+    with behind.spoilt(tmp_path, 'corrupt'):
+        until(lambda: any(path.read_bytes()))
+    assert path.stat().st_size == 100 and not (tmp_path / 'empty').stat().st_size
+
+
+def test_older_data_comes_back(tmp_path):
+    path, numbers = tmp_path / 'a', itertools.count(100)
+
+    def older():
+        number = next(numbers)
+        path.write_text(f'{number}')
+        time.sleep(behind.EVERY_S)
+        return int(path.read_text()) < number
+    with behind.spoilt(tmp_path, 'stale'):
+        until(older)
+
+
+def test_nothing_is_spoilt_without_a_reason(tmp_path):
+    assert set(behind.SPOIL) == set(disks.SPOIL)
+    before = threading.active_count()
+    with behind.spoilt(tmp_path, None):
+        assert threading.active_count() == before
+
+
+def test_running_server_is_left_alone(tmp_path):
+    for number, name in ((7, 'sh'), (8, 'nfsd4')):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / 'comm').write_text(f'{name}\n')
+    (tmp_path / '9').mkdir()
+    (tmp_path / '9/comm').symlink_to('gone')
+    nfsserver.check_no_other(tmp_path)
+    (tmp_path / '7/comm').write_text('nfsd\n')
+    with pytest.raises(cases.Lacking, match='runs an NFS server: stop it first'):
+        nfsserver.check_no_other(tmp_path)
+
+
+def test_namespace_that_cannot_be_made(tmp_path, monkeypatch):
+    (tmp_path / 'unshare').write_text('#!/bin/sh\necho "unshare: not permitted" >&2\nexit 1\n')
+    (tmp_path / 'unshare').chmod(0o755)
+    monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
+    with pytest.raises(cases.Lacking, match='no network namespace can be made: unshare: not permitted'):
+        with nfsserver.namespace():
+            pass
+
+
+def test_client_does_not_bypass_the_network(tmp_path, monkeypatch):
+    monkeypatch.setattr(nfs, 'BYPASS', tmp_path / 'localio_enabled')
+    with nfs.without_bypass():
+        assert not nfs.BYPASS.exists()
+    nfs.BYPASS.write_text('Y\n')
+    with nfs.without_bypass():
+        assert nfs.BYPASS.read_text() == 'N'
+    assert nfs.BYPASS.read_text() == 'Y'
 
 
 # Options

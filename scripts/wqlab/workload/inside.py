@@ -2,7 +2,7 @@
 """Run the cases of one workload on this machine, and print a line for each: see lines.py.
 
 run-workload.sh calls this in its guests, and here with --here. It needs root, and uses
-/dev/ram0, a loop device, the device mapper and network namespaces.
+/dev/ram0, a loop device, the device mapper, nfsd and network namespaces.
 """
 import argparse
 import errno

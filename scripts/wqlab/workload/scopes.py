@@ -32,6 +32,17 @@ def write(path: Path, value: str) -> None:
 
 
 @contextlib.contextmanager
+def changed(path: Path, value: str) -> Iterator[None]:
+    """Meanwhile, a parameter has another value."""
+    before = path.read_text().strip() if path.exists() else ''
+    write(path, value)
+    try:
+        yield
+    finally:
+        write(path, before)
+
+
+@contextlib.contextmanager
 def of_workqueue(pattern: str, scope: str) -> Iterator[None]:
     """Give the workqueues of this name the scope. If sysfs does not show them, change the default scope meanwhile."""
     value, strict = SCOPES[scope]
@@ -44,9 +55,5 @@ def of_workqueue(pattern: str, scope: str) -> Iterator[None]:
         return
     if strict == '1':
         raise Lacking(f'sysfs does not show {pattern}, and the default scope cannot be strict')
-    before = DEFAULT.read_text().strip() if DEFAULT.exists() else ''
-    write(DEFAULT, value)
-    try:
+    with changed(DEFAULT, value):
         yield
-    finally:
-        write(DEFAULT, before)

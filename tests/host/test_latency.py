@@ -83,7 +83,7 @@ def test_times_that_a_task_has_missed_count():
     assert probes.of_cyclictest({'thread': {'0': thread}})['p99_us'] == 2500
 
 
-# It takes a while to start. Until then, SIGINT ends it without a report.
+# It takes a while to start. Until then, SIGTERM ends it without a report.
 CYCLICTEST = """
 import pathlib, shutil, signal, sys, threading, time
 data, folder, *words = sys.argv[1:]
@@ -93,7 +93,7 @@ def end(*_):
     shutil.copy(data + "/cyclictest.json", report)
     sys.exit()
 time.sleep(0.3)
-signal.signal(signal.SIGINT, end)
+signal.signal(signal.SIGTERM, end)
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 time.sleep(60)
 """
@@ -120,7 +120,7 @@ def test_cyclictest_is_ended_and_read(bin, tmp_path):
 
 @pytest.mark.parametrize('text, why', [
     ('echo "Unable to change scheduling policy!" >&2; exit 1', 'status 1: Unable to change scheduling policy'),
-    ('exec sleep 60', f'status {-signal.SIGINT}: no message'),
+    ('exec sleep 60', f'status {-signal.SIGTERM}: no message'),
     ('exit 0', 'status 0: no message'),
 ])
 def test_cyclictest_that_fails(bin, monkeypatch, text, why):

@@ -69,7 +69,7 @@ def of_cyclictest(report: dict) -> Figures:
 
 
 def wait_for_threads(process: subprocess.Popen) -> None:
-    """Wait until cyclictest measures. Before, it does not catch SIGINT, which makes it write its report."""
+    """Wait until cyclictest measures. Before, it does not catch SIGTERM, which makes it write its report."""
     status, limit = Path('/proc', str(process.pid), 'status'), time.monotonic() + STARTING_S
     while process.poll() is None and 'Threads:\t1\n' in status.read_text() and time.monotonic() < limit:
         time.sleep(0.002)
@@ -87,7 +87,7 @@ def cyclictest(*policy: str) -> Iterator[Figures]:
                         env=plain_environment(**machine.environment())) as process:
             wait_for_threads(process)
             yield figures
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
             said = process.communicate(timeout=ENDING_S)[1]
         if process.returncode == 127:
             raise Failure('cyclictest is not installed: run CONFIG=workload scripts/deps.sh as root')

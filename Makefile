@@ -31,7 +31,7 @@ dump: ## inspect the memory of a running guest with a drgn tool: ARGS='dump --st
 bench: ## boot both variants in turn and compare their speed: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--pairs 5 ...'
 	@scripts/run-bench.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
 
-workload: ## run dm-crypt and file systems on both variants in turn, verify their data, compare: ONLY='dm-crypt' ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--quick ...'
+workload: ## run dm-crypt, file systems, NFS, WireGuard and probes of latency on both variants in turn, verify data, compare: ONLY='dm-crypt' ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--quick ...'
 	@scripts/run-workload.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS) $(ONLY)
 
 torture: deps ## use the whole interface at random and look for violations: DURATION= ENGINE= VARIANT= CONFIG= SEED= CPUS= TOPOLOGY= MEM= PARAMS= APPEND= TIMEOUT=

@@ -41,20 +41,18 @@ class Durations:
     def of(self, name):
         return self.seconds.get(name, SHORT / 10)
 
-    def left(self, cases, *lanes):
-        """Return the seconds until all cases have run in turn, while the things in each lane are also made in turn.
+    def left(self, cases, kernels):
+        """Return the seconds until all cases have run in turn, while kernels are also built in turn.
 
-        cases: (name, the thing that it waits for, or None); a lane: (thing, what it waits for, remaining seconds).
+        cases: (name, kernel that it waits for, or None); kernels: (name, remaining seconds).
         """
-        ready = {}
-        for lane in lanes:
-            clock = 0
-            for thing, after, seconds in lane:
-                clock = max(clock, ready.get(after, 0)) + seconds
-                ready[thing] = clock
+        ready, clock = {}, 0
+        for kernel, seconds in kernels:
+            clock += seconds
+            ready[kernel] = clock
         clock = 0
-        for name, after in cases:
-            clock = max(clock, ready.get(after, 0)) + self.of(name)
+        for name, kernel in cases:
+            clock = max(clock, ready.get(kernel, 0)) + self.of(name)
         return clock
 
 

@@ -18,7 +18,7 @@ from wqlab.paths import ROOT
 
 CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
 COPIED = ('tests/run.sh', 'tests/run.py', 'tests/conftest.py', 'tests/builds.py', 'tests/junit.py',
-          'tests/progress.py', 'tests/rebuilt.py', 'tests/background.py', 'pyproject.toml')
+          'tests/progress.py', 'tests/rebuilt.py', 'pyproject.toml')
 
 
 class Suite:
@@ -178,43 +178,6 @@ def test_build_fails(suite):
     assert (suite.place / 'build/tries').read_text() == 'tried\n'
 
 
-WITH_GUEST = '''import background, builds, os, pytest, time
-KERNEL = builds.Kernel('uml')
-def start():
-    open('build/boots', 'a').write('booted\\n')
-    time.sleep(0.4)     # long enough to be recorded
-    deadline = time.monotonic() + 30
-    while not os.path.exists('build/other-ran') and time.monotonic() < deadline:
-        time.sleep(0.05)
-    START
-JOB = background.Job('guest x', KERNEL, start)
-@pytest.mark.job(JOB)
-@pytest.mark.kernel(KERNEL)
-@pytest.mark.parametrize('number', range(2))
-def test_of_guest(number):
-    assert background.RUN.get(JOB) == 'result'
-@pytest.mark.kernel(KERNEL)
-def test_other():
-    while not os.path.exists('build/boots'):
-        time.sleep(0.05)
-    open('build/other-ran', 'w')
-'''
-
-
-@pytest.mark.parametrize('start, line, why', [
-    ("return 'result'", '3 passed, 0 failed', ''),
-    ("raise OSError('no guest')", '1 passed, 2 failed', 'no guest'),
-])
-def test_other_cases_run_while_a_guest_runs(suite, start, line, why):
-    """The guest is booted once. If it cannot be booted, all cases that need it fail and show the reason."""
-    suite.write('tests/test_it.py', WITH_GUEST.replace('START', start))
-    done = suite.run()
-    assert done.out.splitlines()[-1] == line and why in done.out
-    assert (suite.place / 'build/boots').read_text() == 'booted\n'
-    kept = json.loads((suite.place / 'build/test/durations.json').read_text())
-    assert ('guest x' in kept) == (not why)
-
-
 def processes_of(place):
     return subprocess.run(['pgrep', '-f', str(place)], capture_output=True, text=True, check=False).stdout.split()
 
@@ -251,14 +214,12 @@ def test_a_second_run_waits(suite):
 # Time that is left
 
 def test_time_left(tmp_path):
-    """Cases run in turn. They wait for kernels, which are built in turn, and for guests, which run in turn."""
+    """Cases run in turn and wait for kernels, which are also built in turn."""
     (tmp_path / 'known').write_text(json.dumps({'a': 10, 'b': 20, 'c': 5}))
     durations = progress.Durations(tmp_path / 'known', tmp_path / 'latest')
     assert durations.left([('a', None), ('b', None)], []) == 30
-    assert durations.left([('a', None), ('b', 'x')], [('x', None, 100)]) == 120
-    kernels = [('x', None, 5), ('y', None, 40)]
-    assert durations.left([('a', None), ('b', 'x'), ('c', 'y')], kernels) == 50
-    assert durations.left([('a', None), ('b', 'x'), ('c', 'guest')], kernels, [('guest', 'y', 30)]) == 80
+    assert durations.left([('a', None), ('b', 'x')], [('x', 100)]) == 120
+    assert durations.left([('a', None), ('b', 'x'), ('c', 'y')], [('x', 5), ('y', 40)]) == 50
     durations.note('a', 40)
     durations.note('quick', 0.01)
     durations.save()
@@ -287,7 +248,7 @@ def test_background_builds_are_counted(tmp_path):
     run = builds.Builds(progress.Durations(known, tmp_path / 'latest'))
     run.pool.shutdown()
     run.futures[kernel], run.names[kernel] = builds.Future(), 'build uml-cmwq-release-9.9'
-    assert run.remaining() == [(kernel, None, 300)]
+    assert run.remaining() == [(kernel, 300)]
     run.futures[kernel].set_result(None)
     assert run.remaining() == []
 

@@ -130,6 +130,14 @@ def test_cyclictest_that_fails(bin, monkeypatch, text, why):
         time.sleep(0.2)
 
 
+def test_cyclictest_that_does_not_end(bin, monkeypatch):
+    monkeypatch.setattr(probes, 'STARTING_S', 0.1)
+    monkeypatch.setattr(probes, 'ENDING_S', 0.3)
+    program(bin, 'cyclictest', 'trap "" TERM; exec sleep 60')
+    with pytest.raises(Failure, match='cyclictest did not end within 0.3 s'), probes.PROBES['task-fifo']():
+        time.sleep(0.2)
+
+
 def test_cyclictest_that_is_not_installed(bin, monkeypatch):
     monkeypatch.setattr(machine, 'environment', lambda: {'PATH': '/nowhere'})
     with pytest.raises(Failure, match='cyclictest is not installed: run CONFIG=workload scripts/deps.sh'), \

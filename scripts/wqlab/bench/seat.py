@@ -119,7 +119,9 @@ class Seat:
 
     def failure(self, lines: list[str]) -> BootError:
         """Return the error of a guest that has ended early."""
-        status = self.child.wait(timeout=STOP_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.child.wait(timeout=STOP_S)
+        status = self.child.returncode
         if status == TIMED_OUT:
             return self.error(f"the boot took longer than {self.limit} s (--boot-timeout)")
         self.messages.seek(0)

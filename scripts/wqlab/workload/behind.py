@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from wqlab.workload import machine
 from wqlab.workload.disks import files
 
 EVERY_S = 0.02
@@ -41,11 +42,5 @@ def spoilt(folder: Path, how: str | None) -> Iterator[None]:
     if not how:
         yield
         return
-    stop = threading.Event()
-    thread = threading.Thread(target=SPOIL[how], args=(folder, stop), daemon=True)
-    thread.start()
-    try:
+    with machine.meanwhile(SPOIL[how], folder):
         yield
-    finally:
-        stop.set()
-        thread.join()

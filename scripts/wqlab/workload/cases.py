@@ -40,6 +40,14 @@ class Group(Protocol):
         """Make the place. `spoil` makes its disk lose or change data afterwards, as a test."""
 
 
+@dataclasses.dataclass
+class Members:
+    """What all groups have."""
+    name: str
+    cases: list[str]
+    cpus: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Workload:
     """One workload. Functions that take a number get the number of CPUs."""

@@ -130,10 +130,7 @@ class Mapping:
         disks.check_same(lambda: disks.digest([DEVICE], used), [self.close, self.open])
 
 
-class Group:
-    def __init__(self, name: str, members: list[str], cpus: int):
-        self.name, self.cases, self.cpus = name, members, cpus
-
+class Group(cases.Members):
     @contextlib.contextmanager
     def opened(self, spoil: str | None) -> Iterator[Mapping]:
         machine.need_target('crypt')

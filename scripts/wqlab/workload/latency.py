@@ -158,10 +158,7 @@ LOADS: dict[str, Callable[[int, str | None, contextlib.ExitStack], Place]] = {
 }
 
 
-class Group:
-    def __init__(self, name: str, members: list[str], cpus: int):
-        self.name, self.cases, self.cpus = name, members, cpus
-
+class Group(cases.Members):
     @contextlib.contextmanager
     def opened(self, spoil: str | None) -> Iterator[Place]:
         with contextlib.ExitStack() as stack:

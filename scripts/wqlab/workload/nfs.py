@@ -95,10 +95,7 @@ class Mounted:
         disks.check_same(lambda: disks.digest(disks.files(self.place)), [self.unmount, self.mount])
 
 
-class Group:
-    def __init__(self, name: str, members: list[str], cpus: int):
-        self.name, self.cases, self.cpus = name, members, cpus
-
+class Group(cases.Members):
     @contextlib.contextmanager
     def opened(self, spoil: str | None) -> Iterator[Mounted]:
         with contextlib.ExitStack() as stack:

@@ -99,14 +99,8 @@ def answer(pipe: Path, stop: threading.Event) -> None:
 @contextlib.contextmanager
 def without_grace(pipes: Path) -> Iterator[None]:
     """Be nfsdcld, which knows all clients of earlier servers. There are none, so nfsd need not wait for any."""
-    stop = threading.Event()
-    thread = threading.Thread(target=answer, args=(pipes / 'nfsd/cld', stop), daemon=True)
-    thread.start()
-    try:
+    with machine.meanwhile(answer, pipes / 'nfsd/cld'):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 @contextlib.contextmanager

@@ -88,7 +88,10 @@ def cyclictest(*policy: str) -> Iterator[Figures]:
             wait_for_threads(process)
             yield figures
             process.send_signal(signal.SIGTERM)
-            said = process.communicate(timeout=ENDING_S)[1]
+            try:
+                said = process.communicate(timeout=ENDING_S)[1]
+            except subprocess.TimeoutExpired:
+                raise Failure(f'cyclictest did not end within {ENDING_S} s of SIGTERM') from None
         if process.returncode == 127:
             raise Failure('cyclictest is not installed: run CONFIG=workload scripts/deps.sh as root')
         if process.returncode or not report.exists():

@@ -96,10 +96,7 @@ class Handshakes(Tunnel):
             echoes.Echoes(source, self.spoil).at_once(self.targets(), streams.STALL_S)
 
 
-class Group:
-    def __init__(self, name: str, members: list[str], cpus: int):
-        self.name, self.cases, self.cpus = name, members, cpus
-
+class Group(cases.Members):
     @contextlib.contextmanager
     def opened(self, spoil: str | None) -> Iterator[Flows | Handshakes]:
         for program in ('wg', 'iperf3'):

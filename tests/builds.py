@@ -71,9 +71,9 @@ class Builds:
             self.waited += time.monotonic() - begin
 
     def remaining(self):
-        """Return (kernel, remaining seconds) in the order of building."""
+        """Return (kernel, None, remaining seconds) in the order of building: a build waits for nothing else."""
         now = time.monotonic()
-        return [(kernel, max(0.0, self.durations.of(self.names[kernel]) - (now - self.begun.get(kernel, now))))
+        return [(kernel, None, max(0.0, self.durations.of(self.names[kernel]) - (now - self.begun.get(kernel, now))))
                 for kernel, future in list(self.futures.items()) if not future.done()]
 
     def stop(self):

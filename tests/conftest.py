@@ -4,7 +4,8 @@
 The mark `tier` puts a case into a tier: quick, test or all. Without the mark, cases in
 tests/host are in tier quick and all others in tier test. A run includes its tier and the
 smaller ones. The mark `kernel` names the kernel that a case needs. Kernels are built in the
-background while cases run that need none.
+background while cases run that need none. The mark `job` names a guest whose result a case
+needs. These guests are booted in the background, too, so these cases come last.
 
 Results are counted in points. A case counts as one point, unless it reports its own points.
 The sums go to the file that --tally names, and tests/run.py prints them last. A case that
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+import background
 import builds
 import junit
 import progress
@@ -62,22 +64,25 @@ class Clock:
 
     def __init__(self):
         self.durations = builds.RUN.durations
-        self.cases = {}         # cases that have not run yet: node id -> kernel
-        self.begun = self.waited = 0.0
+        self.cases = {}         # cases that have not run yet: node id -> what it waits for
 
     def begin(self, items):
-        self.cases = {item.nodeid: kernel_of(item) for item in items}
+        self.cases = {item.nodeid: job_of(item) or kernel_of(item) for item in items}
         progress.left = self.left
         progress.say(f'{len(items)} cases')
 
     def left(self):
-        return self.durations.left(list(self.cases.items()), builds.RUN.remaining())
+        return self.durations.left(list(self.cases.items()), builds.RUN.remaining(), background.RUN.remaining())
+
+    @staticmethod
+    def waited():
+        return builds.RUN.waited + background.RUN.waited
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item):
-        begin, waited = time.monotonic(), builds.RUN.waited
+        begin, waited = time.monotonic(), self.waited()
         done = yield
-        self.durations.note(item.nodeid, time.monotonic() - begin - (builds.RUN.waited - waited))
+        self.durations.note(item.nodeid, time.monotonic() - begin - (self.waited() - waited))
         self.cases.pop(item.nodeid, None)
         return done
 
@@ -92,6 +97,11 @@ def kernel_of(item):
     return mark.args[0] if mark else None
 
 
+def job_of(item):
+    mark = item.get_closest_marker('job')
+    return mark.args[0] if mark else None
+
+
 def pytest_addoption(parser):
     parser.addoption('--tally', help='file for the numbers of passed and failed points')
     parser.addoption('--tier', choices=TIERS, help='cases to run; default: test, or all if a case is named')
@@ -100,6 +110,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line('markers', f'tier(NAME): runs from this tier on: {" ".join(TIERS)}')
     config.addinivalue_line('markers', 'kernel(KERNEL): the builds.Kernel that it needs')
+    config.addinivalue_line('markers', 'job(JOB): the background.Job whose result it needs')
     config.stash[TALLY] = Tally()
     config.pluginmanager.register(config.stash[TALLY])
     config.pluginmanager.register(KERNELS)
@@ -118,8 +129,9 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item not in later and kernel_of(item) not in kernels:
             kernels.append(kernel_of(item))
-    # Cases that need no kernel run while the first kernel is built.
-    items[:] = sorted((item for item in items if item not in later), key=lambda item: kernels.index(kernel_of(item)))
+    # Cases that need no kernel run while the first kernel is built, those that need no job while jobs run.
+    items[:] = sorted((item for item in items if item not in later),
+                      key=lambda item: (job_of(item) is not None, kernels.index(kernel_of(item))))
 
 
 def pytest_runtestloop(session):
@@ -128,6 +140,8 @@ def pytest_runtestloop(session):
     for item in session.items:
         if kernel_of(item):
             builds.RUN.order(kernel_of(item))
+        if job_of(item):
+            background.RUN.order(job_of(item))
     clock = Clock()
     session.config.pluginmanager.register(clock)
     clock.begin(session.items)

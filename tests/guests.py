@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import background
 import builds
 from builds import LINUX, VARIANT, Kernel
 from progress import say
@@ -50,6 +51,10 @@ class Boot:
     def pieces(self):
         return [*self.scripts, *self.suites]
 
+    @property
+    def job(self):
+        return background.Job(f'guest {self.name}', self.kernel, functools.partial(boot_once, self))
+
     def lacks(self, piece):
         return self.variant == 'base' and piece in BEYOND_BASE
 
@@ -78,7 +83,7 @@ BOOTS = (
     Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', tier='quick', dies=True, timeout=60),
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
-    Boot('uml-debug', 'uml', (*EVERYWHERE, 'console', 'watchdog'), (BUILT_IN,), config='debug', mem='1G', timeout=900),
+    Boot('uml-debug', 'uml', (*EVERYWHERE, 'console', 'watchdog'), (BUILT_IN,), config='debug', mem='1G', timeout=1500),
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',
@@ -120,8 +125,10 @@ def needs(engine, config='release', variant=VARIANT, linux=LINUX):
 
 def case(thing, *more, name=None):
     """Return the parameters and marks of a case that runs on a guest."""
-    return pytest.param(thing, *more, id='-'.join([name or thing.name, *more]),
-                        marks=[pytest.mark.tier(thing.tier), pytest.mark.kernel(thing.kernel)])
+    marks = [pytest.mark.tier(thing.tier), pytest.mark.kernel(thing.kernel)]
+    if isinstance(thing, Boot):
+        marks.append(pytest.mark.job(thing.job))
+    return pytest.param(thing, *more, id='-'.join([name or thing.name, *more]), marks=marks)
 
 
 class Progress:
@@ -170,10 +177,7 @@ def guest_command(boot):
     return '\n'.join([*lines, 'exit 0'])
 
 
-@functools.cache
-def result(boot):
-    """Boot the guest once, even if several tests use its result."""
-    folder = builds.RUN.get(boot.kernel)
+def boot_once(boot, folder):
     RESULTS.mkdir(parents=True, exist_ok=True)
     say(f'{boot.name}: booting {folder.name} with {boot.cpus} CPUs {boot.topology} {boot.append}'.rstrip())
     begin = time.monotonic()
@@ -185,6 +189,11 @@ def result(boot):
         log=RESULTS / f'{boot.name}.log', stream=Progress(boot.name))
     say(f'{boot.name}: {time.monotonic() - begin:.0f} s')
     return outcome
+
+
+def result(boot):
+    """Return the result of the guest. It is booted once, even if several tests use its result."""
+    return background.RUN.get(boot.job)
 
 
 def tap_of(outcome, piece):

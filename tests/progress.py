@@ -41,18 +41,20 @@ class Durations:
     def of(self, name):
         return self.seconds.get(name, SHORT / 10)
 
-    def left(self, cases, kernels):
-        """Return the seconds until all cases have run in turn, while kernels are also built in turn.
+    def left(self, cases, *lanes):
+        """Return the seconds until all cases have run in turn, while the things in each lane are also made in turn.
 
-        cases: (name, kernel that it waits for, or None); kernels: (name, remaining seconds).
+        cases: (name, the thing that it waits for, or None); a lane: (thing, what it waits for, remaining seconds).
         """
-        ready, clock = {}, 0
-        for kernel, seconds in kernels:
-            clock += seconds
-            ready[kernel] = clock
+        ready = {}
+        for lane in lanes:
+            clock = 0
+            for thing, after, seconds in lane:
+                clock = max(clock, ready.get(after, 0)) + seconds
+                ready[thing] = clock
         clock = 0
-        for name, kernel in cases:
-            clock = max(clock, ready.get(kernel, 0)) + self.of(name)
+        for name, after in cases:
+            clock = max(clock, ready.get(after, 0)) + self.of(name)
         return clock
 
 
@@ -63,7 +65,18 @@ def words(seconds):
     return 'less than a minute' if seconds < 45 else f'about {max(1, round(seconds / 60))} min'
 
 
+PREFIX = 'test: '
+
+
 def say(text):
     more = f' ({words(left())} left)' if left else ''
-    sys.stderr.write(f'test: {text}{more}\n')     # in one write: builds print messages at the same time
+    sys.stderr.write(f'{PREFIX}{text}{more}\n')     # in one write: builds print messages at the same time
     sys.stderr.flush()
+
+
+def repeat(line):
+    """Say what another process of this run has said. It does not know how much time is left."""
+    if line.startswith(PREFIX):
+        say(line.removeprefix(PREFIX).rstrip('\n'))
+    else:
+        sys.stderr.write(line)

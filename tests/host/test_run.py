@@ -18,7 +18,7 @@ from wqlab.paths import ROOT
 
 CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
 COPIED = ('tests/run.sh', 'tests/run.py', 'tests/conftest.py', 'tests/builds.py', 'tests/junit.py',
-          'tests/progress.py', 'tests/rebuilt.py', 'pyproject.toml')
+          'tests/progress.py', 'tests/rebuilt.py', 'tests/background.py', 'pyproject.toml')
 
 
 class Suite:
@@ -178,14 +178,79 @@ def test_build_fails(suite):
     assert (suite.place / 'build/tries').read_text() == 'tried\n'
 
 
+WITH_GUEST = '''import background, builds, guest_job, os, pytest, time
+from wqlab import cpus
+JOB = background.Job('guest x', builds.Kernel('uml'), guest_job.start)
+@pytest.mark.job(JOB)
+@pytest.mark.kernel(JOB.kernel)
+@pytest.mark.parametrize('number', range(2))
+def test_of_guest(number):
+    assert background.RUN.get(JOB) == 'result'
+@pytest.mark.kernel(JOB.kernel)
+def test_other(monkeypatch):
+    monkeypatch.setenv('CHANGED', '1')
+    monkeypatch.setattr(cpus, 'changed', True, raising=False)
+    while not os.path.exists('build/boots'):
+        time.sleep(0.05)
+    open('build/other-ran', 'w')
+    while not os.path.exists('build/looked'):
+        time.sleep(0.05)
+'''
+GUEST_JOB = '''import os, progress, time
+from wqlab import cpus
+def start(folder):
+    progress.say(f'x: booting {folder.name}')
+    open('build/boots', 'a').write('booted\\n')
+    time.sleep(0.4)     # long enough to be recorded
+    deadline = time.monotonic() + 30
+    while not os.path.exists('build/other-ran') and time.monotonic() < deadline:
+        time.sleep(0.05)
+    open('build/looked', 'w').write(f'{os.environ.get("CHANGED")} {hasattr(cpus, "changed")}')
+    START
+'''
+
+
+@pytest.mark.parametrize('start, line, why', [
+    ("return 'result'", '3 passed, 0 failed', ''),
+    ("raise OSError('no guest')", '1 passed, 2 failed', 'no guest'),
+    ("print('last words', flush=True); os._exit(5)", '1 passed, 2 failed', 'guest x: its process ended with status 5'),
+])
+def test_other_cases_run_while_a_guest_runs(suite, start, line, why):
+    """
+    The guest is booted once and does not see what a case changes. If it cannot be booted, all cases that need it
+    fail and show the reason.
+    """
+    suite.write('tests/guest_job.py', GUEST_JOB.replace('START', start))
+    suite.write('tests/test_it.py', WITH_GUEST)
+    done = suite.run()
+    assert done.out.splitlines()[-1] == line and why in done.out
+    assert (suite.place / 'build/boots').read_text() == 'booted\n'
+    assert (suite.place / 'build/looked').read_text() == 'None False'
+    assert re.search(r'^test: x: booting uml-cmwq-release-7.3 \(.* left\)$', done.err, re.M)
+    kept = json.loads((suite.place / 'build/test/durations.json').read_text())
+    assert ('guest x' in kept) == (not why)
+
+
 def processes_of(place):
     return subprocess.run(['pgrep', '-f', str(place)], capture_output=True, text=True, check=False).stdout.split()
 
 
-def test_told_to_end(suite):
-    """SIGTERM ends the case, the build and their children. The last line is still printed."""
-    suite.write('Makefile', f'kernel:\n\t@touch build/begun; sh -c "sleep 300; : {suite.place}"\n')
-    suite.write('tests/test_it.py', WITH_KERNEL)
+HANGING_BUILD = 'kernel:\n\t@touch build/begun; sh -c "sleep 300; : PLACE"\n'
+HANGING_GUEST = '''from wqlab import procs
+def start(folder):
+    with procs.kept(['sh', '-c', 'touch build/begun; sleep 300; : PLACE']) as child:
+        child.wait()
+'''
+
+
+@pytest.mark.parametrize('name, text, cases', [
+    ('Makefile', HANGING_BUILD, WITH_KERNEL),
+    ('tests/guest_job.py', HANGING_GUEST, WITH_GUEST.split('@pytest.mark.kernel(JOB.kernel)\ndef test_other')[0]),
+], ids=['build', 'guest'])
+def test_told_to_end(suite, name, text, cases):
+    """SIGTERM ends the case, the build or guest in the background, and their children. The last line is printed."""
+    suite.write(name, text.replace('PLACE', str(suite.place)))
+    suite.write('tests/test_it.py', cases)
     with suite.start() as child:
         deadline = time.monotonic() + 30
         while not (suite.place / 'build/begun').exists() and time.monotonic() < deadline:
@@ -214,12 +279,14 @@ def test_a_second_run_waits(suite):
 # Time that is left
 
 def test_time_left(tmp_path):
-    """Cases run in turn and wait for kernels, which are also built in turn."""
+    """Cases run in turn. They wait for kernels, which are built in turn, and for guests, which run in turn."""
     (tmp_path / 'known').write_text(json.dumps({'a': 10, 'b': 20, 'c': 5}))
     durations = progress.Durations(tmp_path / 'known', tmp_path / 'latest')
     assert durations.left([('a', None), ('b', None)], []) == 30
-    assert durations.left([('a', None), ('b', 'x')], [('x', 100)]) == 120
-    assert durations.left([('a', None), ('b', 'x'), ('c', 'y')], [('x', 5), ('y', 40)]) == 50
+    assert durations.left([('a', None), ('b', 'x')], [('x', None, 100)]) == 120
+    kernels = [('x', None, 5), ('y', None, 40)]
+    assert durations.left([('a', None), ('b', 'x'), ('c', 'y')], kernels) == 50
+    assert durations.left([('a', None), ('b', 'x'), ('c', 'guest')], kernels, [('guest', 'y', 30)]) == 80
     durations.note('a', 40)
     durations.note('quick', 0.01)
     durations.save()
@@ -248,7 +315,7 @@ def test_background_builds_are_counted(tmp_path):
     run = builds.Builds(progress.Durations(known, tmp_path / 'latest'))
     run.pool.shutdown()
     run.futures[kernel], run.names[kernel] = builds.Future(), 'build uml-cmwq-release-9.9'
-    assert run.remaining() == [(kernel, 300)]
+    assert run.remaining() == [(kernel, None, 300)]
     run.futures[kernel].set_result(None)
     assert run.remaining() == []
 

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Boot guests in the background, one at a time, while other cases run.
+
+A guest rarely uses all CPUs of the host. The cases that need its result come last in a run. Each
+guest has a process of its own: cases may change modules and the environment of the run, and a guest
+must not see that. The process ends with the run, and its guest with it.
+"""
+import dataclasses
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Any
+
+import builds
+import progress
+from wqlab import procs
+from wqlab.paths import ROOT
+
+ENVIRONMENT = dict(os.environ)      # before any case has changed it
+
+
+class NoResult(Exception):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    name: str                   # its name in the durations
+    kernel: builds.Kernel
+    # Is called with the folder of the kernel, in the other process: has to be a function of a module, or a
+    # functools.partial of one. Its result and exceptions come back.
+    start: Callable[[Any], Any] = dataclasses.field(compare=False)
+
+
+def in_own_process(job, folder):
+    """Call job.start(folder) in a new process. Return its result, or raise what it raised."""
+    environment = {**ENVIRONMENT, 'PYTHONPATH': os.pathsep.join(sys.path)}
+    with tempfile.TemporaryFile() as order, tempfile.TemporaryFile() as answer:
+        pickle.dump((job.start, folder), order)
+        order.seek(0)
+        with procs.kept([sys.executable, __file__], stdin=order, stdout=answer, stderr=subprocess.PIPE,
+                        text=True, errors='replace', cwd=ROOT, env=environment) as child:
+            said = []
+            for line in child.stderr:
+                said.append(line)
+                progress.repeat(line)
+            status = child.wait()
+        answer.seek(0)
+        content = answer.read()
+    if not content:
+        raise NoResult(f'{job.name}: its process ended with status {status}:\n{"".join(said[-20:])}')
+    result, error = pickle.loads(content)
+    if error:
+        raise error
+    return result
+
+
+def main():
+    """Be that process."""
+    procs.end_on_signals()
+    with os.fdopen(os.dup(1), 'wb') as answer:
+        os.dup2(2, 1)       # what else is printed is not the answer
+        start, folder = pickle.load(sys.stdin.buffer)
+        try:
+            content = pickle.dumps((start(folder), None))
+        except Exception as error:      # it belongs to the cases that ask for the result
+            content = pickle.dumps((None, error))
+        answer.write(content)
+
+
+class Jobs:
+    def __init__(self, kernels):
+        self.kernels = kernels
+        self.futures: dict[Job, Future] = {}    # in the order of running
+        self.begun: dict[Job, float] = {}
+        self.waited = 0.0       # seconds that cases have waited for jobs
+        self.queue = queue.SimpleQueue()
+
+    def order(self, job):
+        if not self.futures:
+            # A daemon, so that an interrupted run does not wait for a guest. The guest ends with this process.
+            threading.Thread(target=self._work, daemon=True).start()
+        if job not in self.futures:
+            self.futures[job] = Future()
+            self.queue.put(job)
+        return self.futures[job]
+
+    def get(self, job):
+        """Wait until the job has run. Return its result."""
+        future, begin = self.order(job), time.monotonic()
+        try:
+            while not wait([future], builds.PATIENCE).done:
+                progress.say(f'waiting for {job.name}, {time.monotonic() - begin:.0f} s so far')
+            return future.result()
+        finally:
+            self.waited += time.monotonic() - begin
+
+    def remaining(self):
+        """Return (job, its kernel, remaining seconds) in the order of running."""
+        now = time.monotonic()
+        return [(job, job.kernel, max(0.0, self.kernels.durations.of(job.name) - (now - self.begun.get(job, now))))
+                for job, future in list(self.futures.items()) if not future.done()]
+
+    def _run(self, job):
+        folder = self.kernels.order(job.kernel).result()
+        self.begun[job] = begin = time.monotonic()
+        result = in_own_process(job, folder)
+        self.kernels.durations.note(job.name, time.monotonic() - begin)
+        return result
+
+    def _work(self):
+        while True:
+            job = self.queue.get()
+            try:
+                self.futures[job].set_result(self._run(job))
+            except BaseException as error:      # it belongs to the cases that ask for the result
+                self.futures[job].set_exception(error)
+
+
+RUN = Jobs(builds.RUN)
+
+if __name__ == '__main__':
+    main()

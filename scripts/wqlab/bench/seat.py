@@ -23,6 +23,7 @@ from wqlab.logs import check
 GUEST_MODULE = '/test_workqueue.ko'
 PARAMETERS = '/sys/module/test_workqueue/parameters'
 DONE = '@done'
+END_S = 60          # a guest has 10 s to power off (POWEROFF_S of wqlab.guest.run); then the program that runs it ends
 # An order is a line of NAME=VALUE, parameters of the module. The pass that the module makes when it is loaded shows
 # which scopes the kernel has. dmesg -c prints what is new.
 COMMAND = f'''
@@ -120,7 +121,7 @@ class Seat:
     def failure(self, lines: list[str]) -> BootError:
         """Return the error of a guest that has ended early."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.child.wait(timeout=STOP_S)
+            self.child.wait(timeout=END_S)
         status = self.child.returncode
         if status == TIMED_OUT:
             return self.error(f"the boot took longer than {self.limit} s (--boot-timeout)")
@@ -165,7 +166,7 @@ class Seat:
         assert self.child.stdin
         self.child.stdin.close()
         try:
-            status = self.child.wait(timeout=STOP_S)
+            status = self.child.wait(timeout=END_S)
         except subprocess.TimeoutExpired:
             raise self.error('the guest did not end after its last pass') from None
         if status:

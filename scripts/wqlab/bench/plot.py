@@ -20,6 +20,7 @@ def plotting():
     import matplotlib
     matplotlib.use('Agg')
     matplotlib.rcParams['svg.hashsalt'] = 'bench'
+    matplotlib.rcParams['svg.fonttype'] = 'none'    # text stays text, and the file small
     from matplotlib import pyplot
     return pyplot
 

@@ -3,6 +3,7 @@
 
 usage: scripts/lab workload-plot build/workload/TIME [...]
 """
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from wqlab.bench.stats import NAMES, in_order
 from wqlab.workload import workloads
 
 INCHES = 0.26       # for each case
+LABEL_CHARS = 90
 
 
 def title(record: dict[str, Any]) -> str:
@@ -55,7 +57,7 @@ def panels(rows: list[dict], workload: str) -> list[tuple]:
         first, words = draw_rates, 'median'
     latency = workloads.ALL[workload].latency
     return [(first, 'rate', f'rate, {words} (higher is better)'),
-            (first, 'p99_us', f'p99 of {latency},\n{words} (lower is better)')]
+            (first, 'p99_us', textwrap.fill(f'p99, {words} (lower is better): {latency}', LABEL_CHARS))]
 
 
 def draw(record: dict[str, Any]) -> Any:

@@ -78,6 +78,14 @@ def test_wrong_data_is_noticed(workload, how, tmp_path):
 
 
 @UML
+def test_many_files(tmp_path):
+    """fio has all files open when it verifies, more than a process may have by default."""
+    entry = boot('uml', 'writeback', ['xfs/files'], tmp_path, '--seconds', '4')
+    check_good(entry, ['xfs/files'])
+    assert entry['runs'][0]['figures']['ios'] > 1024
+
+
+@UML
 def test_report_of_both_variants():
     for variant in ('cmwq', 'base'):
         guests.kernel('uml', 'workload', variant)

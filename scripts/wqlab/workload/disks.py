@@ -116,6 +116,24 @@ def digest(paths: Iterable[Path], most: int | None = None) -> str:
     return found.hexdigest()
 
 
+class Mount:
+    """A place where a file system can be mounted, and the command that does it, without the place."""
+
+    def __init__(self, place: Path, *command: object):
+        self.place, self.command = place, command
+
+    def mount(self) -> None:
+        machine.run(*self.command, self.place)
+
+    def unmount(self) -> None:
+        if self.place.is_mount():
+            machine.run('umount', '-i', self.place)
+
+    def check_again(self) -> None:
+        """Compare all files that fio has verified with what is there after the file system was mounted again."""
+        check_same(lambda: digest(files(self.place)), [self.unmount, self.mount])
+
+
 def check_same(checksum: Callable[[], str], renew: Iterable[Callable[[], None]]) -> None:
     """Raise Wrong unless the data is the same before and after these steps, or if it cannot be read any more."""
     try:

@@ -33,7 +33,7 @@ class Job:
 
     def words(self, **more: object) -> list[str]:
         chosen = {'name': 'job', 'thread': 1, 'group_reporting': 1, 'numjobs': self.jobs, 'verify_fatal': 1,
-                  'percentile_list': '50:99:99.9', **self.options, **more}
+                  'verify_state_save': 0, 'percentile_list': '50:99:99.9', **self.options, **more}
         return [f'--{name}={value}' for name, value in chosen.items()]
 
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wqlab.workload import behind, cases, disks, fio, machine, nfsserver, scopes
+from wqlab.workload import behind, cases, disks, fio, nfsserver, scopes
 from wqlab.workload.cases import by_prefix
 
 # of fio: how many requests each job has in flight. The synchronous ones have one.
@@ -61,18 +61,12 @@ def without_bypass() -> Iterator[None]:
         yield
 
 
-class Mounted:
+class Mounted(disks.Mount):
     """The client's view of the exported folder, with files that fio can verify."""
 
     def __init__(self, place: Path, there: tuple[str, ...], cpus: int):
-        self.place, self.there, self.cpus = place, there, cpus
-
-    def mount(self) -> None:
-        machine.run(*self.there, 'mount', '-i', '-t', 'nfs4', '-o', OPTIONS, f'{nfsserver.ADDRESS}:/', self.place)
-
-    def unmount(self) -> None:
-        if self.place.is_mount():
-            machine.run('umount', '-i', self.place)
+        super().__init__(place, *there, 'mount', '-i', '-t', 'nfs4', '-o', OPTIONS, f'{nfsserver.ADDRESS}:/')
+        self.cpus = cpus
 
     def folder(self, count: str, direction: str) -> Path:
         """Return the folder of the files for this many jobs, with data if they will only be read."""
@@ -89,10 +83,6 @@ class Mounted:
         with scopes.of_workqueue(QUEUES, scope):
             found = fio.figures(*fio.repeated(job, seconds), direction)
         return 'IOPS', {**found, 'rate': found['iops']}
-
-    def check_again(self) -> None:
-        """Compare all files that fio has verified with what is there after they were mounted again."""
-        disks.check_same(lambda: disks.digest(disks.files(self.place)), [self.unmount, self.mount])
 
 
 class Group(cases.Members):

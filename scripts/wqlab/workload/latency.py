@@ -184,6 +184,5 @@ WORKLOAD = cases.Workload(
     columns=(cases.CPU, cases.P50, cases.P99, cases.P999, cases.MAX),
     names=names, groups=groups, notes=notes,
     sets={'quick': ('dm-crypt/task-fifo', 'dm-crypt/item-highpri', 'ext4-fsync/task-other'),
-          'default': ('idle/task-other', 'dm-crypt/task-*', 'dm-crypt/item-percpu', 'dm-crypt/item-highpri',
-                      'dm-crypt/item-unbound', 'dm-crypt-highpri/task-*', 'btrfs-buffered/task-other',
-                      'stress-scheduler/task-other', 'stress-filesystem/task-other')})
+          'default': ('dm-crypt/item-percpu', 'dm-crypt/item-unbound', 'dm-crypt-highpri/task-fifo',
+                      'btrfs-buffered/task-other', 'stress-scheduler/task-other')})

@@ -112,5 +112,5 @@ WORKLOAD = cases.Workload(
     latency='one request, from its submission to its completion',
     columns=(cases.CPU, cases.P50, cases.P99, cases.P999),
     names=names, groups=groups, notes=notes,
-    sets={'quick': ('psync/200/write/system', 'psync/200/write/cache', 'psync/200/write/cache_shard'),
-          'default': ('psync/200/*/[sc]*', 'psync/[1c]*/write/[sc]*', '*/200/write/default')})
+    sets={'quick': ('psync/200/write/system', 'psync/200/write/cache_shard'),
+          'default': ('psync/200/write/cache', '*/cpus/write/default', 'psync/cpus/read/default')})

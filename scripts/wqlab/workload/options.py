@@ -11,7 +11,7 @@ from wqlab.guest import GuestError, topology
 from wqlab.workload import cases, disks, engines, workloads
 
 # of a set: (pairs of boots, seconds for each case); a profile needs one pair, since its rates are not compared
-AMOUNT = {'quick': (2, 1.0), 'default': (3, 2.0)}
+AMOUNT = {'quick': (2, 0.5), 'default': (3, 1.0)}
 MOST_SEED = (1 << 32) - 1
 PROFILE_PAIRS = 1
 EPILOG = """\
@@ -70,7 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
                      help='boots of each variant and workload (default 3, quick 2)')
-    how.add_argument('--seconds', type=seconds, metavar='S', help='time for each case, about (default 2, quick 1)')
+    how.add_argument('--seconds', type=seconds, metavar='S', help='time for each case, about (default 1, quick 0.5)')
     how.add_argument('--seed', type=number(0, MOST_SEED), metavar='N',
                      help='what the random choices of endure depend on (default: another one in each run)')
     rest = parser.add_argument_group('other')

@@ -43,14 +43,14 @@ say, shown = PROGRAM.say, turns.shown
 
 
 def boots_to_make(params: dict[str, Any]) -> list[dict]:
-    """Return all boots in their order: of each workload, both variants follow each other."""
+    """Return all boots in their order: of each workload, both variants follow each other. Who begins changes."""
     variants = [params['variant']] if params['variant'] else VARIANTS
     kinds = [{'profile': kind} for kind in params.get('profile', [])] or [{}]
     return [{'pair': pair, 'workload': workload, 'variant': variant, **kind}
             for pair in range(1, params['pairs'] + 1)
             for workload in params['workloads']
             for kind in kinds
-            for variant in variants]
+            for variant in variants[::1 if pair % 2 else -1]]
 
 
 def boots_left(record: dict[str, Any]) -> list[dict]:

@@ -31,8 +31,8 @@ from wqlab.steps import Failure, locked, logged, sayer, shown
 say = sayer('base')
 SUITES = {'7.3': ('trixie-backports', 'sid'), '6.12': ('trixie', 'bookworm-backports')}
 ALL_SUITES = ('sid', 'trixie-backports', 'trixie', 'bookworm-backports')
-# The version that the project was tested with. Any other 7.3.y works if the patches apply to it.
-TESTED = {'7.3': '7.3.4-1~bpo13+1'}
+# The versions that the project was tested with. Any other of the same release works if the patches apply to it.
+TESTED = {'7.3': '7.3.4-1~bpo13+1', '6.12': '6.12.107-1'}
 PARTS = ('kernel/workqueue.c', 'include/linux/workqueue.h', 'lib/Kconfig.debug', 'scripts/kconfig/merge_config.sh')
 BUILT = ('.config', 'include/config', 'arch/x86/include/generated')
 CHUNK = 1 << 20

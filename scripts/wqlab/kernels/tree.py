@@ -27,7 +27,9 @@ say = sayer('tree')
 DOCUMENTS = {'workqueue.rst': 'workqueue-cmwq.rst', 'workqueue-tools.rst': 'workqueue-cmwq-tools.rst',
              'workqueue-torture.rst': 'workqueue-cmwq-torture.rst',
              'workqueue-workloads.rst': 'workqueue-cmwq-workloads.rst',
-             'workqueue-36-cores.svg': 'workqueue-36-cores.svg'}
+             'workqueue-scopes.rst': 'workqueue-cmwq-scopes.rst',
+             'workqueue-36-cores.svg': 'workqueue-36-cores.svg',
+             'workqueue-workloads.svg': 'workqueue-workloads.svg'}
 
 
 def our_files() -> list[tuple[str, str]]:

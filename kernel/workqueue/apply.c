@@ -143,6 +143,9 @@ static struct pool_workqueue *wq_swap_pwq(struct workqueue_struct *wq, int cpu,
 
 	pwq_link(pwq);
 	rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
+	pwq->nr_entries++;
+	if (old)
+		old->nr_entries--;
 	return old;
 }
 

@@ -31,6 +31,7 @@ static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
 		scoped_guard(mutex, &wq->mutex)
 			pwq_link(pwq);
 		rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
+		pwq->nr_entries = 1;
 	}
 	return 0;
 
@@ -193,28 +194,13 @@ struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned i
 EXPORT_SYMBOL_GPL(alloc_workqueue_lockdep_map);
 #endif
 
-/* how many entries of @wq name @pwq */
-static int pwq_nr_entries(struct workqueue_struct *wq, struct pool_workqueue *pwq)
-{
-	int cpu, nr = 0;
-
-	lockdep_assert_held(&wq->mutex);
-
-	/* always one; counting is slow, as there are as many pwqs as CPUs */
-	if (!(wq->flags & WQ_UNBOUND))
-		return 1;
-
-	for_each_possible_cpu(cpu)
-		nr += wq_pwq(wq, cpu) == pwq;
-	return nr + (wq_pwq(wq, -1) == pwq);
-}
-
 /* has a drained pwq anything left? */
-static bool pwq_is_busy(struct pool_workqueue *pwq, int nr_entries)
+static bool pwq_is_busy(struct pool_workqueue *pwq)
 {
+	lockdep_assert_held(&pwq->wq->mutex);
 	lockdep_assert_held(&pwq->pool->lock);
 
-	return pwq->refcnt > nr_entries || pwq->nr_active || !pwq_is_empty(pwq);
+	return pwq->refcnt > pwq->nr_entries || pwq->nr_active || !pwq_is_empty(pwq);
 }
 
 /* report it and return true if a drained workqueue is still in use */
@@ -225,10 +211,9 @@ static bool wq_is_busy(struct workqueue_struct *wq)
 	guard(mutex)(&wq->mutex);
 
 	for_each_pwq(pwq, wq) {
-		int nr_entries = pwq_nr_entries(wq, pwq);
-
+		/* one lock at a time, and no search: there may be a pwq for each CPU */
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
-		if (WQ_WARN_ON(pwq_is_busy(pwq, nr_entries))) {
+		if (WQ_WARN_ON(pwq_is_busy(pwq))) {
 			printk_deferred_enter();
 			pr_warn("workqueue: %s is destroyed, but this is left:\n", wq->name);
 			show_pwq(pwq);

@@ -540,6 +540,13 @@ struct workqueue_attrs {
 	int nice;
 
 	/**
+	 * @__home_cpu: the CPU of the pod whose items the pool takes; -1: all CPUs
+	 *
+	 * Filled in like @__pod_cpumask.  Always -1 without workqueue.pool_per_cpu.
+	 */
+	int __home_cpu;
+
+	/**
 	 * @cpumask: where items may run
 	 *
 	 * CPUs outside the global mask of unbound workqueues are left out. If

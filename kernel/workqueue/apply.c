@@ -50,25 +50,50 @@ static struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
 	return pwq;
 }
 
-/* one pwq for all CPUs of a pod; @attrs is scratch */
+/* plan to let a CPU queue on @pwq, which nobody else knows yet */
+static void plan_entry(struct attrs_plan *plan, int cpu, struct pool_workqueue *pwq)
+{
+	pwq->refcnt++;
+	plan->cpu_pwq[cpu] = pwq;
+}
+
+/* make the pwq of a CPU; @attrs say whose, and the entry has the only reference */
+static int plan_new_entry(struct attrs_plan *plan, int cpu,
+			  const struct workqueue_attrs *attrs)
+{
+	struct pool_workqueue *pwq = pwq_make(plan->wq, attrs);
+
+	if (!pwq)
+		return -ENOMEM;
+	pwq->refcnt = 0;
+	plan_entry(plan, cpu, pwq);
+	return 0;
+}
+
+/*
+ * The CPUs of a pod that have the same home share a pwq; without homes these are all.
+ * @attrs is scratch.
+ */
 static int plan_pod(struct attrs_plan *plan, struct workqueue_attrs *attrs,
 		    const struct cpumask *pod)
 {
-	struct pool_workqueue *pwq = plan->dfl_pwq;
-	int cpu;
+	bool served = attrs_set_pod(attrs, pod) && !attrs->ordered;
+	int cpu, owner, ret;
 
-	if (attrs_set_pod(attrs, pod) && !attrs->ordered) {
-		pwq = pwq_make(plan->wq, attrs);
-		if (!pwq)
-			return -ENOMEM;
-		/* the CPUs' references replace the first one */
-		pwq->refcnt = 0;
-	}
-
-	/* nobody else knows the pwq yet */
 	for_each_cpu(cpu, pod) {
-		pwq->refcnt++;
-		plan->cpu_pwq[cpu] = pwq;
+		if (!served) {
+			plan_entry(plan, cpu, plan->dfl_pwq);
+			continue;
+		}
+		attrs->__home_cpu = attrs_home_of(attrs, cpu);
+		owner = attrs->__home_cpu < 0 ? cpumask_first(pod) : attrs->__home_cpu;
+		if (!plan->cpu_pwq[owner]) {
+			ret = plan_new_entry(plan, owner, attrs);
+			if (ret)
+				return ret;
+		}
+		if (cpu != owner)
+			plan_entry(plan, cpu, plan->cpu_pwq[owner]);
 	}
 	return 0;
 }
@@ -120,6 +145,7 @@ static struct attrs_plan *plan_make(struct workqueue_struct *wq,
 	plan->attrs->ordered = READ_ONCE(wq->flags) & __WQ_ORDERED;
 	cpumask_and(plan->attrs->cpumask, plan->attrs->cpumask, cpu_possible_mask);
 	cpumask_copy(plan->attrs->__pod_cpumask, plan->attrs->cpumask);
+	plan->attrs->__home_cpu = -1;
 
 	attrs_copy(scratch, plan->attrs);
 	ret = plan_entries(plan, scratch, unbound);
@@ -255,12 +281,44 @@ int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
 	return ret;
 }
 
+/* let @cpus queue on @pwq */
+static void wq_set_pwqs(struct workqueue_struct *wq, const struct cpumask *cpus,
+			struct pool_workqueue *pwq)
+{
+	int cpu;
+
+	for_each_cpu(cpu, cpus) {
+		scoped_guard(raw_spinlock_irq, &pwq->pool->lock)
+			pwq_get(pwq);
+		pwq_put_unlocked(wq_swap_pwq(wq, cpu, pwq));
+	}
+}
+
+/*
+ * The CPUs that have to get another pwq now that @cpu went up or down.  @attrs are those of
+ * the pool that @cpu should queue on, in the pod @pod, and @now those of its current one.
+ *
+ * These are all CPUs of the pod, or none.  But if pools have homes and the pod stays, then
+ * a CPU that came up only gets its own pool, and one that goes down keeps its pool.
+ */
+static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
+					    const struct workqueue_attrs *now, int cpu,
+					    const struct cpumask *pod)
+{
+	if (attrs_equal(attrs, now))
+		return NULL;
+	if (!attrs_equal_but_home(attrs, now))
+		return pod;
+	return attrs->__home_cpu == cpu ? cpumask_of(cpu) : NULL;
+}
+
 /**
  * wq_update_pod_of - let a workqueue follow a CPU that goes up or down
  * @wq: the workqueue; nothing happens unless it is unbound and not ordered
  * @cpu: the CPU; wq_online_cpumask tells which way it went
  *
- * If memory runs out, the default pwq serves the pod.
+ * If memory runs out, the default pwq serves the pod.  If just @cpu needs a pool of its
+ * own, it goes on with the one that it has.
  *
  * Context: may sleep; wq_pool_mutex held.
  */
@@ -268,8 +326,8 @@ void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 {
 	struct workqueue_attrs *attrs = update_attrs;
 	struct pool_workqueue *pwq = NULL;
+	const struct cpumask *pod, *cpus;
 	const struct wq_pod_type *pods;
-	const struct cpumask *pod;
 
 	lockdep_assert_held(&wq_pool_mutex);
 
@@ -280,27 +338,24 @@ void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 	attrs_restrict(attrs, wq_unbound_cpumask);
 	pods = attrs_pods(attrs);
 	pod = pods->pod_cpus[pods->cpu_pod[cpu]];
+	cpus = pod;
 	if (attrs_set_pod(attrs, pod)) {
-		if (attrs_equal(attrs, wq_pwq(wq, cpu)->pool->attrs))
+		attrs->__home_cpu = attrs_home_of(attrs, cpu);
+		cpus = cpus_to_update(attrs, wq_pwq(wq, cpu)->pool->attrs, cpu, pod);
+		if (!cpus)
 			return;
 		pwq = pwq_make(wq, attrs);
 		if (!pwq)
-			pr_warn("workqueue: no memory for a pod of %s, using its default pool\n",
-				wq->name);
+			pr_warn("workqueue: no memory for a pod of %s, using %s pool\n",
+				wq->name, cpus == pod ? "its default" : "another CPU's");
+		if (!pwq && cpus != pod)
+			return;
 	}
 
 	scoped_guard(mutex, &wq->mutex) {
-		/* keeps the pwq until all CPUs have a reference */
-		struct pool_workqueue *first = pwq;
-
-		if (!pwq)
-			pwq = wq_pwq(wq, -1);
-		for_each_cpu(cpu, pod) {
-			scoped_guard(raw_spinlock_irq, &pwq->pool->lock)
-				pwq_get(pwq);
-			pwq_put_unlocked(wq_swap_pwq(wq, cpu, pwq));
-		}
-		pwq_put_unlocked(first);
+		wq_set_pwqs(wq, cpus, pwq ?: wq_pwq(wq, -1));
+		/* the entries have references of their own */
+		pwq_put_unlocked(pwq);
 	}
 }
 

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Operations on attributes: those of workqueues, which users set, and those of pools.
+ *
+ * A pool serves all CPUs of a pod, or, with workqueue.pool_per_cpu, the one that is its
+ * home.  The home is a part of the pool's key and tells where to wake the workers.  It
+ * does not bind them: they may run wherever those of a pool for the whole pod may run.
+ * So the pod says how far work may travel, but two CPUs that queue on one workqueue share
+ * neither a pool nor a pwq.
  */
 #include <linux/jhash.h>
+#include <linux/moduleparam.h>
 #include <linux/slab.h>
 
 #include "internal.h"
+
+bool wq_pool_per_cpu __ro_after_init;
+module_param_named(pool_per_cpu, wq_pool_per_cpu, bool, 0444);
 
 /**
  * free_workqueue_attrs - free attributes
@@ -40,6 +50,7 @@ struct workqueue_attrs *alloc_workqueue_attrs_noprof(void)
 		return NULL;
 	}
 	cpumask_copy(attrs->cpumask, cpu_possible_mask);
+	attrs->__home_cpu = -1;
 	attrs->affn_scope = WQ_AFFN_DFL;
 	return attrs;
 }
@@ -53,6 +64,7 @@ void attrs_copy(struct workqueue_attrs *to, const struct workqueue_attrs *from)
 {
 	cpumask_copy(to->__pod_cpumask, from->__pod_cpumask);
 	cpumask_copy(to->cpumask, from->cpumask);
+	to->__home_cpu = from->__home_cpu;
 	to->affn_scope = from->affn_scope;
 	to->affn_strict = from->affn_strict;
 	to->ordered = from->ordered;
@@ -86,11 +98,25 @@ static u32 cpumask_hash(const struct cpumask *mask, u32 seed)
  */
 u32 attrs_hash(const struct workqueue_attrs *attrs)
 {
-	u32 hash = jhash_2words(attrs->affn_strict, attrs->nice, 0);
+	u32 hash = jhash_3words(attrs->affn_strict, attrs->nice, attrs->__home_cpu, 0);
 
 	if (!attrs->affn_strict)
 		hash = cpumask_hash(attrs->cpumask, hash);
 	return cpumask_hash(attrs->__pod_cpumask, hash);
+}
+
+/**
+ * attrs_equal_but_home - may workers for both run in the same places?
+ * @a: attributes
+ * @b: attributes
+ *
+ * Return: true if so, and with the same nice level.
+ */
+bool attrs_equal_but_home(const struct workqueue_attrs *a, const struct workqueue_attrs *b)
+{
+	return a->affn_strict == b->affn_strict && a->nice == b->nice &&
+	       (a->affn_strict || cpumask_equal(a->cpumask, b->cpumask)) &&
+	       cpumask_equal(a->__pod_cpumask, b->__pod_cpumask);
 }
 
 /**
@@ -102,9 +128,7 @@ u32 attrs_hash(const struct workqueue_attrs *attrs)
  */
 bool attrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b)
 {
-	return a->affn_strict == b->affn_strict && a->nice == b->nice &&
-	       (a->affn_strict || cpumask_equal(a->cpumask, b->cpumask)) &&
-	       cpumask_equal(a->__pod_cpumask, b->__pod_cpumask);
+	return a->__home_cpu == b->__home_cpu && attrs_equal_but_home(a, b);
 }
 
 /**
@@ -136,6 +160,33 @@ bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod)
 		return true;
 	cpumask_copy(attrs->__pod_cpumask, attrs->cpumask);
 	return false;
+}
+
+/**
+ * attrs_home_of - the CPU whose pool takes what a CPU queues
+ * @attrs: attributes for which attrs_set_pod() returned true
+ * @cpu: possible CPU of that pod
+ *
+ * A CPU that is online, and wanted, has its own pool.  The others are lodgers: each gets
+ * a fixed place in the pool of a CPU that is.  So their items stay in order, and CPUs
+ * that never come up cost no pools.  Before the topology is known there is one pod of
+ * all CPUs, which is soon replaced.  It has one pool.
+ *
+ * Context: wq_pool_mutex held.
+ * Return: the CPU, or -1 if one pool serves the whole pod.
+ */
+int attrs_home_of(const struct workqueue_attrs *attrs, int cpu)
+{
+	const struct cpumask *pod = attrs->__pod_cpumask;
+
+	lockdep_assert_held(&wq_pool_mutex);
+
+	if (!wq_pool_per_cpu || !wq_topo_initialized)
+		return -1;
+	if (cpumask_test_cpu(cpu, pod) && cpumask_test_cpu(cpu, wq_online_cpumask))
+		return cpu;
+	return cpumask_nth_and(cpu % cpumask_weight_and(pod, wq_online_cpumask),
+			       pod, wq_online_cpumask);
 }
 
 /**

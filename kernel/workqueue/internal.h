@@ -440,6 +440,14 @@ static inline bool pool_has_too_many_idle(const struct worker_pool *pool)
 	return idle > 2 && 4 * (idle - 2) >= busy;
 }
 
+/* the node for the memory of a pool: its items come from the home CPU if it has one */
+static inline int pool_mem_node(const struct worker_pool *pool)
+{
+	int home = pool->attrs->__home_cpu;
+
+	return home < 0 ? pool->node : cpu_to_node(home);
+}
+
 /* the CPUs on which the pool's workers may run */
 static inline const struct cpumask *pool_allowed_cpus(const struct worker_pool *pool)
 {
@@ -609,12 +617,15 @@ void rescuer_destroy(struct workqueue_struct *wq);
 void bh_wait_running(struct worker_pool *pool);
 
 /* attrs.c */
+extern bool wq_pool_per_cpu;			/* I after boot */
 void attrs_copy(struct workqueue_attrs *to, const struct workqueue_attrs *from);
 void attrs_make_pool_key(struct workqueue_attrs *attrs);
 u32 attrs_hash(const struct workqueue_attrs *attrs);
+bool attrs_equal_but_home(const struct workqueue_attrs *a, const struct workqueue_attrs *b);
 bool attrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b);
 void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound);
 bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod);
+int attrs_home_of(const struct workqueue_attrs *attrs, int cpu);
 const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
 
 /* apply.c */

@@ -53,24 +53,41 @@ static struct task_struct *bh_pool_kick(struct worker_pool *pool)
 
 #ifdef CONFIG_SMP
 /*
- * The scheduler may have moved a worker of a non-strict pool out of its pod.  Now that
- * the worker is about to be woken, moving it back is cheapest.  If it went idle only just
+ * The CPU on which to wake a worker that would wake up on @cpu.  The scheduler may have
+ * moved a worker of a non-strict pool out of its pod, as @strayed says.  A pool with a home
+ * wakes its workers there: the data of the items is there.  If that CPU is busy, the
+ * scheduler moves the worker.  If it is offline, the pool does without, until it returns.
+ */
+static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bool strayed)
+{
+	const struct workqueue_attrs *attrs = pool->attrs;
+
+	if (attrs->__home_cpu >= 0 && cpu_online(attrs->__home_cpu))
+		return attrs->__home_cpu;
+	if (!strayed)
+		return cpu;
+	return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_online_mask);
+}
+
+/*
+ * Now that a worker is about to be woken, moving it is cheapest.  If it went idle only just
  * now and is still on its CPU, this has no effect and does no harm.
  */
 static void worker_repatriate(struct worker_pool *pool, struct task_struct *task)
 {
-	const struct cpumask *pod = pool->attrs->__pod_cpumask;
+	unsigned int from = READ_ONCE(task->wake_cpu), to;
 	struct work_struct *work;
-	unsigned int cpu;
+	bool strayed;
 
-	if (pool->attrs->affn_strict || cpumask_test_cpu(READ_ONCE(task->wake_cpu), pod))
+	strayed = !pool->attrs->affn_strict &&
+		  !cpumask_test_cpu(from, pool->attrs->__pod_cpumask);
+	to = pool_wake_cpu(pool, from, strayed);
+	if (to == from || to >= nr_cpu_ids)
 		return;
 
-	cpu = cpumask_any_and_distribute(pod, cpu_online_mask);
-	if (cpu >= nr_cpu_ids)
+	WRITE_ONCE(task->wake_cpu, to);
+	if (!strayed)
 		return;
-
-	WRITE_ONCE(task->wake_cpu, cpu);
 	work = list_first_entry(&pool->worklist, struct work_struct, entry);
 	work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
 }

@@ -126,7 +126,8 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 		return 0;
 
 	worker_format_id(name, sizeof(name), worker, pool);
-	task = kthread_create_on_node(worker_thread, worker, pool->node, "%s", name);
+	task = kthread_create_on_node(worker_thread, worker, pool_mem_node(pool),
+				      "%s", name);
 	if (IS_ERR(task)) {
 		/* a user's signal causes -EINTR; any other error will come again */
 		if (PTR_ERR(task) == -EINTR)
@@ -162,7 +163,7 @@ struct worker *worker_create(struct worker_pool *pool)
 		return NULL;
 	}
 
-	worker = worker_alloc(pool->node);
+	worker = worker_alloc(pool_mem_node(pool));
 	if (!worker)
 		goto free_id;
 	worker->id = id;

@@ -139,10 +139,13 @@ static bool pool_is_on_its_node(const struct worker_pool *pool)
 
 static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *attrs)
 {
+	/* the slots that its items take are those of the pod, wherever the home is */
 	int node = node_of_cpus(attrs->__pod_cpumask);
+	int home = attrs->__home_cpu;
 	struct worker_pool *pool;
 
-	pool = kzalloc_node(sizeof(*pool), GFP_KERNEL, node);
+	pool = kzalloc_node(sizeof(*pool), GFP_KERNEL,
+			    home < 0 ? node : cpu_to_node(home));
 	if (!pool)
 		return NULL;
 	if (pool_init(pool))
@@ -167,7 +170,7 @@ fail:
 
 /**
  * unbound_pool_get - find or make the pool for some attributes
- * @attrs: nice, strictness, cpumask and __pod_cpumask
+ * @attrs: nice, strictness, cpumask, __pod_cpumask and __home_cpu
  *
  * Context: may sleep; wq_pool_mutex held.
  * Return: the pool with a reference for the caller, or %NULL if memory runs out.  The

@@ -64,13 +64,17 @@ static bool wq_refuses(struct workqueue_struct *wq, struct work_struct *work)
 /*
  * The CPU whose pod gets an item queued on @cpu, which is the calling CPU.  This is @cpu
  * itself if it may do unbound work, else the CPUs that may, in turn.
+ *
+ * If there is a pool for each CPU, taking turns would spread the items of one submitter
+ * over pools that know no order between them.  So @cpu keeps to its own entry, which
+ * leads to a fixed pool elsewhere: see attrs_home_of().
  */
 static int wq_select_unbound_cpu(int cpu)
 {
 	int next;
 
 	if (likely(!READ_ONCE(wq_debug_force_rr_cpu)) &&
-	    likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)))
+	    (likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)) || wq_pool_per_cpu))
 		return cpu;
 
 	WQ_WARN(READ_ONCE(wq_debug_force_rr_cpu),

@@ -53,7 +53,9 @@ const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool)
 	if (pool_is_bh(pool))
 		scnprintf(buf + len, POOL_DESC_LEN - len, " %s", bh_name(pool));
 	else
-		scnprintf(buf + len, POOL_DESC_LEN - len, " nice=%d", pool->attrs->nice);
+		len += scnprintf(buf + len, POOL_DESC_LEN - len, " nice=%d", pool->attrs->nice);
+	if (pool->attrs->__home_cpu >= 0)
+		scnprintf(buf + len, POOL_DESC_LEN - len, " home=%d", pool->attrs->__home_cpu);
 	return buf;
 }
 

@@ -21,7 +21,7 @@ SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KTAP_HELPERS = ROOT / f'build/tree-{LINUX}/tools/testing/selftests/kselftest/ktap_helpers.sh'
 KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
 BUILT_IN = 'kunit'              # all suites, if they are built into the kernel
-BEYOND_BASE = {'resize', 'console'}     # scripts that test features which the base kernel lacks
+BEYOND_BASE = {'resize', 'homes', 'console'}     # scripts that test features which the base kernel lacks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,11 +65,11 @@ class Boot:
         return '|'.join(reasons) or None
 
 
-EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'rescuer', 'isolate', 'observe')
+EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'homes', 'rescuer', 'isolate', 'observe')
 GOOD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=numa', 'cache_shard_size=1', 'unbound_cpus=1', 'power_efficient=1',
     'debug_force_rr_cpu=1', 'cpu_intensive_thresh_us=20000', 'cpu_intensive_warning_thresh=6',
-    'watchdog_thresh=7', 'panic_on_stall=5', 'panic_on_stall_time=99'))
+    'watchdog_thresh=7', 'panic_on_stall=5', 'panic_on_stall_time=99', 'pool_per_cpu=1'))
 BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=cachex', 'cache_shard_size=0', 'unbound_cpus=nonsense',
     'watchdog_thresh=x')) + ' isolcpus=domain,1'
@@ -77,6 +77,7 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
 BOOTS = (
     Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), timeout=400),
     Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
+    Boot('uml-homes', 'uml', (*EVERYWHERE, 'watchdog'), (BUILT_IN,), append='workqueue.pool_per_cpu=1', timeout=400),
     Boot('uml-kunit', 'uml', suites=(BUILT_IN,), tier='quick', timeout=400),
     Boot('uml-parameters', 'uml', ('boot',), tier='quick', append=GOOD_PARAMETERS),
     Boot('uml-bad-parameters', 'uml', ('boot',), tier='quick', append=BAD_PARAMETERS, env='WQT_REJECTED=1'),
@@ -87,8 +88,10 @@ BOOTS = (
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',
-         ('sysfs', 'params', 'pods', 'masks', 'hotplug', 'freezer', 'sysrq', 'resize', 'console'),
+         ('sysfs', 'params', 'pods', 'masks', 'homes', 'hotplug', 'freezer', 'sysrq', 'resize', 'console'),
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', timeout=900),
+    Boot('qemu-homes', 'qemu', ('homes', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
+         topology='sockets=2,cores=2,nodes=2', mem='1G', append='workqueue.pool_per_cpu=1', timeout=900),
     # one LLC of 36 cores: the most even division is 8 7 7 7 7
     Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',
          shards='8 7 7 7 7', timeout=600),

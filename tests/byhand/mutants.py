@@ -2,9 +2,10 @@
 """Put known bugs into the workqueue, one at a time, and show which test catches each.
 
 Each of tests/mutations/*.patch is one small bug. It is applied to a scratch copy of the
-composed tree, which is built for UML (a patch may name "Engine: qemu"), and the tests
-run until one fails: the torture test, the KUnit suite, the TAP scripts. A table of bug,
-test and time is printed at the end and kept in build/mutants/table.rst.
+composed tree, which is built for UML (a patch may name "Engine: qemu", and kernel
+parameters as "Append: ..."), and the tests run until one fails: the torture test, the
+KUnit suite, the TAP scripts. A table of bug, test and time is printed at the end and kept
+in build/mutants/table.rst.
 
 A bug that was caught is skipped as long as its patch and the workqueue do not change. So an
 interrupted run can be continued.
@@ -37,8 +38,8 @@ PATCHES = ROOT / 'tests/mutations'
 PLACE = ROOT / 'build/mutants'
 TREE = ROOT / 'build/mutant-tree-7.3'       # beside the composed tree, for its relative links
 OURS = 'kernel/workqueue'
-SCRIPTS = {'uml': ('sysfs', 'pods', 'masks', 'resize', 'rescuer', 'observe', 'console'),
-           'qemu': ('hotplug', 'freezer', 'pods', 'masks')}
+SCRIPTS = {'uml': ('sysfs', 'pods', 'masks', 'resize', 'homes', 'rescuer', 'observe', 'console'),
+           'qemu': ('hotplug', 'freezer', 'pods', 'masks', 'homes')}
 SHAPE = {'uml': {}, 'qemu': {'topology': 'sockets=2,cores=2,nodes=2'}}
 STEP_S = {'uml': 240, 'qemu': 420}
 
@@ -50,6 +51,7 @@ class Bug:
     what: str
     engine: str
     path: Path
+    append: str = ''    # kernel parameters without which it does not show
 
     def key(self):
         """Return a hash of the patch and of the sources that it changes."""
@@ -73,7 +75,9 @@ def bugs():
     for path in sorted(PATCHES.glob('*.patch')):
         head = path.read_text().partition('\n--- ')[0]
         engine = re.search(r'^Engine: (\w+)$', head, re.M)
-        found.append(Bug(path.stem, head.splitlines()[0], engine[1] if engine else 'uml', path))
+        append = re.search(r'^Append: (.+)$', head, re.M)
+        found.append(Bug(path.stem, head.splitlines()[0], engine[1] if engine else 'uml', path,
+                         append[1] if append else ''))
     return found
 
 
@@ -135,8 +139,9 @@ def build(engine):
 
 # The tests
 
-def by_torture(folder, engine, seconds):
-    outcome = torture.torture(folder, engine=engine, duration=seconds, log=PLACE / 'torture.log', **SHAPE[engine])
+def by_torture(folder, engine, append, seconds):
+    outcome = torture.torture(folder, engine=engine, duration=seconds, append=append, log=PLACE / 'torture.log',
+                              **SHAPE[engine])
     if outcome.ok:
         return None
     lines = (PLACE / 'torture.log').read_text(errors='replace').splitlines()
@@ -146,8 +151,9 @@ def by_torture(folder, engine, seconds):
 
 def in_guest(folder, boot):
     """Run scripts or suites in a guest. Return the first problem, or None."""
+    append = f'{boot.append} {guests.kunit_parameters(boot)}'.strip()
     outcome = guest.run(folder, guests.guest_command(boot), engine=boot.engine, cpus=None if SHAPE[boot.engine] else 2,
-                        mem='1G', append=guests.kunit_parameters(boot), timeout=STEP_S[boot.engine],
+                        mem='1G', append=append, timeout=STEP_S[boot.engine],
                         log=PLACE / f'{boot.name}.log', **SHAPE[boot.engine],
                         files=[f'{guests.SELFTESTS}:/wq', f'{guests.KTAP_HELPERS}:/wq/ktap_helpers.sh'])
     return first_fault(outcome, boot.pieces())
@@ -167,23 +173,23 @@ def first_fault(outcome, pieces):
     return {0: None, guest.TIMED_OUT: 'no end', guest.DIED: 'the kernel died'}.get(outcome.rc, f'{piece}: no end')
 
 
-def by_kunit(folder, engine, _):
+def by_kunit(folder, engine, append, _):
     suites = (guests.BUILT_IN,) if engine == 'uml' else ('wq_cursor_kunit', 'wq_api_kunit')
-    return in_guest(folder, guests.Boot('kunit', engine, suites=suites))
+    return in_guest(folder, guests.Boot('kunit', engine, suites=suites, append=append))
 
 
-def by_scripts(folder, engine, _):
-    return in_guest(folder, guests.Boot('scripts', engine, SCRIPTS[engine]))
+def by_scripts(folder, engine, append, _):
+    return in_guest(folder, guests.Boot('scripts', engine, SCRIPTS[engine], append=append))
 
 
 TESTS = {'torture': by_torture, 'KUnit': by_kunit, 'scripts': by_scripts}
 
 
-def hunt(engine, tests, seconds):
+def hunt(engine, append, tests, seconds):
     folder = build(engine)
     begin = time.monotonic()
     for name in tests:
-        why = TESTS[name](folder, engine, seconds)
+        why = TESTS[name](folder, engine, append, seconds)
         if why:
             return Catch(name, round(time.monotonic() - begin, 1), ' '.join(why.split())[:160])
     return Catch('', 0, 'no test failed')
@@ -213,7 +219,7 @@ def run(chosen, args):
             catch = Catch(done['test'], done['seconds'], done['why'])
         else:
             lay(bug)
-            catch = hunt(bug.engine, args.tests, args.seconds)
+            catch = hunt(bug.engine, bug.append, args.tests, args.seconds)
             known[bug.name] = {'key': bug.key(), **dataclasses.asdict(catch)}
             files.write(PLACE / 'results.json', json.dumps(known, indent=1))
         found.append((bug, catch))
@@ -225,9 +231,9 @@ def run(chosen, args):
 def control(chosen, args):
     """Check that no test fails without a bug."""
     lay()
-    for engine in sorted({bug.engine for bug in chosen}):
-        say(f'control: {engine}, no bug')
-        catch = hunt(engine, args.tests, args.seconds)
+    for engine, append in sorted({(bug.engine, bug.append) for bug in chosen}):
+        say(f'control: {" ".join([engine, append]).strip()}, no bug')
+        catch = hunt(engine, append, args.tests, args.seconds)
         if catch.test:
             raise SystemExit(f'mutants: {catch.test} fails without a bug: {catch.why}')
 

@@ -46,8 +46,11 @@ MATRIX = (
     Entry('uml', 'uml'),
     Entry('uml-up', 'uml', 'up', cpus=1),
     Entry('uml-debug', 'uml', 'debug'),
+    # a pool for each CPU of a pod
+    Entry('uml-homes', 'uml', append='workqueue.pool_per_cpu=1'),
     Entry('qemu', 'qemu'),
     Entry('qemu-numa', 'qemu', topology=NUMA),
+    Entry('qemu-homes', 'qemu', topology=NUMA, append='workqueue.pool_per_cpu=1'),
     # CPUs without memory, and memory without CPUs
     Entry('qemu-memless', 'qemu', topology=f'{NUMA},memless=1,cpuless=1'),
     # the last CPU is in no scheduling domain and runs no unbound work

@@ -308,6 +308,12 @@ cpu_mask()	# CPU
 	done
 }
 
+# Did the kernel boot with a pool for each CPU of a pod?
+per_cpu_pools()
+{
+	tr ' ' '\n' </proc/cmdline | grep -qx workqueue.pool_per_cpu=1
+}
+
 # Compares masks without leading zeroes.
 same_mask()	# MASK MASK
 {

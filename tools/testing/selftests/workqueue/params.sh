@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The parameters under /sys/module/workqueue/parameters, at their defaults.
+# The parameters under /sys/module/workqueue/parameters, at their defaults, but for
+# workqueue.pool_per_cpu=1, which the command line may have.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -33,10 +34,13 @@ test_cpu_intensive_thresh_us()
 
 test_no_other_files()
 {
+	local own=
+	[ "$VARIANT" = base ] || own=" pool_per_cpu"
+
 	# shellcheck disable=SC2046	# all of them in one line
 	is_equal "the list of parameters" "$(echo $(ls $PARAMS | sort))" \
 		"cache_shard_size cpu_intensive_thresh_us cpu_intensive_warning_thresh\
- debug_force_rr_cpu default_affinity_scope panic_on_stall panic_on_stall_time\
+ debug_force_rr_cpu default_affinity_scope panic_on_stall panic_on_stall_time$own\
  power_efficient watchdog_thresh"
 }
 
@@ -134,4 +138,7 @@ for scope in $SCOPES; do
 done
 set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh forced_round_robin
 [ "$(nr_online)" -gt 1 ] || skip "one CPU leaves no other to move to" forced_round_robin
+HOMES=N
+! per_cpu_pools || HOMES=Y
+[ "$VARIANT" = base ] || set -- "$@" parameter:pool_per_cpu=444=$HOMES
 run_tests "$@"

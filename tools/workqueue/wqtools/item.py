@@ -167,7 +167,9 @@ def _serves(pool):
     kind, nice = structs.pool_kind(pool), pool.attrs.nice.value_()
     if kind == 'unbound':
         pod = structs.field(pool.attrs, '__pod_cpumask', 'cpumask')
-        return f'CPUs {cpulist(structs.cpus(pod))}, unbound' + (f', nice {nice}' if nice else '')
+        home = structs.home_cpu(pool)
+        return f'CPUs {cpulist(structs.cpus(pod))}, unbound' + (f', home {home}' if home is not None else '') \
+            + (f', nice {nice}' if nice else '')
     return f'CPU {pool.cpu.value_()}' + ', BH' * (kind == 'bh') + ', highpri' * (nice < 0)
 
 

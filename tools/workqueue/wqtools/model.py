@@ -105,6 +105,7 @@ class Pool:
     workers: list                   # of Worker, including active rescuers
     waiting: list                   # of Item, in order
     mayday: list                    # names of the workqueues whose rescuers were called for it
+    home_cpu: Optional[int] = None  # with workqueue.pool_per_cpu: the CPU of the pod whose items it takes
 
     @property
     def busy(self):

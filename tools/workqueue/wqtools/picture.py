@@ -254,7 +254,8 @@ def pool_name(pool):
 def pool_place(pool):
     if pool.cpu is not None:
         return f'CPU {pool.cpu} {pool_name(pool).strip()}'
-    return f'{cpus_words(_pod(pool))} {pool_name(pool).strip()}'.rstrip()
+    home = '' if pool.home_cpu is None else f' home {pool.home_cpu}'
+    return f'{cpus_words(_pod(pool))}{home} {pool_name(pool).strip()}'.rstrip()
 
 
 def running(pool):

@@ -179,7 +179,8 @@ class _Reader:
             strict=bool(pool.attrs.affn_strict), nr_running=self.number(pool.nr_running),
             nr_idle=pool.nr_idle.value_(), nr_workers=pool.nr_workers.value_(), manager=self.manager(pool),
             no_progress_for=structs.since(self.prog, stamp) if waiting and stamp is not None else None,
-            workers=self.pool_workers(pool, number), waiting=waiting, mayday=mayday.get(pool.value_(), []))
+            workers=self.pool_workers(pool, number), waiting=waiting, mayday=mayday.get(pool.value_(), []),
+            home_cpu=structs.home_cpu(pool))
 
     @staticmethod
     def number(obj):

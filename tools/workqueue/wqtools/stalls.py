@@ -54,6 +54,7 @@ def worker_name(worker):
 def _pool_words(pool):
     name = pool_name(pool).strip()
     where = f'CPU {pool.cpu}' if pool.cpu is not None else f'CPUs {cpulist(pool.pod_cpus or pool.cpus)}, unbound'
+    where += f', home {pool.home_cpu}' if pool.home_cpu is not None else ''
     return f'pool {pool.id} ({where}{", " + name if name and name != "normal" else ""})'
 
 

@@ -15,6 +15,7 @@
     wq_attrs(wq)                    workqueue_attrs * (NULL for per-CPU ones), wq_name(wq)
     wq_type(wq)                     "percpu", "unbound", "ordered" or "bh"
     pool_kind(pool)                 "percpu", "unbound" or "bh"
+    home_cpu(pool)                  the CPU whose items an unbound pool takes, None: those of its whole pod
     work_data(work)                 work->data as a number
     work_pwq(work)                  pool_workqueue * that it is queued on, else None
     constant(prog, name)            an enumerator's value, None if this kernel has none
@@ -188,6 +189,12 @@ def pool_kind(pool):
     if pool.flags.value_() & (constant(pool.prog_, 'POOL_BH') or 0):
         return 'bh'
     return 'percpu' if pool.cpu.value_() >= 0 else 'unbound'
+
+
+def home_cpu(pool):
+    """Only a kernel booted with workqueue.pool_per_cpu has such pools."""
+    home = field(pool.attrs, '__home_cpu')
+    return None if home is None or home.value_() < 0 else home.value_()
 
 
 def work_data(work):

@@ -246,16 +246,17 @@ def test_defaults():
 def test_topology_gives_the_cpus():
     chosen = params('--engine', 'qemu', '--topology', 'sockets=2,cores=4,threads=2,llcs=4,nodes=2')
     assert chosen['cpus'] == 16
-    argv = seat.guest_arguments(ROOT, bench_boot.Build(ROOT, 'qemu', 'cmwq'), chosen, {'shard_size': 4}, 'x.log')
+    argv = seat.guest_arguments(ROOT, bench_boot.Build(ROOT, 'qemu', 'cmwq'), chosen,
+                                {'variant': 'cmwq', 'shard_size': 4}, 'x.log')
     assert 'sockets=2,cores=4,threads=2,llcs=4,nodes=2' in argv
     assert 'workqueue.cache_shard_size=4' in argv
 
 
-def guest_arguments(*argv, size=None):
+def guest_arguments(*argv, size=None, variant='cmwq'):
     """Return {option: value} of the guest that a boot starts."""
     chosen = params(*argv)
     built = bench_boot.Build(ROOT, chosen['engine'], 'cmwq')
-    words = seat.guest_arguments(ROOT, built, chosen, {'shard_size': size}, 'x.log')
+    words = seat.guest_arguments(ROOT, built, chosen, {'variant': variant, 'shard_size': size}, 'x.log')
     return {word: value for word, value in itertools.pairwise(words) if word.startswith('--')}
 
 
@@ -293,6 +294,17 @@ def test_module_gets_what_was_chosen():
     assert line == 'threads=3 items=11 warmup=100 mode=batch batch=7 strict=1 scopes=numa\n'
 
 
+def test_parameters_of_one_variant():
+    given = ('--append-cmwq', 'workqueue.pool_per_cpu=1 quiet')
+    assert guest_arguments(*given)['--append'] == 'workqueue.pool_per_cpu=1 quiet'
+    assert '--append' not in guest_arguments(*given, variant='base')
+    words = guest_arguments('--engine', 'qemu', '--shard-size', '4', *given, size=4)
+    assert words['--append'] == 'workqueue.cache_shard_size=4 workqueue.pool_per_cpu=1 quiet'
+    words = guest_arguments('--engine', 'qemu', '--shard-size', '4', *given, size=4, variant='base')
+    assert words['--append'] == 'workqueue.cache_shard_size=4'
+    assert list(bench_options.names(params('--gate', *given)).values()) == ['with', 'without']
+
+
 def test_gate_means_one_variant_in_both_places():
     assert bench_options.places(params('--gate')) == {'cmwq': 'cmwq', 'base': 'cmwq'}
     assert bench_options.places(params('--gate', '--variant', 'base')) == {'cmwq': 'base', 'base': 'base'}
@@ -325,6 +337,7 @@ BAD_OPTIONS = [
     (['--icount', '--engine', 'uml'], 'one CPU'),
     (['--icount', '--cpus', '2'], 'one CPU'),
     (['--batch', '4'], 'needs --mode batch'),
+    (['--append-cmwq', 'quiet', '--variant', 'base'], 'needs a guest of our workqueue'),
     (['--shard-size', '4,8'], 'needs --engine qemu'),
     (['--icount', '--shard-size', '4'], 'one shard'),
     (['--engine', 'qemu', '--shard-size', '4', '--scopes', 'cpu,numa'], 'add cache_shard'),
@@ -356,7 +369,7 @@ def test_help():
     assert set(re.findall(r'^  (?:-h, )?(--[a-z-]+)', done.stdout, re.M)) == {
         '--help', '--engine', '--cpus', '--topology', '--mem', '--icount', '--variant', '--mode', '--batch', '--scopes',
         '--strict', '--shard-size', '--threads', '--pairs', '--items', '--repeats', '--boot-timeout', '--no-build',
-        '--resume', '--gate'}
+        '--resume', '--gate', '--append-cmwq'}
     assert 'p50 and p99 are the duration of the call of queue_work(), not how long an item waits' in done.stdout
 
 

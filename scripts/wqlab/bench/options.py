@@ -50,6 +50,8 @@ def names(params):
     if not params.get('gate'):
         return stats.NAMES
     first, second = VARIANTS
+    if params.get('append_cmwq'):
+        return {first: 'with', second: 'without'}
     return {first: stats.NAMES[params['variant'] or first], second: 'again'}
 
 
@@ -124,6 +126,9 @@ def build_parser():
                       help='measure only one: cmwq is ours, base is the base kernel\'s (default both)')
     what.add_argument('--gate', action='store_true',
                       help='boot one variant (default cmwq) in both places, to see how far the ratios can be trusted')
+    what.add_argument('--append-cmwq', metavar='ARGS', default='',
+                      help='more kernel parameters for the guest of our workqueue; with --gate, for the first of the '
+                           'two, to compare one kernel with and without them')
     what.add_argument('--mode', choices=('latency', 'batch'), default='latency',
                       help='latency: one item in flight per thread; batch: as many as --batch '
                            '(default latency)')
@@ -158,6 +163,8 @@ def refuse_nonsense(parser, args):
     if args.batch and args.mode != 'batch':
         parser.error('--batch needs --mode batch')
     args.batch = args.batch or BATCH
+    if args.append_cmwq and args.variant == 'base':
+        parser.error('--append-cmwq needs a guest of our workqueue: leave --variant base out')
     if args.icount and args.shard_size:
         parser.error('--icount has one CPU, which is always one shard: leave --shard-size out')
     if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):

@@ -113,7 +113,7 @@ def report(record):
     params = record['parameters']
     print('\n'.join(bench_stats.format_summary(record['summary'], params['icount'], bench_options.names(params))),
           flush=True)
-    if params.get('gate') and all(row.get('ratio') for row in record['summary']):
+    if params.get('gate') and not params.get('append_cmwq') and all(row.get('ratio') for row in record['summary']):
         say(bench_stats.gate(record['summary'], 'items_per_s'))
     for line in lacking_scopes(record):
         say(line)

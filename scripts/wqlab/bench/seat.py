@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
+from wqlab.bench import options
 from wqlab.bench import parse as bench_parse
 from wqlab.bench.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
 from wqlab.logs import check
@@ -76,8 +77,11 @@ def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict
         argv += ['--icount']
     elif params['accel']:
         argv += ['--accel', params['accel']]
-    if boot['shard_size'] is not None:
-        argv += ['--append', f"workqueue.cache_shard_size={boot['shard_size']}"]
+    append = [f"workqueue.cache_shard_size={boot['shard_size']}"] if boot['shard_size'] is not None else []
+    if boot['variant'] == options.VARIANTS[0] and params.get('append_cmwq'):
+        append.append(params['append_cmwq'])
+    if append:
+        argv += ['--append', ' '.join(append)]
     return argv + ['--', COMMAND]
 
 

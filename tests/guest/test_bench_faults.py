@@ -30,9 +30,12 @@ def kernel():
 def faulty(kernel, tmp_path_factory):
     """Build the benchmark module with faults in it. Return its path."""
     folder = tmp_path_factory.mktemp('faults')
-    for source in (ROOT / 'lib/test_workqueue.c', ROOT / 'lib/wq_hist.h', ROOT / 'tests/guest/test_bench_faults.c'):
+    sources = [*(ROOT / 'lib').glob('wqbench*.[ch]'), ROOT / 'lib/wq_hist.h', ROOT / 'tests/guest/bench_faults.c']
+    for source in sources:
         (folder / source.name).write_bytes(source.read_bytes())
-    (folder / 'Kbuild').write_text('obj-m := test_bench_faults.o\n')
+    objects = ' '.join(f'{source.stem}.o' for source in sources
+                       if source.suffix == '.c' and source.name != 'wqbench_item.c')
+    (folder / 'Kbuild').write_text(f'obj-m := test_bench_faults.o\ntest_bench_faults-y := {objects}\n')
     done = subprocess.run(['make', '-s', '-C', kernel, f'M={folder}', 'ARCH=um', 'modules'],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

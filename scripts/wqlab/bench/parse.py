@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Parse the output of the benchmark module, lib/test_workqueue.c."""
+"""Parse the output of the benchmark module, lib/wqbench_report.c."""
 
 import re
 

@@ -26,6 +26,10 @@ ARCHES = {'aarch64': 'arm64', 'i386': 'x86', 'i686': 'x86', 'ppc64le': 'powerpc'
           'riscv64': 'riscv', 's390x': 's390', 'loongarch64': 'loongarch', 'armv7l': 'arm', 'armv6l': 'arm'}
 # The headers tell what a kernel lacks. Its version would not, since distributions backport
 # features to old releases.
+BENCH = r'''
+obj-m += test_workqueue.o
+test_workqueue-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqbench_*.c))
+'''
 TORTURE = r'''
 obj-m += wqtorture.o
 wqtorture-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqtorture_*.c))
@@ -68,7 +72,7 @@ def arch_of(folder: Path) -> str:
 def build(folder: Path) -> list[Path]:
     release = release_of(folder)
     place, log = BUILD / f'module-{release}', BUILD / f'log/module-{release}.log'
-    modules, sources = ['test_workqueue'], ['test_workqueue.c', 'wq_hist.h']
+    modules, sources = ['test_workqueue'], ['wqbench*.[ch]', 'wq_hist.h']
     if version_of(folder) >= OLDEST_TORTURE:
         modules.append('wqtorture')
         sources.append('wqtorture*.[ch]')
@@ -80,7 +84,7 @@ def build(folder: Path) -> list[Path]:
                 copy = place / source.name
                 if not copy.exists() or copy.read_bytes() != source.read_bytes():
                     shutil.copy(source, copy)
-        files.write(place / 'Kbuild', 'obj-m := test_workqueue.o\n' + (TORTURE if len(modules) > 1 else ''))
+        files.write(place / 'Kbuild', BENCH + (TORTURE if len(modules) > 1 else ''))
         if logged(log, f'building {" ".join(modules)} for {release}',
                   ['make', '-C', folder, f'M={place}', f'ARCH={arch_of(folder)}', 'modules'], say=say):
             lines = log.read_text(errors='replace').splitlines()

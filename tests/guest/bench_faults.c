@@ -2,9 +2,9 @@
 /*
  * The benchmark module on a workqueue that breaks its promises on purpose.
  *
- * tests/guest/test_bench_faults.py builds this, loads it with each fault in turn and
- * expects the benchmark to count what was done to it: exactly, where the fault
- * strikes an exact number of times.
+ * tests/guest/test_bench_faults.py builds this with the other files of the module, loads it
+ * with each fault in turn and expects the benchmark to count what was done to it: exactly,
+ * where the fault strikes an exact number of times.
  */
 #include <linux/cpumask.h>
 #include <linux/moduleparam.h>
@@ -14,7 +14,7 @@
 static bool faulty_queue_work(struct workqueue_struct *wq, struct work_struct *work);
 
 #define queue_work faulty_queue_work
-#include "test_workqueue.c"
+#include "wqbench_item.c"
 #undef queue_work
 
 static char *fault = "none";

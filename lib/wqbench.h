@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The benchmark module, test_workqueue: what its files share
+ *
+ * wqbench_main.c	passes: all scopes, all repeats
+ * wqbench_params.c	parameters, and the plan of a pass
+ * wqbench_setup.c	what lives as long as a pass
+ * wqbench_scope.c	files in sysfs, the scope of the workqueue
+ * wqbench_pod.c	where items may run
+ * wqbench_run.c	one run
+ * wqbench_thread.c	the threads that submit
+ * wqbench_item.c	items, and the loop that queues them: what is timed
+ * wqbench_clock.c	ticks and nanoseconds
+ * wqbench_report.c	the output
+ */
+#ifndef _LIB_WQBENCH_H
+#define _LIB_WQBENCH_H
+
+#include <linux/atomic.h>
+#include <linux/bits.h>
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/ktime.h>
+#include <linux/minmax.h>
+#include <linux/rcuwait.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "wq_hist.h"
+
+#define BENCH_WQ_NAME		"test_workqueue"
+#define BENCH_WQ_DIR		"/sys/bus/workqueue/devices/" BENCH_WQ_NAME "/"
+#define BENCH_WQ_PARAMS		"/sys/module/workqueue/parameters/"
+
+enum bench_scope {
+	BENCH_SCOPE_DEFAULT,
+	BENCH_SCOPE_CPU,
+	BENCH_SCOPE_SMT,
+	BENCH_SCOPE_CACHE,
+	BENCH_SCOPE_CACHE_SHARD,
+	BENCH_SCOPE_NUMA,
+	BENCH_SCOPE_SYSTEM,
+	NR_BENCH_SCOPES,
+};
+
+/* What one pass does: the parameters, checked and copied when it starts. */
+struct bench_plan {
+	unsigned int	threads;	/* 0: one for each usable CPU */
+	unsigned int	items;		/* per thread and run */
+	unsigned int	in_flight;	/* per thread */
+	unsigned int	repeats;
+	unsigned int	warmup;		/* per thread */
+	unsigned int	max_active;
+	unsigned int	timeout;	/* in seconds */
+	bool		strict;
+	bool		batch;
+	bool		all_scopes;	/* none was asked for by name */
+	unsigned int	nr_scopes;
+	enum bench_scope scopes[NR_BENCH_SCOPES];
+};
+
+/* The kworkers seen in a run, an open-addressing table of their pids. */
+#define WORKER_SET_BITS		13
+
+struct worker_set {
+	atomic_t	nr;
+	atomic_t	pid[BIT(WORKER_SET_BITS)];
+};
+
+enum item_state {
+	ITEM_IDLE,	/* not queued yet, or refused */
+	ITEM_QUEUED,	/* set by the submitter, just before queue_work() */
+	ITEM_RAN,	/* set by the item's function */
+};
+
+struct bench_item {
+	struct work_struct	work;
+	struct bench_thread	*owner;
+	int			state;	/* enum item_state, moved by xchg() */
+};
+
+struct bench_thread {
+	struct bench		*bench;
+	struct task_struct	*task;
+	unsigned int		cpu;
+	unsigned int		nr_items;	/* two sets of in_flight */
+
+	/* Written by the thread, read by the pass once the thread is gone. */
+	u64			begin;
+	u64			end;
+	unsigned int		refused;
+	struct wq_hist		*hist;
+
+	/* The pass reads @rounds now and then to detect a stuck thread. */
+	unsigned int		rounds;		/* written by the thread */
+	unsigned int		seen_rounds;
+	unsigned int		seen_in_flight;
+	unsigned int		stuck;		/* seconds without progress */
+	unsigned int		lost;
+
+	/* Strict scopes only: where its items may run, set between runs. */
+	bool			bad_pod;
+	struct cpumask		pod;
+	struct cpumask		seen;
+	struct work_struct	probe;
+	struct completion	probed;
+
+	/* Written by the workers. */
+	atomic_t		in_flight ____cacheline_aligned_in_smp;
+	atomic_t		twice;
+	atomic_t		outside;
+	struct rcuwait		idle;		/* for in_flight to reach zero */
+
+	struct bench_item	items[];
+};
+
+struct bench_result {
+	u64		elapsed;	/* first queueing to last completion */
+	u64		items;
+	unsigned int	nr_threads;
+	unsigned int	nr_workers;
+	unsigned int	lost;
+	unsigned int	twice;
+	unsigned int	outside;
+	unsigned int	refused;
+	unsigned int	bad_pods;
+	unsigned int	hotplug;	/* CPUs came or went: pods not judged */
+};
+
+/* Everything that lives as long as a pass. */
+struct bench {
+	struct bench_plan	plan;
+	struct workqueue_struct	*wq;
+	unsigned int		nr_threads;
+	struct bench_thread	**threads;
+	struct wq_hist		*hist;		/* merged, for the report */
+	struct worker_set	workers;
+
+	cpumask_var_t		allowed;	/* CPUs that unbound items may use */
+	cpumask_var_t		online;		/* when the run began */
+	cpumask_var_t		scratch;
+
+	bool			judge;		/* check where items run */
+	bool			stop;		/* set once, by the pass: leave soon */
+	atomic_t		warming;	/* threads not at the gate yet */
+	atomic_t		active;		/* threads that still submit */
+	wait_queue_head_t	gate;		/* for warming to reach zero */
+	wait_queue_head_t	done;		/* for active to reach zero */
+
+	unsigned int		nr_runs;
+	u64			violations;
+	unsigned long		passed_over;	/* bits of enum bench_scope */
+};
+
+/*
+ * Clock
+ *
+ * The clock of user-mode Linux moves in steps of 256 ns, which is about as long as
+ * the calls to be timed. UML can read the host's time stamp counter, like any
+ * other user process, and uses that. Elsewhere the clock in nanoseconds is used.
+ */
+#if defined(CONFIG_UML) && defined(__x86_64__)
+
+#define BENCH_CLOCK		"tsc"
+
+static inline u64 bench_ticks(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+
+#else
+
+#define BENCH_CLOCK		"ktime"
+
+static inline u64 bench_ticks(void)
+{
+	return ktime_get_ns();
+}
+
+#endif
+
+#define BENCH_TICK_SHIFT	20
+
+extern u64 bench_tick_mult;	/* ns per tick << BENCH_TICK_SHIFT */
+
+int bench_calibrate(void);
+
+static inline u64 bench_ticks_to_ns(u64 before, u64 after)
+{
+	/* Far beyond any call's duration, and the product still fits. */
+	u64 ticks = after > before ? min(after - before, BIT_ULL(42)) : 0;
+
+	return ticks * bench_tick_mult >> BENCH_TICK_SHIFT;
+}
+
+extern bool bench_keep;
+extern const char * const bench_scope_names[NR_BENCH_SCOPES];
+extern atomic_t bench_hotplug_events;
+
+int bench_make_plan(struct bench_plan *plan);
+
+int bench_read_file(const char *path, char *buf, size_t size);
+int bench_scope_by_name(const char *name);
+int bench_enter_scope(enum bench_scope scope, enum bench_scope *actual);
+int bench_set_strict(bool on);
+
+void bench_probe_fn(struct work_struct *work);
+int bench_find_pod(struct bench_thread *thread, enum bench_scope scope);
+bool bench_can_judge(const struct bench_plan *plan);
+
+void *bench_zalloc(size_t size);
+int bench_setup(struct bench *bench);
+void bench_close(struct bench *bench);
+
+void bench_item_fn(struct work_struct *work);
+bool bench_rounds(struct bench_thread *thread, unsigned int nr, bool timed);
+
+int bench_run_threads(struct bench *bench);
+int bench_measure(struct bench *bench, enum bench_scope actual, struct bench_result *result);
+
+u64 bench_violations(const struct bench_result *result);
+void bench_report(const struct bench *bench, enum bench_scope scope, enum bench_scope actual,
+		  unsigned int repeat, const struct bench_result *result);
+void bench_pass_over(struct bench *bench, enum bench_scope scope);
+void bench_conclude(const struct bench *bench, int error);
+
+#endif /* _LIB_WQBENCH_H */

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Measures how fast, and how correctly, an unbound workqueue serves its submitters.
+ *
+ * Kernel threads, each bound to one CPU, queue items on an unbound WQ_SYSFS
+ * workqueue and wait until they ran. Between runs the affinity scope of the
+ * workqueue is changed the way an administrator would do it: through its own
+ * file under /sys/bus/workqueue/devices/. The output is a table for people and
+ * "result key=value ..." lines for scripts. They show two things:
+ *
+ * - items per second, and percentiles of the time that queue_work() itself
+ *   took. Every call is counted in a histogram: see wq_hist.h.
+ * - how often the workqueue broke its promises. Each submission carries a state
+ *   that only its first execution may advance. This shows an item that never ran
+ *   as well as one that ran twice.
+ *
+ * As a module it does its work at load time and then refuses to stay, with
+ * -ECANCELED after a clean pass and -EPROTO when a promise was broken. Load it
+ * with kmod's insmod: busybox's insmod tries again when loading fails, and so
+ * makes the pass twice. With keep=1, or built in, it stays and starts a pass
+ * whenever something is written to its "run" parameter. A built-in benchmark
+ * cannot start by itself: /sys is not mounted during initcalls.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpuhotplug.h>
+#include <linux/errno.h>
+#include <linux/init.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/mutex.h>
+
+#include "wqbench.h"
+
+static DEFINE_MUTEX(bench_lock);	/* one pass at a time */
+static bool bench_ready;		/* "run" may be written */
+
+atomic_t bench_hotplug_events = ATOMIC_INIT(0);
+
+static int bench_one_run(struct bench *bench, enum bench_scope scope, unsigned int repeat)
+{
+	struct bench_result result = {};
+	enum bench_scope actual;
+	int ret;
+
+	ret = bench_enter_scope(scope, &actual);
+	if (ret < 0)
+		return ret;
+	if (!ret) {
+		bench_pass_over(bench, scope);
+		return 0;
+	}
+
+	ret = bench_measure(bench, actual, &result);
+	if (ret == -EINTR)
+		pr_info("interrupted in scope %s, repeat %u\n",
+			bench_scope_names[scope], repeat);
+	if (ret)
+		return ret;
+
+	bench->nr_runs++;
+	bench->violations += bench_violations(&result);
+	bench_report(bench, scope, actual, repeat, &result);
+	/* Once items are lost, further runs would only wait for more lost ones. */
+	return result.lost ? -EPROTO : 0;
+}
+
+/* Scopes alternate inside a repeat, so a drift of the machine affects all of them. */
+static int bench_all_runs(struct bench *bench)
+{
+	const struct bench_plan *plan = &bench->plan;
+	int ret;
+
+	for (unsigned int repeat = 1; repeat <= plan->repeats; repeat++) {
+		unsigned int nr_runs = bench->nr_runs;
+
+		for (unsigned int i = 0; i < plan->nr_scopes; i++) {
+			ret = bench_one_run(bench, plan->scopes[i], repeat);
+			if (ret)
+				return ret;
+		}
+		if (bench->nr_runs > nr_runs)
+			continue;
+		if (!plan->all_scopes) {
+			pr_err("this kernel has none of the scopes asked for\n");
+			return -EOPNOTSUPP;
+		}
+		ret = bench_one_run(bench, BENCH_SCOPE_DEFAULT, repeat);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int bench_count_hotplug(unsigned int cpu)
+{
+	atomic_inc(&bench_hotplug_events);
+	return 0;
+}
+
+/* Returns 0, -EPROTO for a broken promise, or why the pass ended early. */
+static int bench_pass(const struct bench_plan *plan)
+{
+	struct bench *bench;
+	int state, ret;
+
+	state = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "test/workqueue:online",
+					  bench_count_hotplug, bench_count_hotplug);
+	if (state < 0)
+		return state;
+
+	ret = -ENOMEM;
+	bench = bench_zalloc(sizeof(*bench));
+	if (!bench)
+		goto out;
+
+	bench->plan = *plan;
+	ret = bench_setup(bench);
+	if (!ret)
+		ret = bench_all_runs(bench);
+	bench_conclude(bench, ret);
+	if (!ret && bench->violations)
+		ret = -EPROTO;
+	bench_close(bench);
+out:
+	if (ret == -ENOMEM)
+		pr_err("not enough memory\n");
+	cpuhp_remove_state_nocalls(state);
+	return ret;
+}
+
+/*
+ * All built-in code shares one parameter lock, and a pass takes long. The lock is
+ * therefore dropped once the parameters are copied. The reference keeps the module
+ * loaded until the pass is over.
+ */
+static int bench_set_run(const char *val, const struct kernel_param *kp)
+{
+	struct bench_plan plan;
+	int ret;
+
+	if (!READ_ONCE(bench_ready) || !mutex_trylock(&bench_lock))
+		return -EBUSY;
+
+	ret = -ENODEV;
+	if (!try_module_get(THIS_MODULE))
+		goto out;
+	ret = bench_make_plan(&plan);
+	if (!ret) {
+		kernel_param_unlock(THIS_MODULE);
+		ret = bench_pass(&plan);
+		kernel_param_lock(THIS_MODULE);
+	}
+	module_put(THIS_MODULE);
+out:
+	mutex_unlock(&bench_lock);
+	return ret;
+}
+
+static const struct kernel_param_ops bench_run_ops = {
+	.set = bench_set_run,
+};
+
+module_param_cb(run, &bench_run_ops, NULL, 0200);
+MODULE_PARM_DESC(run, "write anything to start a pass (built in, or with keep=1)");
+
+static int bench_first_pass(void)
+{
+	struct bench_plan plan;
+	int ret;
+
+	kernel_param_lock(THIS_MODULE);
+	ret = bench_make_plan(&plan);
+	kernel_param_unlock(THIS_MODULE);
+	if (ret)
+		return ret;
+
+	mutex_lock(&bench_lock);
+	ret = bench_pass(&plan);
+	mutex_unlock(&bench_lock);
+	return ret;
+}
+
+static int __init bench_init(void)
+{
+	if (__is_defined(MODULE)) {
+		int ret = bench_first_pass();
+
+		if (!bench_keep)
+			return ret ?: -ECANCELED;
+		/* Broken promises are a result, and the module stays. */
+		if (ret && ret != -EPROTO)
+			return ret;
+	}
+	WRITE_ONCE(bench_ready, true);
+	return 0;
+}
+late_initcall(bench_init);
+
+static void __exit bench_exit(void)
+{
+}
+module_exit(bench_exit);
+
+MODULE_DESCRIPTION("Benchmark and contract check of unbound workqueues");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * One run: one scope, once
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/string.h>
+#include <linux/workqueue.h>
+
+#include "wqbench.h"
+
+/* Submitters use only CPUs that unbound items may use, which spares isolated ones. */
+static int bench_place_threads(struct bench *bench)
+{
+	unsigned int cpu;
+
+	cpus_read_lock();
+	cpumask_copy(bench->online, cpu_online_mask);
+	cpus_read_unlock();
+
+	if (!cpumask_and(bench->scratch, bench->online, bench->allowed)) {
+		pr_err("no online CPU may run unbound items\n");
+		return -ENXIO;
+	}
+
+	cpu = cpumask_first(bench->scratch);
+	for (unsigned int i = 0; i < bench->nr_threads; i++) {
+		bench->threads[i]->cpu = cpu;
+		cpu = cpumask_next(cpu, bench->scratch);
+		if (cpu >= nr_cpu_ids)
+			cpu = cpumask_first(bench->scratch);
+	}
+	return 0;
+}
+
+static void bench_reset(struct bench *bench)
+{
+	memset(&bench->workers, 0, sizeof(bench->workers));
+	memset(bench->hist, 0, sizeof(*bench->hist));
+
+	for (unsigned int i = 0; i < bench->nr_threads; i++) {
+		struct bench_thread *thread = bench->threads[i];
+
+		thread->rounds = 0;
+		thread->seen_rounds = 0;
+		thread->seen_in_flight = 0;
+		thread->stuck = 0;
+		thread->lost = 0;
+		thread->refused = 0;
+		thread->bad_pod = false;
+		atomic_set(&thread->twice, 0);
+		atomic_set(&thread->outside, 0);
+		memset(thread->hist, 0, sizeof(*thread->hist));
+		for (unsigned int j = 0; j < thread->nr_items; j++)
+			thread->items[j].state = ITEM_IDLE;
+	}
+}
+
+/* After a flush every item has run. Those given up on are counted already. */
+static unsigned int bench_count_lost(const struct bench_thread *thread)
+{
+	unsigned int lost = thread->lost;
+
+	if (lost)
+		return lost;
+	for (unsigned int i = 0; i < thread->nr_items; i++)
+		lost += READ_ONCE(thread->items[i].state) == ITEM_QUEUED;
+	return lost;
+}
+
+static void bench_collect(struct bench *bench, struct bench_result *result)
+{
+	u64 begin = U64_MAX, end = 0;
+
+	for (unsigned int i = 0; i < bench->nr_threads; i++) {
+		struct bench_thread *thread = bench->threads[i];
+
+		begin = min(begin, thread->begin);
+		end = max(end, thread->end);
+		result->lost += bench_count_lost(thread);
+		result->refused += thread->refused;
+		result->twice += atomic_read(&thread->twice);
+		result->outside += atomic_read(&thread->outside);
+		result->bad_pods += thread->bad_pod;
+		wq_hist_merge(bench->hist, thread->hist);
+	}
+	result->elapsed = max_t(u64, end - begin, 1);
+	result->items = bench->hist->total;
+	result->nr_threads = bench->nr_threads;
+	result->nr_workers = atomic_read(&bench->workers.nr);
+}
+
+/*
+ * A CPU that comes or goes changes the pods during a run and moves submitters.
+ * That is not the workqueue's fault, so the pods of such a run are not checked.
+ * The callback runs before the scheduler moves anything off a CPU. A CPU on its
+ * way up is in the online mask before the callback runs.
+ */
+static void bench_check_hotplug(struct bench *bench, struct bench_result *result,
+				int events_before)
+{
+	result->hotplug = atomic_read(&bench_hotplug_events) - events_before;
+	if (!result->hotplug && !cpumask_equal(bench->online, cpu_online_mask))
+		result->hotplug = 1;
+	if (result->hotplug) {
+		result->outside = 0;
+		result->bad_pods = 0;
+	}
+}
+
+/* A pass that is interrupted does not wait for whole batches. */
+static void bench_take_back(struct bench *bench)
+{
+	for (unsigned int i = 0; i < bench->nr_threads; i++) {
+		struct bench_thread *thread = bench->threads[i];
+
+		for (unsigned int j = 0; j < thread->nr_items; j++)
+			cancel_work_sync(&thread->items[j].work);
+	}
+}
+
+int bench_measure(struct bench *bench, enum bench_scope actual, struct bench_result *result)
+{
+	int events = atomic_read(&bench_hotplug_events);
+	int ret;
+
+	bench_reset(bench);
+	ret = bench_place_threads(bench);
+	if (ret)
+		return ret;
+
+	for (unsigned int i = 0; bench->judge && i < bench->nr_threads; i++) {
+		ret = bench_find_pod(bench->threads[i], actual);
+		if (ret)
+			return ret;
+	}
+
+	ret = bench_run_threads(bench);
+	if (ret)
+		bench_take_back(bench);
+	/* Late and repeated runs happen before this returns, and are counted. */
+	flush_workqueue(bench->wq);
+	if (ret)
+		return ret;
+
+	bench_collect(bench, result);
+	bench_check_hotplug(bench, result, events);
+	return 0;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What lives as long as a pass
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpumask.h>
+#include <linux/err.h>
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "wqbench.h"
+
+/*
+ * Histograms and batches can be larger than the largest block of the page allocator. If
+ * there is not enough memory, the benchmark gives up and does not wake the OOM killer.
+ */
+void *bench_zalloc(size_t size)
+{
+	return kvzalloc(size, GFP_KERNEL | __GFP_RETRY_MAYFAIL);
+}
+
+static struct bench_thread *bench_alloc_thread(struct bench *bench)
+{
+	unsigned int nr = 2 * bench->plan.in_flight;
+	struct bench_thread *thread;
+
+	thread = bench_zalloc(struct_size(thread, items, nr));
+	if (!thread)
+		return NULL;
+	thread->hist = bench_zalloc(sizeof(*thread->hist));
+	if (!thread->hist) {
+		kvfree(thread);
+		return NULL;
+	}
+
+	thread->bench = bench;
+	thread->nr_items = nr;
+	rcuwait_init(&thread->idle);
+	init_completion(&thread->probed);
+	INIT_WORK(&thread->probe, bench_probe_fn);
+	for (unsigned int i = 0; i < nr; i++) {
+		thread->items[i].owner = thread;
+		INIT_WORK(&thread->items[i].work, bench_item_fn);
+	}
+	return thread;
+}
+
+void bench_close(struct bench *bench)
+{
+	if (bench->wq)
+		destroy_workqueue(bench->wq);
+	for (unsigned int i = 0; bench->threads && i < bench->nr_threads; i++) {
+		if (!bench->threads[i])
+			break;
+		kvfree(bench->threads[i]->hist);
+		kvfree(bench->threads[i]);
+	}
+	kvfree(bench->threads);
+	kvfree(bench->hist);
+	free_cpumask_var(bench->scratch);
+	free_cpumask_var(bench->online);
+	free_cpumask_var(bench->allowed);
+	kvfree(bench);
+}
+
+static int bench_alloc_threads(struct bench *bench)
+{
+	bench->nr_threads = bench->plan.threads;
+	if (!bench->nr_threads) {
+		cpumask_and(bench->scratch, cpu_online_mask, bench->allowed);
+		bench->nr_threads = max(cpumask_weight(bench->scratch), 1U);
+	}
+
+	bench->threads = bench_zalloc(array_size(bench->nr_threads, sizeof(*bench->threads)));
+	if (!bench->threads)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < bench->nr_threads; i++) {
+		bench->threads[i] = bench_alloc_thread(bench);
+		if (!bench->threads[i])
+			return -ENOMEM;
+		if (signal_pending(current))
+			return -EINTR;
+	}
+	return 0;
+}
+
+static void bench_read_allowed(struct bench *bench)
+{
+	char *buf = kmalloc(PAGE_SIZE, GFP_KERNEL);
+
+	if (!buf || bench_read_file("/sys/devices/virtual/workqueue/cpumask", buf, PAGE_SIZE) ||
+	    cpumask_parse(buf, bench->allowed))
+		cpumask_copy(bench->allowed, cpu_possible_mask);
+	kfree(buf);
+}
+
+static int bench_open_workqueue(struct bench *bench)
+{
+	char buf[16];
+	int ret;
+
+	bench->wq = alloc_workqueue(BENCH_WQ_NAME, WQ_UNBOUND | WQ_SYSFS,
+				    bench->plan.max_active);
+	if (!bench->wq) {
+		pr_err("cannot create the workqueue\n");
+		return -ENOMEM;
+	}
+
+	ret = bench_read_file(BENCH_WQ_DIR "max_active", buf, sizeof(buf));
+	if (ret) {
+		pr_err("cannot read " BENCH_WQ_DIR ": %pe; is sysfs mounted on /sys?\n",
+		       ERR_PTR(ret));
+		return ret;
+	}
+	return bench_set_strict(bench->plan.strict);
+}
+
+int bench_setup(struct bench *bench)
+{
+	int ret;
+
+	if (!zalloc_cpumask_var(&bench->allowed, GFP_KERNEL) ||
+	    !zalloc_cpumask_var(&bench->online, GFP_KERNEL) ||
+	    !zalloc_cpumask_var(&bench->scratch, GFP_KERNEL))
+		return -ENOMEM;
+
+	bench->hist = bench_zalloc(sizeof(*bench->hist));
+	if (!bench->hist)
+		return -ENOMEM;
+
+	ret = bench_calibrate();
+	if (ret)
+		return ret;
+
+	init_waitqueue_head(&bench->gate);
+	init_waitqueue_head(&bench->done);
+	bench->judge = bench_can_judge(&bench->plan);
+	bench_read_allowed(bench);
+	ret = bench_alloc_threads(bench);
+	if (ret)
+		return ret;
+	return bench_open_workqueue(bench);
+}

@@ -33,6 +33,9 @@
 #define BENCH_WQ_DIR		"/sys/bus/workqueue/devices/" BENCH_WQ_NAME "/"
 #define BENCH_WQ_PARAMS		"/sys/module/workqueue/parameters/"
 
+/* printk() cuts lines at about 1,000 characters. */
+#define BENCH_LINE		900
+
 enum bench_scope {
 	BENCH_SCOPE_DEFAULT,
 	BENCH_SCOPE_CPU,
@@ -53,6 +56,7 @@ struct bench_plan {
 	unsigned int	warmup;		/* per thread */
 	unsigned int	max_active;
 	unsigned int	timeout;	/* in seconds */
+	unsigned int	sample;		/* the wait of every so manieth item is recorded */
 	bool		strict;
 	bool		batch;
 	bool		all_scopes;	/* none was asked for by name */
@@ -74,30 +78,32 @@ enum item_state {
 	ITEM_RAN,	/* set by the item's function */
 };
 
+/* Durations, of each of which each thread has a histogram. */
+enum bench_figure {
+	BENCH_CALL,	/* of queue_work(), for each item */
+	BENCH_START,	/* from queueing until the item starts */
+	BENCH_DONE,	/* from there until the submitter knows that all of its round ran */
+	NR_BENCH_FIGURES,
+};
+
+/*
+ * An item has a line of its own, which its worker writes anyway. So times cost no
+ * other line, and the submitter does the sums. It reads @started when the item ran.
+ */
 struct bench_item {
 	struct work_struct	work;
 	struct bench_thread	*owner;
-	int			state;	/* enum item_state, moved by xchg() */
-};
+	int			state;		/* enum item_state, moved by xchg() */
+	u64			queued_at;	/* in ticks; 0: the wait is not recorded */
+	u64			started;	/* in ticks, written by the item if so */
+} ____cacheline_aligned_in_smp;
 
 struct bench_thread {
 	struct bench		*bench;
 	struct task_struct	*task;
 	unsigned int		cpu;
 	unsigned int		nr_items;	/* two sets of in_flight */
-
-	/* Written by the thread, read by the pass once the thread is gone. */
-	u64			begin;
-	u64			end;
-	unsigned int		refused;
-	struct wq_hist		*hist;
-
-	/* The pass reads @rounds now and then to detect a stuck thread. */
-	unsigned int		rounds;		/* written by the thread */
-	unsigned int		seen_rounds;
-	unsigned int		seen_in_flight;
-	unsigned int		stuck;		/* seconds without progress */
-	unsigned int		lost;
+	struct wq_hist		*hist[NR_BENCH_FIGURES];
 
 	/* Strict scopes only: where its items may run, set between runs. */
 	bool			bad_pod;
@@ -105,6 +111,19 @@ struct bench_thread {
 	struct cpumask		seen;
 	struct work_struct	probe;
 	struct completion	probed;
+
+	/* Written by the thread, read by the pass once the thread is gone. */
+	u64			begin ____cacheline_aligned_in_smp;
+	u64			end;
+	unsigned int		refused;
+	unsigned int		next_sample;	/* items until the next whose wait is recorded */
+
+	/* The pass reads @rounds now and then to detect a stuck thread. */
+	unsigned int		rounds;		/* written by the thread */
+	unsigned int		seen_rounds;
+	unsigned int		seen_in_flight;
+	unsigned int		stuck;		/* seconds without progress */
+	unsigned int		lost;
 
 	/* Written by the workers. */
 	atomic_t		in_flight ____cacheline_aligned_in_smp;
@@ -134,7 +153,9 @@ struct bench {
 	struct workqueue_struct	*wq;
 	unsigned int		nr_threads;
 	struct bench_thread	**threads;
-	struct wq_hist		*hist;		/* merged, for the report */
+	struct wq_hist		*hist[NR_BENCH_FIGURES];	/* merged, for the report */
+	char			line[BENCH_LINE];		/* of the report */
+	unsigned int		line_len;
 	struct worker_set	workers;
 
 	cpumask_var_t		allowed;	/* CPUs that unbound items may use */
@@ -220,7 +241,7 @@ int bench_run_threads(struct bench *bench);
 int bench_measure(struct bench *bench, enum bench_scope actual, struct bench_result *result);
 
 u64 bench_violations(const struct bench_result *result);
-void bench_report(const struct bench *bench, enum bench_scope scope, enum bench_scope actual,
+void bench_report(struct bench *bench, enum bench_scope scope, enum bench_scope actual,
 		  unsigned int repeat, const struct bench_result *result);
 void bench_pass_over(struct bench *bench, enum bench_scope scope);
 void bench_conclude(const struct bench *bench, int error);

@@ -5,11 +5,15 @@
  * Kernel threads, each bound to one CPU, queue items on an unbound WQ_SYSFS
  * workqueue and wait until they ran. Between runs the affinity scope of the
  * workqueue is changed the way an administrator would do it: through its own
- * file under /sys/bus/workqueue/devices/. The output is a table for people and
- * "result key=value ..." lines for scripts. They show two things:
+ * file under /sys/bus/workqueue/devices/. The output is a table for people, and for
+ * scripts two lines for each run, "result key=value ..." and "wait key=value ...".
+ * They show three things:
  *
  * - items per second, and percentiles of the time that queue_work() itself
  *   took. Every call is counted in a histogram: see wq_hist.h.
+ * - percentiles of the time from queueing to the start of an item, and from there
+ *   until its submitter knows that all of its round ran: of every 17th item, so that
+ *   the rate does not change.
  * - how often the workqueue broke its promises. Each submission carries a state
  *   that only its first execution may advance. This shows an item that never ran
  *   as well as one that ran twice.

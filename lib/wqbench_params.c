@@ -42,6 +42,10 @@ static int warmup = 100;
 module_param(warmup, int, 0644);
 MODULE_PARM_DESC(warmup, "untimed items that each thread queues first (default 100)");
 
+static int sample = 17;
+module_param(sample, int, 0644);
+MODULE_PARM_DESC(sample, "record the wait of every so manieth item, odd: see README (default 17)");
+
 static int max_active;
 module_param(max_active, int, 0644);
 MODULE_PARM_DESC(max_active, "of the workqueue, 0: the kernel's default (default 0)");
@@ -153,6 +157,7 @@ int bench_make_plan(struct bench_plan *plan)
 	    !bench_in_range("batch", batch, 1, 65536) ||
 	    !bench_in_range("repeats", repeats, 1, 1000) ||
 	    !bench_in_range("warmup", warmup, 0, 1000000) ||
+	    !bench_in_range("sample", sample, 1, 1000000) ||
 	    !bench_in_range("max_active", max_active, 0, WQ_MAX_ACTIVE) ||
 	    !bench_in_range("timeout", timeout, 1, 3600))
 		return -EINVAL;
@@ -164,6 +169,7 @@ int bench_make_plan(struct bench_plan *plan)
 		.warmup		= warmup,
 		.max_active	= max_active,
 		.timeout	= timeout,
+		.sample		= sample,
 		.strict		= strict,
 	};
 

@@ -5,6 +5,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/err.h>
+#include <linux/kernel.h>
 #include <linux/math64.h>
 
 #include "wqbench.h"
@@ -23,32 +24,124 @@ static const char *bench_judged(const struct bench *bench,
 	return result->hotplug ? "hotplug" : "yes";
 }
 
+static const struct {
+	const char	*name, *key;
+	unsigned int	per_mille;
+} bench_quantiles[] = {
+	{ "p50", "p50", 500 },
+	{ "p90", "p90", 900 },
+	{ "p95", "p95", 950 },
+	{ "p99", "p99", 990 },
+	{ "p99.9", "p999", 999 },
+};
+
+/* What the keys of a figure begin with, and its name for people. */
+static const struct {
+	const char	*key, *name;
+} bench_figures[NR_BENCH_FIGURES] = {
+	[BENCH_CALL]	= { "", "queueing" },
+	[BENCH_START]	= { "start_", "start" },
+	[BENCH_DONE]	= { "done_", "done" },
+};
+
+static void bench_begin_line(struct bench *bench)
+{
+	bench->line_len = 0;
+}
+
+static __printf(2, 3) void bench_append(struct bench *bench, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	bench->line_len += vscnprintf(bench->line + bench->line_len,
+				      sizeof(bench->line) - bench->line_len, format, args);
+	va_end(args);
+}
+
+/* For people: " start p50 1 p90 2 ... max 3 ns" */
+static void bench_append_words(struct bench *bench, enum bench_figure figure)
+{
+	const struct wq_hist *hist = bench->hist[figure];
+
+	bench_append(bench, " %s", bench_figures[figure].name);
+	for (unsigned int i = 0; i < ARRAY_SIZE(bench_quantiles); i++)
+		bench_append(bench, " %s %llu", bench_quantiles[i].name,
+			     wq_hist_quantile(hist, bench_quantiles[i].per_mille));
+	bench_append(bench, " max %llu ns", hist->max);
+}
+
+/* For scripts: " start_p50_ns=1 start_p90_ns=2 ... start_max_ns=3" */
+static void bench_append_keys(struct bench *bench, enum bench_figure figure)
+{
+	const struct wq_hist *hist = bench->hist[figure];
+	const char *key = bench_figures[figure].key;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(bench_quantiles); i++)
+		bench_append(bench, " %s%s_ns=%llu", key, bench_quantiles[i].key,
+			     wq_hist_quantile(hist, bench_quantiles[i].per_mille));
+	bench_append(bench, " %smax_ns=%llu", key, hist->max);
+}
+
+static void bench_report_to_people(struct bench *bench, enum bench_scope scope, u64 rate,
+				   const struct bench_result *result)
+{
+	bench_begin_line(bench);
+	bench_append_words(bench, BENCH_CALL);
+	pr_info("%-11s %9llu items/s;%s; %u kworkers\n", bench_scope_names[scope], rate,
+		bench->line, result->nr_workers);
+
+	bench_begin_line(bench);
+	bench_append_words(bench, BENCH_START);
+	bench_append(bench, ";");
+	bench_append_words(bench, BENCH_DONE);
+	pr_info("%-11s wait:%s\n", bench_scope_names[scope], bench->line);
+}
+
 /* The keys are read by scripts/wqlab/bench/parse.py: add some, never rename one. */
-void bench_report(const struct bench *bench, enum bench_scope scope,
-		  enum bench_scope actual, unsigned int repeat,
-		  const struct bench_result *result)
+static void bench_report_result(struct bench *bench, enum bench_scope scope,
+				enum bench_scope actual, unsigned int repeat, u64 rate,
+				const struct bench_result *result)
 {
 	const struct bench_plan *plan = &bench->plan;
+	const struct wq_hist *calls = bench->hist[BENCH_CALL];
+
+	bench_begin_line(bench);
+	bench_append(bench, "scope=%s actual=%s repeat=%u mode=%s strict=%d",
+		     bench_scope_names[scope], bench_scope_names[actual], repeat,
+		     plan->batch ? "batch" : "latency", plan->strict);
+	bench_append(bench, " threads=%u in_flight=%u", result->nr_threads, plan->in_flight);
+	bench_append(bench, " items=%llu elapsed_ns=%llu items_per_s=%llu mean_ns=%llu",
+		     result->items, result->elapsed, rate,
+		     div64_u64(calls->sum, max_t(u64, calls->total, 1)));
+	bench_append_keys(bench, BENCH_CALL);
+	bench_append(bench, " kworkers=%u lost=%u twice=%u outside=%u refused=%u bad_pods=%u",
+		     result->nr_workers, result->lost, result->twice, result->outside,
+		     result->refused, result->bad_pods);
+	bench_append(bench, " judged=%s hotplug=%u clock=%s", bench_judged(bench, result),
+		     result->hotplug, BENCH_CLOCK);
+	pr_info("result %s\n", bench->line);
+}
+
+/* The second line of a result, with the same scope and repeat. */
+static void bench_report_wait(struct bench *bench, enum bench_scope scope, unsigned int repeat)
+{
+	bench_begin_line(bench);
+	bench_append(bench, "scope=%s repeat=%u sample=%u waits=%llu", bench_scope_names[scope],
+		     repeat, bench->plan.sample, bench->hist[BENCH_START]->total);
+	for (unsigned int figure = BENCH_START; figure < NR_BENCH_FIGURES; figure++)
+		bench_append_keys(bench, figure);
+	pr_info("wait %s\n", bench->line);
+}
+
+void bench_report(struct bench *bench, enum bench_scope scope, enum bench_scope actual,
+		  unsigned int repeat, const struct bench_result *result)
+{
 	u64 rate = div64_u64(result->items * NSEC_PER_SEC, result->elapsed);
-	u64 p50 = wq_hist_quantile(bench->hist, 500);
-	u64 p90 = wq_hist_quantile(bench->hist, 900);
-	u64 p95 = wq_hist_quantile(bench->hist, 950);
-	u64 p99 = wq_hist_quantile(bench->hist, 990);
-	u64 mean = div64_u64(bench->hist->sum, max_t(u64, bench->hist->total, 1));
-	u64 max = bench->hist->max;
 
-	pr_info("%-11s %9llu items/s; queueing p50 %llu p90 %llu p95 %llu p99 %llu max %llu ns; %u kworkers\n",
-		bench_scope_names[scope], rate, p50, p90, p95, p99, max,
-		result->nr_workers);
-	pr_info("result scope=%s actual=%s repeat=%u mode=%s strict=%d threads=%u in_flight=%u items=%llu elapsed_ns=%llu items_per_s=%llu mean_ns=%llu p50_ns=%llu p90_ns=%llu p95_ns=%llu p99_ns=%llu max_ns=%llu kworkers=%u lost=%u twice=%u outside=%u refused=%u bad_pods=%u judged=%s hotplug=%u clock=%s\n",
-		bench_scope_names[scope], bench_scope_names[actual], repeat,
-		plan->batch ? "batch" : "latency", plan->strict,
-		result->nr_threads, plan->in_flight, result->items,
-		result->elapsed, rate, mean, p50, p90, p95, p99, max,
-		result->nr_workers, result->lost, result->twice,
-		result->outside, result->refused, result->bad_pods,
-		bench_judged(bench, result), result->hotplug, BENCH_CLOCK);
-
+	bench_report_to_people(bench, scope, rate, result);
+	bench_report_result(bench, scope, actual, repeat, rate, result);
+	bench_report_wait(bench, scope, repeat);
 	if (bench_violations(result))
 		pr_err("%s, repeat %u: %u items lost, %u ran twice, %u ran outside their pod, %u refused, %u pods wrong\n",
 		       bench_scope_names[scope], repeat, result->lost,

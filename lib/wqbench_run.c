@@ -35,10 +35,16 @@ static int bench_place_threads(struct bench *bench)
 	return 0;
 }
 
+static void bench_clear_hists(struct wq_hist *hists[])
+{
+	for (unsigned int i = 0; i < NR_BENCH_FIGURES; i++)
+		memset(hists[i], 0, sizeof(*hists[i]));
+}
+
 static void bench_reset(struct bench *bench)
 {
 	memset(&bench->workers, 0, sizeof(bench->workers));
-	memset(bench->hist, 0, sizeof(*bench->hist));
+	bench_clear_hists(bench->hist);
 
 	for (unsigned int i = 0; i < bench->nr_threads; i++) {
 		struct bench_thread *thread = bench->threads[i];
@@ -49,12 +55,15 @@ static void bench_reset(struct bench *bench)
 		thread->stuck = 0;
 		thread->lost = 0;
 		thread->refused = 0;
+		thread->next_sample = 0;
 		thread->bad_pod = false;
 		atomic_set(&thread->twice, 0);
 		atomic_set(&thread->outside, 0);
-		memset(thread->hist, 0, sizeof(*thread->hist));
-		for (unsigned int j = 0; j < thread->nr_items; j++)
+		bench_clear_hists(thread->hist);
+		for (unsigned int j = 0; j < thread->nr_items; j++) {
 			thread->items[j].state = ITEM_IDLE;
+			thread->items[j].queued_at = 0;
+		}
 	}
 }
 
@@ -84,10 +93,11 @@ static void bench_collect(struct bench *bench, struct bench_result *result)
 		result->twice += atomic_read(&thread->twice);
 		result->outside += atomic_read(&thread->outside);
 		result->bad_pods += thread->bad_pod;
-		wq_hist_merge(bench->hist, thread->hist);
+		for (unsigned int j = 0; j < NR_BENCH_FIGURES; j++)
+			wq_hist_merge(bench->hist[j], thread->hist[j]);
 	}
 	result->elapsed = max_t(u64, end - begin, 1);
-	result->items = bench->hist->total;
+	result->items = bench->hist[BENCH_CALL]->total;
 	result->nr_threads = bench->nr_threads;
 	result->nr_workers = atomic_read(&bench->workers.nr);
 }

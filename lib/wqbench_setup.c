@@ -22,6 +22,22 @@ void *bench_zalloc(size_t size)
 	return kvzalloc(size, GFP_KERNEL | __GFP_RETRY_MAYFAIL);
 }
 
+static bool bench_alloc_hists(struct wq_hist *hists[])
+{
+	for (unsigned int i = 0; i < NR_BENCH_FIGURES; i++) {
+		hists[i] = bench_zalloc(sizeof(*hists[i]));
+		if (!hists[i])
+			return false;
+	}
+	return true;
+}
+
+static void bench_free_hists(struct wq_hist *hists[])
+{
+	for (unsigned int i = 0; i < NR_BENCH_FIGURES; i++)
+		kvfree(hists[i]);
+}
+
 static struct bench_thread *bench_alloc_thread(struct bench *bench)
 {
 	unsigned int nr = 2 * bench->plan.in_flight;
@@ -30,8 +46,8 @@ static struct bench_thread *bench_alloc_thread(struct bench *bench)
 	thread = bench_zalloc(struct_size(thread, items, nr));
 	if (!thread)
 		return NULL;
-	thread->hist = bench_zalloc(sizeof(*thread->hist));
-	if (!thread->hist) {
+	if (!bench_alloc_hists(thread->hist)) {
+		bench_free_hists(thread->hist);
 		kvfree(thread);
 		return NULL;
 	}
@@ -55,11 +71,11 @@ void bench_close(struct bench *bench)
 	for (unsigned int i = 0; bench->threads && i < bench->nr_threads; i++) {
 		if (!bench->threads[i])
 			break;
-		kvfree(bench->threads[i]->hist);
+		bench_free_hists(bench->threads[i]->hist);
 		kvfree(bench->threads[i]);
 	}
 	kvfree(bench->threads);
-	kvfree(bench->hist);
+	bench_free_hists(bench->hist);
 	free_cpumask_var(bench->scratch);
 	free_cpumask_var(bench->online);
 	free_cpumask_var(bench->allowed);
@@ -127,8 +143,7 @@ int bench_setup(struct bench *bench)
 	    !zalloc_cpumask_var(&bench->scratch, GFP_KERNEL))
 		return -ENOMEM;
 
-	bench->hist = bench_zalloc(sizeof(*bench->hist));
-	if (!bench->hist)
+	if (!bench_alloc_hists(bench->hist))
 		return -ENOMEM;
 
 	ret = bench_calibrate();

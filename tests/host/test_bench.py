@@ -4,6 +4,7 @@
 import copy
 import itertools
 import json
+import math
 import os
 import random
 import re
@@ -23,6 +24,7 @@ from wqlab.bench import record as bench_record
 from wqlab.bench import run as bench
 from wqlab.bench import seat
 from wqlab.bench import stats as bench_stats
+from wqlab.bench import summary as bench_summary
 from wqlab.logs import check
 from wqlab.paths import ROOT
 
@@ -66,7 +68,10 @@ def test_recorded_log_is_read():
     for run in parsed['runs']:
         assert run['items'] == 100000
         assert abs(run['items_per_s'] - run['items'] * 1e9 / run['elapsed_ns']) <= 1
-        assert run['p50_ns'] <= run['p90_ns'] <= run['p95_ns'] <= run['p99_ns'] <= run['max_ns']
+        assert run['waits'] == 2 * math.ceil(run['items'] / 2 / run['sample'])
+        for figure in ('', 'start_', 'done_'):
+            found = [run[figure + key] for key in bench_parse.QUANTILES]
+            assert found == sorted(found) and found[0] > 0
 
 
 def test_recorded_log_is_free_of_trouble():
@@ -84,6 +89,9 @@ def test_a_torn_line_is_replaced_by_its_whole_copy():
 
 def test_a_torn_line_without_a_copy_is_an_error():
     torn = RECORDED.replace('result scope=numa', 'result sc[  OK  ]ope=numa')
+    with pytest.raises(bench_parse.BenchOutputError, match='6 runs were made, but only 5 can be read'):
+        bench_parse.parse_output(torn)
+    torn = RECORDED.replace('wait scope=numa', 'wait sc[  OK  ]ope=numa')
     with pytest.raises(bench_parse.BenchOutputError, match='6 runs were made, but only 5 can be read'):
         bench_parse.parse_output(torn)
 
@@ -108,12 +116,14 @@ def test_violations_and_lacking_scopes_are_seen():
     assert parsed['passed_over'] == ['cache_shard']
 
 
-@pytest.mark.parametrize('key', bench_parse.NUMBERS + bench_parse.WORDS)
-def test_a_result_needs_every_key(key):
-    text = next(text for text in bench_parse.tagged_lines(RECORDED) if text.startswith('result '))
-    text = text.removeprefix('result ')
-    assert bench_parse.parse_result(text) is not None
-    assert bench_parse.parse_result(re.sub(rf'\b{key}=\S+ ?', '', text)) is None
+@pytest.mark.parametrize('kind, parse, key', [
+    *(('result', bench_parse.parse_result, key) for key in bench_parse.NUMBERS + bench_parse.WORDS),
+    *(('wait', bench_parse.parse_wait, key) for key in (*bench_parse.WAIT_NUMBERS, 'scope'))])
+def test_a_result_needs_every_key(kind, parse, key):
+    text = next(text for text in bench_parse.tagged_lines(RECORDED) if text.startswith(f'{kind} '))
+    text = text.removeprefix(f'{kind} ')
+    assert parse(text) is not None
+    assert parse(re.sub(rf'(?<!\S){key}=\S+ ?', '', text)) is None
 
 
 # Statistics
@@ -195,20 +205,20 @@ def test_half_a_pair_gives_no_ratio():
 def test_table_names_scopes_values_and_ratio():
     boots = [boot(pair, variant, factor) for pair in (1, 2, 3)
              for variant, factor in (('cmwq', 1.5), ('base', 1.0))]
-    lines = bench_stats.format_summary(bench_stats.summarise(boots))
+    lines = bench_summary.lines(bench_stats.summarise(boots))
     assert [line.split()[0] for line in lines[2:8]] == SCOPES
     assert ' 1.50 ' in lines[2] and 'ours/base' in lines[0] and '(95%)' in lines[1]
     rate = recorded_runs()[0]['items_per_s']
     assert f'{rate:,}' in lines[2] and f'{round(rate * 1.5):,}' in lines[2]
-    assert 'ours' in lines[0] and 'base' in lines[0] and lines[9].startswith('±')
+    assert 'ours' in lines[0] and 'base' in lines[0] and [line[:1] for line in lines].index('±') == 18
 
 
 def test_table_says_what_the_percentiles_time():
     boots = [boot(1, 'cmwq'), boot(1, 'base')]
-    lines = bench_stats.format_summary(bench_stats.summarise(boots))
+    lines = bench_summary.lines(bench_stats.summarise(boots))
     assert lines[0].split()[:9] == ['scope', 'ours', 'base', 'ours/base', *['queue_work()', 'call'] * 2, 'kworkers']
     assert re.findall(r'(p\d+ ns), ours / base', lines[1]) == ['p50 ns', 'p99 ns']
-    assert 'not how long the item waits' in lines[-1]
+    assert 'not how long the item waits' in lines[-2] and lines[-1].startswith('start: from queueing')
     run = recorded_runs()[0]
     assert lines[2].endswith(f"{run['kworkers']} / {run['kworkers']}")
     for key in ('p50_ns', 'p99_ns'):
@@ -229,8 +239,33 @@ def test_instructions_instead_of_rates():
     assert f"{run['elapsed_ns'] / run['items']:,.0f}" in lines[2]
 
 
+def test_second_table_shows_waits():
+    boots = [boot(pair, variant, shard_size=size, **changes) for pair in (1, 2) for size in (4, 16)
+             for variant, changes in (('cmwq', {'start_p50_ns': 1500}), ('base', {'start_p50_ns': 3000}))]
+    lines = bench_summary.lines(bench_stats.summarise(boots))
+    at = lines.index('') + 1
+    assert re.findall(r'(?:start|done) p[0-9.]+, us', lines[at]) == \
+        ['start p50, us', 'start p99, us', 'start p99.9, us', 'done p50, us', 'done p99, us']
+    assert lines[at + 2].split()[:6] == ['cpu', '4', '1.50', '/', '3.00', '0.50']
+    assert max(map(len, lines)) <= 150
+    lines = bench_summary.lines(bench_stats.summarise(boots), instructions=True)
+    assert lines[at + 2].split()[:6] == ['cpu', '4', '1,500', '/', '3,000', '0.50']
+
+
+def test_results_without_waits_have_one_table():
+    """Records from before waits were measured have none."""
+    boots = [boot(1, variant) for variant in ('cmwq', 'base')]
+    for run in (run for one in boots for run in one['runs']):
+        for key in bench_parse.WAITS:
+            del run[key]
+    rows = bench_stats.summarise(boots)
+    lines = bench_summary.lines(rows)
+    assert lines[8] == '' and lines[9].startswith('±') and 'start' not in ''.join(lines)
+    assert len(bench_plot.panels({**record(boots), 'summary': rows})) == 3
+
+
 def test_no_boots_make_no_table():
-    assert bench_stats.format_summary(bench_stats.summarise([])) == ['no runs']
+    assert bench_summary.lines(bench_stats.summarise([])) == ['no runs']
 
 
 # Options
@@ -450,8 +485,8 @@ def marked(what):
     return (here / f'{what}-{name}').exists()
 recorded = (here / 'recorded').read_text().splitlines()
 def report(scopes, **changes):
-    lines = [line for line in recorded if not scopes or re.search(f'scope={scopes} |done ', line)]
-    text = re.sub('runs=6', f'runs={len(lines) - 1}', '\\n'.join(lines))
+    lines = [line for line in recorded if not scopes or re.search(f'scope={scopes} |done status=', line)]
+    text = re.sub('runs=6', f'runs={len(lines) // 2}', '\\n'.join(lines))
     for old, new in changes.items():
         text = text.replace(old.replace('_is_', '='), new)
     print(text, '@done', sep='\\n', flush=True)
@@ -465,7 +500,7 @@ if marked('dies'):
     end(125, 'Kernel panic - not syncing: test\\n')
 if marked('slow'):
     end(124)
-recorded = list(dict.fromkeys(line for line in recorded if re.search('result |done ', line)))
+recorded = list(dict.fromkeys(line for line in recorded if re.search('(result|wait) scope=|done status=', line)))
 report('')
 for order in sys.stdin:
     with open(here / f'orders-{name}', 'a') as orders:

@@ -4,11 +4,15 @@
 import re
 
 PREFIX = 'test_workqueue: '
-PERCENTILES = ('p50_ns', 'p90_ns', 'p95_ns', 'p99_ns')
+QUANTILES = ('p50_ns', 'p90_ns', 'p95_ns', 'p99_ns', 'p999_ns', 'max_ns')
 VIOLATIONS = ('lost', 'twice', 'outside', 'refused', 'bad_pods')
 NUMBERS = (('repeat', 'strict', 'threads', 'in_flight', 'items', 'elapsed_ns', 'items_per_s',
-            'mean_ns') + PERCENTILES + ('max_ns', 'kworkers') + VIOLATIONS + ('hotplug',))
+            'mean_ns') + QUANTILES + ('kworkers',) + VIOLATIONS + ('hotplug',))
 WORDS = ('scope', 'actual', 'mode', 'judged', 'clock')
+# From queueing to the start of an item, and from there until its submitter knows that it ran.
+WAITS = tuple(f'{figure}_{key}' for figure in ('start', 'done') for key in QUANTILES)
+WAIT_NUMBERS = ('repeat', 'sample', 'waits', *WAITS)
+FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: )')
 
 
 class BenchOutputError(Exception):
@@ -26,21 +30,36 @@ def parse_fields(text):
     return fields
 
 
-def parse_result(text):
-    """Convert a result line to a dict with numbers. Return None if anything is missing.
+def parse_line(text, numbers, words):
+    """Convert a line to a dict with numbers. Return None if anything is missing.
 
     Other output on the console may interrupt a line, so damaged lines are normal. The
     caller finds a second copy of the line, or notices that a result is missing.
     """
     fields = parse_fields(text)
-    if fields is None or any(key not in fields for key in NUMBERS + WORDS):
+    if fields is None or any(key not in fields for key in (*numbers, *words)):
         return None
     try:
-        for key in NUMBERS:
+        for key in numbers:
             fields[key] = int(fields[key])
     except ValueError:
         return None
     return fields
+
+
+def parse_result(text):
+    """Convert the first line of a result."""
+    return parse_line(text, NUMBERS, WORDS)
+
+
+def parse_wait(text):
+    """Convert the second line of a result."""
+    return parse_line(text, WAIT_NUMBERS, ('scope',))
+
+
+def joined(results, waits):
+    """Return the runs of which both lines can be read."""
+    return [{**result, **waits[key]} for key, result in results.items() if key in waits]
 
 
 def tagged_lines(output):
@@ -59,20 +78,20 @@ def parse_output(output):
     benchmark did not finish. A line may appear twice, once from the console and once from
     dmesg.
     """
-    runs, passed_over, notes, done = {}, [], [], None
+    lines, passed_over, notes, done = {'result': {}, 'wait': {}}, [], [], None
     for text in tagged_lines(output):
         kind, _, rest = text.partition(' ')
         lacking = re.fullmatch(r'this kernel has no scope (\w+): passed over', text)
-        if kind == 'result':
-            run = parse_result(rest)
-            if run:
-                runs[(run['repeat'], run['scope'])] = run
+        if kind in lines:
+            found = (parse_result if kind == 'result' else parse_wait)(rest)
+            if found:
+                lines[kind][(found['repeat'], found['scope'])] = found
         elif kind == 'done':
             done = parse_fields(rest) or done
         elif lacking:
             if lacking[1] not in passed_over:
                 passed_over.append(lacking[1])
-        elif ' items/s; queueing ' not in text and text not in notes:
+        elif not FOR_PEOPLE.match(text) and text not in notes:
             notes.append(text)
 
     if done is None:
@@ -81,12 +100,13 @@ def parse_output(output):
     if done.get('status') not in ('ok', 'violated'):
         said = notes[-1] if notes else f"error {done.get('error')}"
         raise BenchOutputError(f"the benchmark ended as \"{done.get('status')}\": {said}")
+    runs = joined(lines['result'], lines['wait'])
     if len(runs) != int(done['runs']):
         raise BenchOutputError(f"{done['runs']} runs were made, but only {len(runs)} can be read")
     return {
-        'runs': list(runs.values()),
+        'runs': runs,
         'passed_over': passed_over,
         'status': done['status'],
-        'violations': sum(run[key] for run in runs.values() for key in VIOLATIONS),
+        'violations': sum(run[key] for run in runs for key in VIOLATIONS),
         'notes': notes,
     }

@@ -83,13 +83,18 @@ def draw_sweep(axes, rows, metric, label, names):
 
 
 def panels(record):
-    """Return (metric, label) of each panel."""
+    """Return (metric, label) of each panel. A record from before waits were measured has three."""
     first = ('items_per_s', 'items/s (higher is better)')
     if record['parameters']['icount']:
         first = ('ns_per_item', 'instructions per item (lower is better)')
     last = ('kworkers', 'kworkers') if record['parameters']['shard_size'] else \
         ('p99_ns', 'queue_work() call, p99, ns')
-    return [first, ('p50_ns', 'queue_work() call, p50, ns'), last]
+    calls = [first, ('p50_ns', 'queue_work() call, p50, ns'), last]
+    waits = [('start_p50_ns', 'queueing to start, p50, ns'), ('start_p99_ns', 'queueing to start, p99, ns'),
+             ('done_p50_ns', 'start to the submitter knowing, p50, ns')]
+    rows = record['summary']
+    return calls + [panel for panel in waits if all(panel[0] in row[variant] for row in rows
+                                                    for variant in bench_stats.NAMES if row.get(variant))]
 
 
 def draw(record):
@@ -98,10 +103,12 @@ def draw(record):
     if not rows:
         raise bench_record.RecordError('no boot is recorded: nothing to draw; finish it by run-bench.sh --resume')
     sweep, names = bool(record['parameters']['shard_size']), bench_options.names(record['parameters'])
-    figure, all_axes = pyplot.subplots(1, 3, figsize=(15, 5), layout='constrained')
-    for axes, (metric, label) in zip(all_axes, panels(record), strict=True):
+    shown = panels(record)
+    figure, grid = pyplot.subplots(len(shown) // 3, 3, figsize=(15, 5 * len(shown) // 3), layout='constrained',
+                                   squeeze=False)
+    for axes, (metric, label) in zip(grid.flat, shown, strict=True):
         (draw_sweep if sweep else draw_bars)(axes, rows, metric, label, names)
-    all_axes[0].legend()
+    grid[0, 0].legend()
     figure.suptitle(title(record))
     return figure
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The benchmark that scripts/run-bench.sh runs: see --help.
 
-options.py  the command line          parse.py  the output of a boot
-boot.py     builds and boots          stats.py  medians, ratios, the table
-seat.py     guests in turn            plot.py   the plots
-record.py   results.json, resuming
-turns.py    groups of boots, shared with run-workload.sh
+options.py  the command line          parse.py    the output of a boot
+boot.py     builds and boots          stats.py    medians, ratios, the first table
+seat.py     guests in turn            waits.py    the table of waits
+record.py   results.json, resuming    summary.py  both tables, and what they mean
+turns.py    groups of boots, shared   plot.py     the plots
+            with run-workload.sh
 """
 
 import signal
@@ -19,6 +20,7 @@ from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
 from wqlab.bench import seat, turns
 from wqlab.bench import stats as bench_stats
+from wqlab.bench import summary as bench_summary
 from wqlab.paths import ROOT
 
 RESULTS = ROOT / 'build' / 'bench'
@@ -111,7 +113,7 @@ def complaints(record):
 def report(record):
     """Print the table and what went wrong. Return True if nothing did."""
     params = record['parameters']
-    print('\n'.join(bench_stats.format_summary(record['summary'], params['icount'], bench_options.names(params))),
+    print('\n'.join(bench_summary.lines(record['summary'], params['icount'], bench_options.names(params))),
           flush=True)
     if params.get('gate') and not params.get('append_cmwq') and all(row.get('ratio') for row in record['summary']):
         say(bench_stats.gate(record['summary'], 'items_per_s'))

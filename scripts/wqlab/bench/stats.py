@@ -11,14 +11,16 @@ import random
 from statistics import median, quantiles
 
 from wqlab import tables
+from wqlab.bench import parse
 
-METRICS = ('items_per_s', 'mean_ns', 'p50_ns', 'p90_ns', 'p95_ns', 'p99_ns', 'max_ns',
-           'kworkers', 'ns_per_item')
+METRICS = ('items_per_s', 'mean_ns', *parse.QUANTILES, *parse.WAITS, 'kworkers', 'ns_per_item')
+RATIOS = ('items_per_s', 'ns_per_item', 'mean_ns', 'p50_ns', 'p99_ns', 'start_p50_ns', 'start_p99_ns', 'start_p999_ns',
+          'done_p50_ns', 'done_p99_ns')
 OURS, BASE = 'cmwq', 'base'
 NAMES = {OURS: 'ours', BASE: 'base'}
 RESAMPLES = 1000
 GATE = 0.02             # by how much ratios of a kernel to itself may be off
-CALL_TIME = 'p50, p99: how long a call of queue_work() takes, not how long the item waits to run'
+CALL_TIME = 'queue_work() call: how long a call takes, not how long the item waits to run'
 
 
 def spread(values):
@@ -37,13 +39,13 @@ def spread(values):
 def run_metric(run, metric):
     if metric == 'ns_per_item':
         return run['elapsed_ns'] / run['items']
-    return run[metric]
+    return run.get(metric)
 
 
 def boot_value(boot, scope, metric):
-    """Return the figure of a boot for a scope, or None if the boot did not measure that scope."""
+    """Return the figure of a boot for a scope, or None if the boot did not measure that."""
     values = [run_metric(run, metric) for run in boot['runs'] if run['scope'] == scope]
-    return median(values) if values else None
+    return median(values) if values and None not in values else None
 
 
 def boot_values(boots, scope, metric):
@@ -63,7 +65,7 @@ def ratios_by_pair(ours, base, scope, metric):
     mine, theirs = by_repeat(ours, scope, metric), by_repeat(base, scope, metric)
     pairs = {}
     for key in mine:
-        if theirs.get(key):
+        if theirs.get(key) and mine[key] is not None:
             pairs.setdefault(key[0], []).append(mine[key] / theirs[key])
     return list(pairs.values())
 
@@ -108,7 +110,7 @@ def summary_row(boots, size, scope):
         values = {metric: boot_values(mine, scope, metric) for metric in METRICS}
         row[variant] = {metric: spread(found) for metric, found in values.items() if found}
     if row.get(OURS) and row.get(BASE):
-        row['ratio'] = {metric: ratio(of[OURS], of[BASE], scope, metric) for metric in METRICS}
+        row['ratio'] = {metric: ratio(of[OURS], of[BASE], scope, metric) for metric in RATIOS}
     return row
 
 
@@ -141,25 +143,33 @@ def both(row, metric, text=number):
     return ' / '.join(texts)
 
 
+def variants_of(rows):
+    return [variant for variant in (OURS, BASE) if any(variant in row for row in rows)]
+
+
+def begin(rows, row=None):
+    """Return the first cells of a row, or of the head."""
+    sizes = any(one['shard_size'] is not None for one in rows)
+    if row is None:
+        return ['scope'] + (['shard size'] if sizes else [])
+    size = 'default' if row['shard_size'] is None else str(row['shard_size'])
+    return [row['scope']] + ([size] if sizes else [])
+
+
 def table(rows, instructions=False, names=NAMES):
     """Return the summary as lines: items/s (or instructions), then the duration of a queue_work() call."""
-    if not rows:
-        return ['no runs']
     rate, what = ('ns_per_item', 'insns/item') if instructions else ('items_per_s', 'items/s')
-    sizes = any(row['shard_size'] is not None for row in rows)
-    variants = [variant for variant in (OURS, BASE) if any(variant in row for row in rows)]
+    variants = variants_of(rows)
     pair = ' / '.join(names[variant] for variant in variants)
 
-    head = ['scope'] + (['shard size'] if sizes else [])
+    head = begin(rows)
     head += [f'{names[variant]}\n{what}' for variant in variants]
     head += [f'{"/".join(names.values())}\n(95%)'] if len(variants) == 2 else []
     head += [f'queue_work() call\np50 ns, {pair}', f'queue_work() call\np99 ns, {pair}', f'kworkers\n{pair}']
 
     cells = []
     for row in rows:
-        line = [row['scope']]
-        if sizes:
-            line.append('default' if row['shard_size'] is None else str(row['shard_size']))
+        line = begin(rows, row)
         line += [with_spread(row.get(variant, {}).get(rate)) for variant in variants]
         if len(variants) == 2:
             line.append(ratio_text((row.get('ratio') or {}).get(rate)))
@@ -168,11 +178,9 @@ def table(rows, instructions=False, names=NAMES):
     return tables.lines(head, cells, range(1, len(head)))
 
 
-def format_summary(rows, instructions=False, names=NAMES):
-    lines = table(rows, instructions, names)
-    if not rows:
-        return lines
-    lines += ['', '±: half the interquartile range over the boots']
+def legend(rows, names=NAMES):
+    """Return lines that explain the table."""
+    lines = ['±: half the interquartile range over the boots']
     if any('ratio' in row for row in rows):
         lines += [f'{"/".join(names.values())}: the median over pairs of boots, with its 95% confidence interval']
     return lines + [CALL_TIME]

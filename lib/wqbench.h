@@ -47,6 +47,29 @@ enum bench_scope {
 	NR_BENCH_SCOPES,
 };
 
+enum bench_kind {
+	BENCH_UNBOUND,
+	BENCH_UNBOUND_HIGHPRI,
+	BENCH_PERCPU,
+	BENCH_HIGHPRI,
+	BENCH_BH,
+	BENCH_ORDERED,
+	NR_BENCH_KINDS,
+};
+
+/* scripts/wqlab/kernels/module.py reads the kernel's headers and sets WQBENCH_NO_*. */
+#ifdef WQBENCH_NO_PERCPU_FLAG
+/* before 6.18: a workqueue that is not unbound was per CPU without saying so */
+#define WQ_PERCPU	0
+#endif
+#ifdef WQBENCH_NO_BH
+/* before 6.9 */
+#define BENCH_WQ_BH	0
+#else
+/* Some kernels know WQ_PERCPU, but refuse it here. */
+#define BENCH_WQ_BH	(WQ_BH | (WQ_PERCPU & __WQ_BH_ALLOWS))
+#endif
+
 /* What one pass does: the parameters, checked and copied when it starts. */
 struct bench_plan {
 	unsigned int	threads;	/* 0: one for each usable CPU */
@@ -57,6 +80,7 @@ struct bench_plan {
 	unsigned int	max_active;
 	unsigned int	timeout;	/* in seconds */
 	unsigned int	sample;		/* the wait of every so manieth item is recorded */
+	enum bench_kind	kind;
 	bool		strict;
 	bool		batch;
 	bool		all_scopes;	/* none was asked for by name */
@@ -105,7 +129,7 @@ struct bench_thread {
 	unsigned int		nr_items;	/* two sets of in_flight */
 	struct wq_hist		*hist[NR_BENCH_FIGURES];
 
-	/* Strict scopes only: where its items may run, set between runs. */
+	/* Where its items may run, set between runs if the run is judged. */
 	bool			bad_pod;
 	struct cpumask		pod;
 	struct cpumask		seen;
@@ -217,9 +241,23 @@ static inline u64 bench_ticks_to_ns(u64 before, u64 after)
 
 extern bool bench_keep;
 extern const char * const bench_scope_names[NR_BENCH_SCOPES];
+extern const char * const bench_kind_names[NR_BENCH_KINDS];
 extern atomic_t bench_hotplug_events;
 
 int bench_make_plan(struct bench_plan *plan);
+
+/* The others have no scopes: what is done in them is done once, as "default". */
+static inline bool bench_has_scopes(const struct bench_plan *plan)
+{
+	return plan->kind == BENCH_UNBOUND || plan->kind == BENCH_UNBOUND_HIGHPRI;
+}
+
+/* An item runs on the CPU that queues it. */
+static inline bool bench_is_percpu(const struct bench_plan *plan)
+{
+	return plan->kind == BENCH_PERCPU || plan->kind == BENCH_HIGHPRI ||
+	       plan->kind == BENCH_BH;
+}
 
 int bench_read_file(const char *path, char *buf, size_t size);
 int bench_scope_by_name(const char *name);

@@ -49,7 +49,9 @@ static void bench_end_item(struct bench_item *item)
 	struct bench_thread *thread = item->owner;
 	struct bench *bench = thread->bench;
 
-	bench_note_worker(&bench->workers, current->pid);
+	/* A BH item has no worker: it interrupts whoever runs. */
+	if (bench->plan.kind != BENCH_BH)
+		bench_note_worker(&bench->workers, current->pid);
 	if (bench->judge && !cpumask_test_cpu(raw_smp_processor_id(), &thread->pod))
 		atomic_inc(&thread->outside);
 

@@ -26,6 +26,10 @@ static char *scopes;
 module_param(scopes, charp, 0644);
 MODULE_PARM_DESC(scopes, "comma separated affinity scopes, empty: all (default)");
 
+static char *wq;
+module_param(wq, charp, 0644);
+MODULE_PARM_DESC(wq, "kind of workqueue: unbound (default), unbound_highpri, percpu, highpri, bh, ordered");
+
 static char *mode;
 module_param(mode, charp, 0644);
 MODULE_PARM_DESC(mode, "latency: one item in flight per thread (default); batch: several");
@@ -72,6 +76,15 @@ const char * const bench_scope_names[NR_BENCH_SCOPES] = {
 	[BENCH_SCOPE_SYSTEM]		= "system",
 };
 
+const char * const bench_kind_names[NR_BENCH_KINDS] = {
+	[BENCH_UNBOUND]		= "unbound",
+	[BENCH_UNBOUND_HIGHPRI]	= "unbound_highpri",
+	[BENCH_PERCPU]		= "percpu",
+	[BENCH_HIGHPRI]		= "highpri",
+	[BENCH_BH]		= "bh",
+	[BENCH_ORDERED]		= "ordered",
+};
+
 static bool bench_in_range(const char *name, int value, int min, int max)
 {
 	if (value >= min && value <= max)
@@ -90,6 +103,16 @@ static int bench_plan_scopes(struct bench_plan *plan, char *list)
 {
 	unsigned long seen = 0;
 	char *name;
+
+	if (!bench_has_scopes(plan)) {
+		if (*list && strcmp(list, "default")) {
+			pr_err("scopes=%s: a workqueue that is %s has none\n", list,
+			       bench_kind_names[plan->kind]);
+			return -EINVAL;
+		}
+		plan->scopes[plan->nr_scopes++] = BENCH_SCOPE_DEFAULT;
+		return 0;
+	}
 
 	plan->all_scopes = !*list;
 	if (plan->all_scopes) {
@@ -125,22 +148,54 @@ static char *bench_copy_param(const char *value)
 	return copy;
 }
 
+static int bench_plan_mode(struct bench_plan *plan, char *how)
+{
+	plan->batch = !strcmp(how, "batch");
+	if (plan->batch || !*how || !strcmp(how, "latency"))
+		return 0;
+	pr_err("mode=\"%s\" is neither latency nor batch\n", how);
+	return -EINVAL;
+}
+
+static int bench_plan_kind(struct bench_plan *plan, char *name)
+{
+	int kind = *name ? match_string(bench_kind_names, NR_BENCH_KINDS, name) : BENCH_UNBOUND;
+
+	if (kind < 0) {
+		pr_err("wq=\"%s\" is not a kind of workqueue\n", name);
+		return -EINVAL;
+	}
+	plan->kind = kind;
+	if (kind == BENCH_BH && !BENCH_WQ_BH) {
+		pr_err("wq=bh: this kernel has no BH workqueues\n");
+		return -EOPNOTSUPP;
+	}
+	if (plan->strict && !bench_has_scopes(plan)) {
+		pr_err("strict=1: a workqueue that is %s has no scopes\n", name);
+		return -EINVAL;
+	}
+	if (plan->max_active && (kind == BENCH_BH || kind == BENCH_ORDERED)) {
+		pr_err("max_active=%u: a workqueue that is %s has its own\n",
+		       plan->max_active, name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int bench_plan_strings(struct bench_plan *plan)
 {
 	char *list = bench_copy_param(scopes);
 	char *how = bench_copy_param(mode);
+	char *kind = bench_copy_param(wq);
 	int ret = -ENOMEM;
 
-	if (!list || !how)
-		goto out;
-
-	ret = -EINVAL;
-	plan->batch = !strcmp(how, "batch");
-	if (plan->batch || !*how || !strcmp(how, "latency"))
+	if (list && how && kind)
+		ret = bench_plan_kind(plan, kind);
+	if (!ret)
+		ret = bench_plan_mode(plan, how);
+	if (!ret)
 		ret = bench_plan_scopes(plan, list);
-	else
-		pr_err("mode=\"%s\" is neither latency nor batch\n", how);
-out:
+	kfree(kind);
 	kfree(how);
 	kfree(list);
 	return ret;

@@ -118,6 +118,11 @@ int bench_find_pod(struct bench_thread *thread, enum bench_scope scope)
 	struct bench *bench = thread->bench;
 	struct cpumask *usable = bench->scratch;
 
+	if (bench_is_percpu(&bench->plan)) {
+		cpumask_copy(&thread->pod, cpumask_of(thread->cpu));
+		return 0;
+	}
+
 	reinit_completion(&thread->probed);
 	queue_work_on(thread->cpu, bench->wq, &thread->probe);
 	if (!wait_for_completion_timeout(&thread->probed, bench->plan.timeout * HZ)) {
@@ -139,11 +144,16 @@ int bench_find_pod(struct bench_thread *thread, enum bench_scope scope)
 	return 0;
 }
 
-/* All CPUs are allowed if scopes are not strict, or if debug_force_rr_cpu is on. */
+/*
+ * Per-CPU items run where they are queued. Others run in pods, if these are strict.
+ * All CPUs are allowed if scopes are not strict, or if debug_force_rr_cpu is on.
+ */
 bool bench_can_judge(const struct bench_plan *plan)
 {
 	char buf[8];
 
+	if (bench_is_percpu(plan))
+		return true;
 	if (!plan->strict)
 		return false;
 	if (!bench_read_file(BENCH_WQ_PARAMS "debug_force_rr_cpu", buf, sizeof(buf)) &&

@@ -107,9 +107,10 @@ static void bench_report_result(struct bench *bench, enum bench_scope scope,
 	const struct wq_hist *calls = bench->hist[BENCH_CALL];
 
 	bench_begin_line(bench);
-	bench_append(bench, "scope=%s actual=%s repeat=%u mode=%s strict=%d",
+	bench_append(bench, "scope=%s actual=%s repeat=%u wq=%s mode=%s strict=%d",
 		     bench_scope_names[scope], bench_scope_names[actual], repeat,
-		     plan->batch ? "batch" : "latency", plan->strict);
+		     bench_kind_names[plan->kind], plan->batch ? "batch" : "latency",
+		     plan->strict);
 	bench_append(bench, " threads=%u in_flight=%u", result->nr_threads, plan->in_flight);
 	bench_append(bench, " items=%llu elapsed_ns=%llu items_per_s=%llu mean_ns=%llu",
 		     result->items, result->elapsed, rate,

@@ -113,17 +113,33 @@ static void bench_read_allowed(struct bench *bench)
 	kfree(buf);
 }
 
+static struct workqueue_struct *bench_alloc_wq(const struct bench_plan *plan)
+{
+	static const unsigned int flags[NR_BENCH_KINDS] = {
+		[BENCH_UNBOUND]		= WQ_UNBOUND | WQ_SYSFS,
+		[BENCH_UNBOUND_HIGHPRI]	= WQ_UNBOUND | WQ_SYSFS | WQ_HIGHPRI,
+		[BENCH_PERCPU]		= WQ_PERCPU,
+		[BENCH_HIGHPRI]		= WQ_PERCPU | WQ_HIGHPRI,
+		[BENCH_BH]		= BENCH_WQ_BH,
+	};
+
+	if (plan->kind == BENCH_ORDERED)
+		return alloc_ordered_workqueue(BENCH_WQ_NAME, 0);
+	return alloc_workqueue(BENCH_WQ_NAME, flags[plan->kind], plan->max_active);
+}
+
 static int bench_open_workqueue(struct bench *bench)
 {
 	char buf[16];
 	int ret;
 
-	bench->wq = alloc_workqueue(BENCH_WQ_NAME, WQ_UNBOUND | WQ_SYSFS,
-				    bench->plan.max_active);
+	bench->wq = bench_alloc_wq(&bench->plan);
 	if (!bench->wq) {
 		pr_err("cannot create the workqueue\n");
 		return -ENOMEM;
 	}
+	if (!bench_has_scopes(&bench->plan))
+		return 0;
 
 	ret = bench_read_file(BENCH_WQ_DIR "max_active", buf, sizeof(buf));
 	if (ret) {

@@ -8,7 +8,7 @@ QUANTILES = ('p50_ns', 'p90_ns', 'p95_ns', 'p99_ns', 'p999_ns', 'max_ns')
 VIOLATIONS = ('lost', 'twice', 'outside', 'refused', 'bad_pods')
 NUMBERS = (('repeat', 'strict', 'threads', 'in_flight', 'items', 'elapsed_ns', 'items_per_s',
             'mean_ns') + QUANTILES + ('kworkers',) + VIOLATIONS + ('hotplug',))
-WORDS = ('scope', 'actual', 'mode', 'judged', 'clock')
+WORDS = ('scope', 'actual', 'wq', 'mode', 'judged', 'clock')
 # From queueing to the start of an item, and from there until its submitter knows that it ran.
 WAITS = tuple(f'{figure}_{key}' for figure in ('start', 'done') for key in QUANTILES)
 WAIT_NUMBERS = ('repeat', 'sample', 'waits', *WAITS)

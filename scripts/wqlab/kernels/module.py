@@ -29,11 +29,13 @@ ARCHES = {'aarch64': 'arm64', 'i386': 'x86', 'i686': 'x86', 'ppc64le': 'powerpc'
 BENCH = r'''
 obj-m += test_workqueue.o
 test_workqueue-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqbench_*.c))
+without = $(if $(shell grep -w $(1) $(srctree)/include/linux/$(2)),,-D$(3))
+ccflags-y += $(call without,WQ_PERCPU,workqueue.h,WQBENCH_NO_PERCPU_FLAG)
+ccflags-y += $(call without,WQ_BH,workqueue.h,WQBENCH_NO_BH)
 '''
 TORTURE = r'''
 obj-m += wqtorture.o
 wqtorture-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqtorture_*.c))
-without = $(if $(shell grep -w $(1) $(srctree)/include/linux/$(2)),,-D$(3))
 ccflags-y += $(call without,WQ_PERCPU,workqueue.h,WQT_NO_PERCPU_FLAG)
 ccflags-y += $(call without,hrtimer_setup,hrtimer.h,WQT_NO_HRTIMER_SETUP)
 '''

@@ -51,6 +51,19 @@ static inline void wq_hist_add(struct wq_hist *hist, u64 ns)
 	hist->max = max(hist->max, ns);
 }
 
+/*
+ * A wait during which nothing was queued, although something should have been once in each
+ * @period: that would have waited as well.
+ */
+static inline void wq_hist_add_missed(struct wq_hist *hist, u64 ns, u64 period)
+{
+	wq_hist_add(hist, ns);
+	while (ns > period) {
+		ns -= period;
+		wq_hist_add(hist, ns);
+	}
+}
+
 static inline void wq_hist_merge(struct wq_hist *sum, const struct wq_hist *hist)
 {
 	for (unsigned int i = 0; i < WQ_HIST_BUCKETS; i++)

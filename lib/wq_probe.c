@@ -89,14 +89,9 @@ static enum hrtimer_restart probe_tick(struct hrtimer *timer)
 static void probe_work_fn(struct work_struct *work)
 {
 	struct probe *probe = container_of(work, struct probe, work);
-	u64 waited = ktime_get_ns() - probe->queued_at;
 
+	wq_hist_add_missed(&probe->hist, ktime_get_ns() - probe->queued_at, probe_period);
 	probe->ran++;
-	wq_hist_add(&probe->hist, waited);
-	while (waited > probe_period) {
-		waited -= probe_period;
-		wq_hist_add(&probe->hist, waited);
-	}
 	/* Pairs with the acquire by the tick. */
 	smp_store_release(&probe->waiting, false);
 }

@@ -10,6 +10,8 @@
  * wqbench_run.c	one run
  * wqbench_thread.c	the threads that submit
  * wqbench_item.c	items, and the loop that queues them: what is timed
+ * wqbench_burn.c	items that use a CPU for a given time
+ * wqbench_probe.c	a probe beside the load
  * wqbench_clock.c	ticks and nanoseconds
  * wqbench_report.c	the output
  */
@@ -20,6 +22,7 @@
 #include <linux/bits.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
+#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/minmax.h>
 #include <linux/rcuwait.h>
@@ -32,6 +35,8 @@
 #define BENCH_WQ_NAME		"test_workqueue"
 #define BENCH_WQ_DIR		"/sys/bus/workqueue/devices/" BENCH_WQ_NAME "/"
 #define BENCH_WQ_PARAMS		"/sys/module/workqueue/parameters/"
+
+#define BENCH_PROBE_NS		NSEC_PER_MSEC	/* between two items of a probe */
 
 /* printk() cuts lines at about 1,000 characters. */
 #define BENCH_LINE		900
@@ -57,6 +62,17 @@ enum bench_kind {
 	NR_BENCH_KINDS,
 };
 
+enum bench_mode {
+	BENCH_LATENCY,
+	BENCH_BATCH,
+	BENCH_BURST,
+	BENCH_SPREAD,
+	BENCH_MIXED,
+	BENCH_ROAM,
+	BENCH_LIMIT,
+	NR_BENCH_MODES,
+};
+
 /* scripts/wqlab/kernels/module.py reads the kernel's headers and sets WQBENCH_NO_*. */
 #ifdef WQBENCH_NO_PERCPU_FLAG
 /* before 6.18: a workqueue that is not unbound was per CPU without saying so */
@@ -80,9 +96,11 @@ struct bench_plan {
 	unsigned int	max_active;
 	unsigned int	timeout;	/* in seconds */
 	unsigned int	sample;		/* the wait of every so manieth item is recorded */
+	unsigned int	burn_us;	/* time of an item that burns or sleeps */
 	enum bench_kind	kind;
+	enum bench_mode	mode;
 	bool		strict;
-	bool		batch;
+	bool		in_rounds;	/* queue a round at once, measure rounds */
 	bool		all_scopes;	/* none was asked for by name */
 	unsigned int	nr_scopes;
 	enum bench_scope scopes[NR_BENCH_SCOPES];
@@ -102,11 +120,13 @@ enum item_state {
 	ITEM_RAN,	/* set by the item's function */
 };
 
-/* Durations, of each of which each thread has a histogram. */
+/* Durations. Each thread has a histogram of each that the mode measures. */
 enum bench_figure {
 	BENCH_CALL,	/* of queue_work(), for each item */
 	BENCH_START,	/* from queueing until the item starts */
 	BENCH_DONE,	/* from there until the submitter knows that all of its round ran */
+	BENCH_MAKESPAN,	/* of a round: from before the first queueing until all ran */
+	BENCH_PROBE,	/* from queueing until an item of the probe starts */
 	NR_BENCH_FIGURES,
 };
 
@@ -118,9 +138,24 @@ struct bench_item {
 	struct work_struct	work;
 	struct bench_thread	*owner;
 	int			state;		/* enum item_state, moved by xchg() */
+	int			cpu;		/* where it started, if recorded */
 	u64			queued_at;	/* in ticks; 0: the wait is not recorded */
 	u64			started;	/* in ticks, written by the item if so */
 } ____cacheline_aligned_in_smp;
+
+/* Its only item has ended before the tick that queues it again. */
+struct bench_probe {
+	struct hrtimer		timer;
+	struct work_struct	work;
+	struct workqueue_struct	*wq;
+	bool			waiting;	/* set by the tick, cleared by the item */
+	u64			queued_at;	/* in ticks; the item may read it while @waiting */
+	u64			queued;		/* written by the tick, as the next two */
+	u64			late;
+	u64			refused;
+	u64			ran;		/* written by the item, as the histogram */
+	struct wq_hist		*hist;
+};
 
 struct bench_thread {
 	struct bench		*bench;
@@ -133,14 +168,18 @@ struct bench_thread {
 	bool			bad_pod;
 	struct cpumask		pod;
 	struct cpumask		seen;
-	struct work_struct	probe;
-	struct completion	probed;
+	struct work_struct	pod_work;
+	struct completion	pod_seen;
 
 	/* Written by the thread, read by the pass once the thread is gone. */
 	u64			begin ____cacheline_aligned_in_smp;
 	u64			end;
 	unsigned int		refused;
 	unsigned int		next_sample;	/* items until the next whose wait is recorded */
+	unsigned int		at;		/* the CPU, if it roams */
+	unsigned int		moves;
+	u64			nr_rounds;	/* whole ones, of which the time is recorded */
+	u64			round_cpus;	/* sum over them: CPUs where items started */
 
 	/* The pass reads @rounds now and then to detect a stuck thread. */
 	unsigned int		rounds;		/* written by the thread */
@@ -149,12 +188,16 @@ struct bench_thread {
 	unsigned int		stuck;		/* seconds without progress */
 	unsigned int		lost;
 
+	struct cpumask		in_round;	/* where the items of the last round started */
+	struct cpumask		used;		/* and those of all rounds */
+
 	/* Written by the workers. */
 	atomic_t		in_flight ____cacheline_aligned_in_smp;
 	atomic_t		twice;
 	atomic_t		outside;
 	struct rcuwait		idle;		/* for in_flight to reach zero */
 
+	struct bench_probe	probe ____cacheline_aligned_in_smp;
 	struct bench_item	items[];
 };
 
@@ -169,12 +212,20 @@ struct bench_result {
 	unsigned int	refused;
 	unsigned int	bad_pods;
 	unsigned int	hotplug;	/* CPUs came or went: pods not judged */
+	unsigned int	cpus;		/* where items started, in all rounds */
+	u64		nr_rounds;
+	u64		round_cpus;	/* their sum over all rounds */
+	u64		moves;
+	u64		probes;
+	u64		late;		/* ticks of a probe whose item still waited */
 };
 
 /* Everything that lives as long as a pass. */
 struct bench {
 	struct bench_plan	plan;
 	struct workqueue_struct	*wq;
+	struct workqueue_struct	*probe_wq;
+	unsigned long		burn_turns;	/* that take burn_us */
 	unsigned int		nr_threads;
 	struct bench_thread	**threads;
 	struct wq_hist		*hist[NR_BENCH_FIGURES];	/* merged, for the report */
@@ -184,6 +235,7 @@ struct bench {
 
 	cpumask_var_t		allowed;	/* CPUs that unbound items may use */
 	cpumask_var_t		online;		/* when the run began */
+	cpumask_var_t		usable;		/* both */
 	cpumask_var_t		scratch;
 
 	bool			judge;		/* check where items run */
@@ -242,6 +294,7 @@ static inline u64 bench_ticks_to_ns(u64 before, u64 after)
 extern bool bench_keep;
 extern const char * const bench_scope_names[NR_BENCH_SCOPES];
 extern const char * const bench_kind_names[NR_BENCH_KINDS];
+extern const char * const bench_mode_names[NR_BENCH_MODES];
 extern atomic_t bench_hotplug_events;
 
 int bench_make_plan(struct bench_plan *plan);
@@ -250,6 +303,21 @@ int bench_make_plan(struct bench_plan *plan);
 static inline bool bench_has_scopes(const struct bench_plan *plan)
 {
 	return plan->kind == BENCH_UNBOUND || plan->kind == BENCH_UNBOUND_HIGHPRI;
+}
+
+/* The CPUs take turns. */
+static inline unsigned int bench_next_cpu(const struct bench *bench, unsigned int cpu)
+{
+	cpu = cpumask_next(cpu, bench->usable);
+	return cpu < nr_cpu_ids ? cpu : cpumask_first(bench->usable);
+}
+
+/* Others have no histogram. */
+static inline bool bench_measures(const struct bench_plan *plan, enum bench_figure figure)
+{
+	if (figure == BENCH_MAKESPAN)
+		return plan->in_rounds;
+	return figure != BENCH_PROBE || plan->mode == BENCH_MIXED;
 }
 
 /* An item runs on the CPU that queues it. */
@@ -264,7 +332,7 @@ int bench_scope_by_name(const char *name);
 int bench_enter_scope(enum bench_scope scope, enum bench_scope *actual);
 int bench_set_strict(bool on);
 
-void bench_probe_fn(struct work_struct *work);
+void bench_pod_fn(struct work_struct *work);
 int bench_find_pod(struct bench_thread *thread, enum bench_scope scope);
 bool bench_can_judge(const struct bench_plan *plan);
 
@@ -272,7 +340,15 @@ void *bench_zalloc(size_t size);
 int bench_setup(struct bench *bench);
 void bench_close(struct bench *bench);
 
-void bench_item_fn(struct work_struct *work);
+void bench_burn(unsigned long turns);
+int bench_calibrate_burn(struct bench *bench);
+
+void bench_probe_init(struct bench_probe *probe, struct wq_hist *hist);
+void bench_probe_reset(struct bench_probe *probe, struct workqueue_struct *wq);
+void bench_probe_start(struct bench_probe *probe);
+void bench_probe_stop(struct bench_probe *probe);
+
+work_func_t bench_item_function(const struct bench_plan *plan, unsigned int nr);
 bool bench_rounds(struct bench_thread *thread, unsigned int nr, bool timed);
 
 int bench_run_threads(struct bench *bench);

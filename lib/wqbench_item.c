@@ -2,6 +2,8 @@
 /*
  * Items, and the loop that queues them
  */
+#include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/hash.h>
 #include <linux/rcuwait.h>
 #include <linux/sched.h>
@@ -35,16 +37,20 @@ static struct bench_item *bench_start_item(struct work_struct *work)
 {
 	struct bench_item *item = container_of(work, struct bench_item, work);
 
-	if (READ_ONCE(item->queued_at))
+	if (READ_ONCE(item->queued_at)) {
 		WRITE_ONCE(item->started, bench_ticks());
+		WRITE_ONCE(item->cpu, raw_smp_processor_id());
+	}
 	return item;
 }
 
 /*
  * The xchg() lets exactly one execution of each submission through, and only that
  * one counts down. A second run therefore cannot hide a lost item.
+ *
+ * Inline, because a call would be 1% of what an item in batch mode costs.
  */
-static void bench_end_item(struct bench_item *item)
+static __always_inline void bench_end_item(struct bench_item *item)
 {
 	struct bench_thread *thread = item->owner;
 	struct bench *bench = thread->bench;
@@ -63,9 +69,34 @@ static void bench_end_item(struct bench_item *item)
 		rcuwait_wake_up(&thread->idle);
 }
 
-void bench_item_fn(struct work_struct *work)
+static void bench_item_fn(struct work_struct *work)
 {
 	bench_end_item(bench_start_item(work));
+}
+
+static void bench_burn_fn(struct work_struct *work)
+{
+	struct bench_item *item = bench_start_item(work);
+
+	bench_burn(item->owner->bench->burn_turns);
+	bench_end_item(item);
+}
+
+static void bench_sleep_fn(struct work_struct *work)
+{
+	struct bench_item *item = bench_start_item(work);
+	unsigned int us = item->owner->bench->plan.burn_us;
+
+	usleep_range(us, us + us / 4 + 1);
+	bench_end_item(item);
+}
+
+/* What the item with this number does. */
+work_func_t bench_item_function(const struct bench_plan *plan, unsigned int nr)
+{
+	if (plan->mode == BENCH_SPREAD || (plan->mode == BENCH_MIXED && nr % 2 == 0))
+		return bench_burn_fn;
+	return plan->mode == BENCH_MIXED ? bench_sleep_fn : bench_item_fn;
 }
 
 static __always_inline void bench_submit(struct bench_thread *thread, struct bench_item *item,
@@ -116,7 +147,8 @@ static unsigned int bench_submit_round(struct bench_thread *thread, struct bench
 		if (i < nr && i == next) {
 			bench_submit(thread, &items[i++], timed, true);
 			next += bench->plan.sample;
-			cond_resched();
+			if (!bench->plan.in_rounds)
+				cond_resched();
 		}
 	}
 	return next;
@@ -124,10 +156,8 @@ static unsigned int bench_submit_round(struct bench_thread *thread, struct bench
 
 /* All items of the round ran. Of each sample, add up how long what took. */
 static void bench_note_waits(struct bench_thread *thread, struct bench_item *items,
-			     unsigned int first, unsigned int nr)
+			     unsigned int first, unsigned int nr, u64 now)
 {
-	u64 now = bench_ticks();
-
 	for (unsigned int i = first; i < nr; i += thread->bench->plan.sample) {
 		u64 queued_at = READ_ONCE(items[i].queued_at);
 		u64 started = READ_ONCE(items[i].started);
@@ -138,6 +168,55 @@ static void bench_note_waits(struct bench_thread *thread, struct bench_item *ite
 		wq_hist_add(thread->hist[BENCH_DONE], bench_ticks_to_ns(started, now));
 		WRITE_ONCE(items[i].queued_at, 0);
 	}
+}
+
+/* Of a whole round: how long it took, and how many CPUs it used. */
+static void bench_note_round(struct bench_thread *thread, const struct bench_item *items,
+			     u64 begin, u64 now)
+{
+	cpumask_clear(&thread->in_round);
+	for (unsigned int i = 0; i < thread->bench->plan.in_flight; i++) {
+		if (READ_ONCE(items[i].queued_at))
+			cpumask_set_cpu(READ_ONCE(items[i].cpu), &thread->in_round);
+	}
+	cpumask_or(&thread->used, &thread->used, &thread->in_round);
+	thread->round_cpus += cpumask_weight(&thread->in_round);
+	thread->nr_rounds++;
+	wq_hist_add(thread->hist[BENCH_MAKESPAN], bench_ticks_to_ns(begin, now));
+}
+
+static void bench_note(struct bench_thread *thread, struct bench_item *items,
+		       unsigned int first, unsigned int nr, u64 begin)
+{
+	const struct bench_plan *plan = &thread->bench->plan;
+	u64 now = bench_ticks();
+
+	if (plan->in_rounds && nr == plan->in_flight)
+		bench_note_round(thread, items, begin, now);
+	bench_note_waits(thread, items, first, nr, now);
+}
+
+/*
+ * There are two sets of items, so a move for every second round takes each item to another
+ * CPU each time.
+ */
+static void bench_roam(struct bench_thread *thread)
+{
+	if (thread->rounds % 2)
+		return;
+	thread->at = bench_next_cpu(thread->bench, thread->at);
+	/* It fails if the CPU has gone meanwhile. */
+	if (!set_cpus_allowed_ptr(current, cpumask_of(thread->at)))
+		thread->moves++;
+}
+
+static void bench_wait_for_items(struct bench_thread *thread)
+{
+	/* No timer here: it would cost as much as some of what is timed. */
+	rcuwait_wait_event(&thread->idle,
+			   !atomic_read(&thread->in_flight) || READ_ONCE(thread->bench->stop),
+			   TASK_IDLE);
+	WRITE_ONCE(thread->rounds, thread->rounds + 1);
 }
 
 /*
@@ -151,20 +230,20 @@ static bool bench_round(struct bench_thread *thread, unsigned int nr, bool timed
 	struct bench_item *items = &thread->items[thread->rounds % 2 * bench->plan.in_flight];
 	unsigned int first = timed ? thread->next_sample : nr;
 	unsigned int next;
+	u64 begin = 0;
 
+	if (bench->plan.mode == BENCH_ROAM)
+		bench_roam(thread);
+	if (bench->plan.in_rounds)
+		begin = bench_ticks();
 	atomic_set(&thread->in_flight, nr);
 	next = bench_submit_round(thread, items, nr, first, timed);
-
-	/* No timer here: it would cost as much as some of what is timed. */
-	rcuwait_wait_event(&thread->idle,
-			   !atomic_read(&thread->in_flight) || READ_ONCE(bench->stop),
-			   TASK_IDLE);
-	WRITE_ONCE(thread->rounds, thread->rounds + 1);
+	bench_wait_for_items(thread);
 	if (READ_ONCE(bench->stop))
 		return false;
 
 	if (first < nr)
-		bench_note_waits(thread, items, first, nr);
+		bench_note(thread, items, first, nr, begin);
 	if (timed)
 		thread->next_sample = next - nr;
 	return true;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Measures how fast, and how correctly, an unbound workqueue serves its submitters.
+ * Measures how fast, and how correctly, a workqueue serves its submitters.
  *
- * Kernel threads, each bound to one CPU, queue items on an unbound WQ_SYSFS
- * workqueue and wait until they ran. Between runs the affinity scope of the
- * workqueue is changed the way an administrator would do it: through its own
- * file under /sys/bus/workqueue/devices/. The output is a table for people, and for
+ * Kernel threads, each bound to one CPU, queue items on a workqueue and wait until
+ * they ran: see bench_mode_names. If the workqueue is unbound, its affinity scope is
+ * changed between runs the way an administrator would do it: through its own file
+ * under /sys/bus/workqueue/devices/. The output is a table for people, and for
  * scripts two lines for each run, "result key=value ..." and "wait key=value ...".
  * They show three things:
  *
  * - items per second, and percentiles of the time that queue_work() itself
  *   took. Every call is counted in a histogram: see wq_hist.h.
  * - percentiles of the time from queueing to the start of an item, and from there
- *   until its submitter knows that all of its round ran: of every 17th item, so that
- *   the rate does not change.
+ *   until its submitter knows that all of its round ran: of every item, or of every
+ *   17th in the modes whose rate should not change.
  * - how often the workqueue broke its promises. Each submission carries a state
  *   that only its first execution may advance. This shows an item that never ran
  *   as well as one that ran twice.
@@ -206,5 +206,5 @@ static void __exit bench_exit(void)
 }
 module_exit(bench_exit);
 
-MODULE_DESCRIPTION("Benchmark and contract check of unbound workqueues");
+MODULE_DESCRIPTION("Benchmark and contract check of workqueues");
 MODULE_LICENSE("GPL");

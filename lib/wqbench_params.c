@@ -16,7 +16,7 @@
 
 static int threads;
 module_param(threads, int, 0644);
-MODULE_PARM_DESC(threads, "submitting threads, 0: one for each usable CPU (default 0)");
+MODULE_PARM_DESC(threads, "submitting threads, 0: one for each usable CPU, or just one in burst and spread (default 0)");
 
 static int items = 50000;
 module_param(items, int, 0644);
@@ -32,11 +32,15 @@ MODULE_PARM_DESC(wq, "kind of workqueue: unbound (default), unbound_highpri, per
 
 static char *mode;
 module_param(mode, charp, 0644);
-MODULE_PARM_DESC(mode, "latency: one item in flight per thread (default); batch: several");
+MODULE_PARM_DESC(mode, "latency (default), batch, burst, spread, mixed, roam or limit: see bench_mode_names");
 
 static int batch = 32;
 module_param(batch, int, 0644);
-MODULE_PARM_DESC(batch, "items in flight per thread in batch mode (default 32)");
+MODULE_PARM_DESC(batch, "items in flight per thread, except in latency mode (default 32)");
+
+static int burn_us = 100;
+module_param(burn_us, int, 0644);
+MODULE_PARM_DESC(burn_us, "microseconds that an item takes in spread and mixed (default 100)");
 
 static int repeats = 1;
 module_param(repeats, int, 0644);
@@ -48,11 +52,11 @@ MODULE_PARM_DESC(warmup, "untimed items that each thread queues first (default 1
 
 static int sample = 17;
 module_param(sample, int, 0644);
-MODULE_PARM_DESC(sample, "record the wait of every so manieth item, odd: see README (default 17)");
+MODULE_PARM_DESC(sample, "in latency, batch, roam and limit, record the wait of every so manieth item (default 17)");
 
 static int max_active;
 module_param(max_active, int, 0644);
-MODULE_PARM_DESC(max_active, "of the workqueue, 0: the kernel's default (default 0)");
+MODULE_PARM_DESC(max_active, "of the workqueue, 0: the kernel's default, or a quarter of batch in limit (default 0)");
 
 static int timeout = 30;
 module_param(timeout, int, 0644);
@@ -83,6 +87,27 @@ const char * const bench_kind_names[NR_BENCH_KINDS] = {
 	[BENCH_HIGHPRI]		= "highpri",
 	[BENCH_BH]		= "bh",
 	[BENCH_ORDERED]		= "ordered",
+};
+
+/*
+ * What a thread does. It waits until all that it has queued ran, and begins anew.
+ *
+ * latency	has one item in flight
+ * batch	has several
+ * burst	queues several at once, and measures how long each waits and until all are done
+ * spread	the same with items that burn: are all CPUs used?
+ * mixed	every second item sleeps, the others burn; beside them, a probe of high priority
+ * roam		queues the same items from one CPU after the other
+ * limit	has more in flight than max_active
+ */
+const char * const bench_mode_names[NR_BENCH_MODES] = {
+	[BENCH_LATENCY]	= "latency",
+	[BENCH_BATCH]	= "batch",
+	[BENCH_BURST]	= "burst",
+	[BENCH_SPREAD]	= "spread",
+	[BENCH_MIXED]	= "mixed",
+	[BENCH_ROAM]	= "roam",
+	[BENCH_LIMIT]	= "limit",
 };
 
 static bool bench_in_range(const char *name, int value, int min, int max)
@@ -148,13 +173,39 @@ static char *bench_copy_param(const char *value)
 	return copy;
 }
 
+static int bench_plan_limit(struct bench_plan *plan)
+{
+	if (!plan->max_active && plan->kind != BENCH_ORDERED)
+		plan->max_active = max(plan->in_flight / 4, 1U);
+	if (max(plan->max_active, 1U) < plan->in_flight)
+		return 0;
+	pr_err("mode=limit: max_active=%u is not below batch=%u\n", plan->max_active,
+	       plan->in_flight);
+	return -EINVAL;
+}
+
 static int bench_plan_mode(struct bench_plan *plan, char *how)
 {
-	plan->batch = !strcmp(how, "batch");
-	if (plan->batch || !*how || !strcmp(how, "latency"))
-		return 0;
-	pr_err("mode=\"%s\" is neither latency nor batch\n", how);
-	return -EINVAL;
+	int mode = *how ? match_string(bench_mode_names, NR_BENCH_MODES, how) : BENCH_LATENCY;
+
+	if (mode < 0) {
+		pr_err("mode=\"%s\" is no mode\n", how);
+		return -EINVAL;
+	}
+	if (plan->kind == BENCH_BH && (mode == BENCH_MIXED || mode == BENCH_LIMIT)) {
+		pr_err("mode=%s: BH items cannot %s\n", how,
+		       mode == BENCH_MIXED ? "sleep" : "be limited");
+		return -EINVAL;
+	}
+
+	plan->mode = mode;
+	plan->in_flight = mode == BENCH_LATENCY ? 1 : batch;
+	plan->in_rounds = mode == BENCH_BURST || mode == BENCH_SPREAD;
+	if (plan->in_rounds && !plan->threads)
+		plan->threads = 1;
+	if (plan->in_rounds || mode == BENCH_MIXED)
+		plan->sample = 1;
+	return mode == BENCH_LIMIT ? bench_plan_limit(plan) : 0;
 }
 
 static int bench_plan_kind(struct bench_plan *plan, char *name)
@@ -182,6 +233,7 @@ static int bench_plan_kind(struct bench_plan *plan, char *name)
 	return 0;
 }
 
+/* The kind decides which modes and scopes there are. */
 static int bench_plan_strings(struct bench_plan *plan)
 {
 	char *list = bench_copy_param(scopes);
@@ -204,12 +256,11 @@ static int bench_plan_strings(struct bench_plan *plan)
 /* The caller holds the parameter lock, so no string changes here. */
 int bench_make_plan(struct bench_plan *plan)
 {
-	int ret;
-
 	/* With these limits no sum or product in here overflows 64 bits. */
 	if (!bench_in_range("threads", threads, 0, 1024) ||
 	    !bench_in_range("items", items, 1, 10000000) ||
 	    !bench_in_range("batch", batch, 1, 65536) ||
+	    !bench_in_range("burn_us", burn_us, 1, 100000) ||
 	    !bench_in_range("repeats", repeats, 1, 1000) ||
 	    !bench_in_range("warmup", warmup, 0, 1000000) ||
 	    !bench_in_range("sample", sample, 1, 1000000) ||
@@ -225,10 +276,9 @@ int bench_make_plan(struct bench_plan *plan)
 		.max_active	= max_active,
 		.timeout	= timeout,
 		.sample		= sample,
+		.burn_us	= burn_us,
 		.strict		= strict,
 	};
 
-	ret = bench_plan_strings(plan);
-	plan->in_flight = plan->batch ? batch : 1;
-	return ret;
+	return bench_plan_strings(plan);
 }

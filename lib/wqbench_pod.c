@@ -105,12 +105,12 @@ static bool bench_shard_fits(const struct cpumask *pod, const struct cpumask *us
 	return cores <= max(size, 1U);
 }
 
-void bench_probe_fn(struct work_struct *work)
+void bench_pod_fn(struct work_struct *work)
 {
-	struct bench_thread *thread = container_of(work, struct bench_thread, probe);
+	struct bench_thread *thread = container_of(work, struct bench_thread, pod_work);
 
 	cpumask_copy(&thread->seen, current->cpus_ptr);
-	complete(&thread->probed);
+	complete(&thread->pod_seen);
 }
 
 int bench_find_pod(struct bench_thread *thread, enum bench_scope scope)
@@ -123,9 +123,9 @@ int bench_find_pod(struct bench_thread *thread, enum bench_scope scope)
 		return 0;
 	}
 
-	reinit_completion(&thread->probed);
-	queue_work_on(thread->cpu, bench->wq, &thread->probe);
-	if (!wait_for_completion_timeout(&thread->probed, bench->plan.timeout * HZ)) {
+	reinit_completion(&thread->pod_seen);
+	queue_work_on(thread->cpu, bench->wq, &thread->pod_work);
+	if (!wait_for_completion_timeout(&thread->pod_seen, bench->plan.timeout * HZ)) {
 		pr_err("a single item queued on CPU %u did not run in %u s\n",
 		       thread->cpu, bench->plan.timeout);
 		return -ETIMEDOUT;
@@ -152,6 +152,9 @@ bool bench_can_judge(const struct bench_plan *plan)
 {
 	char buf[8];
 
+	/* An item that still runs where it was queued before is queued there again. */
+	if (plan->mode == BENCH_ROAM)
+		return false;
 	if (bench_is_percpu(plan))
 		return true;
 	if (!plan->strict)

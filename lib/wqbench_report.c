@@ -42,6 +42,8 @@ static const struct {
 	[BENCH_CALL]	= { "", "queueing" },
 	[BENCH_START]	= { "start_", "start" },
 	[BENCH_DONE]	= { "done_", "done" },
+	[BENCH_MAKESPAN] = { "makespan_", "makespan" },
+	[BENCH_PROBE]	= { "probe_", "probe" },
 };
 
 static void bench_begin_line(struct bench *bench)
@@ -96,6 +98,14 @@ static void bench_report_to_people(struct bench *bench, enum bench_scope scope, 
 	bench_append(bench, ";");
 	bench_append_words(bench, BENCH_DONE);
 	pr_info("%-11s wait:%s\n", bench_scope_names[scope], bench->line);
+
+	for (unsigned int figure = BENCH_MAKESPAN; figure < NR_BENCH_FIGURES; figure++) {
+		if (!bench->hist[figure])
+			continue;
+		bench_begin_line(bench);
+		bench_append_words(bench, figure);
+		pr_info("%-11s also:%s\n", bench_scope_names[scope], bench->line);
+	}
 }
 
 /* The keys are read by scripts/wqlab/bench/parse.py: add some, never rename one. */
@@ -109,9 +119,9 @@ static void bench_report_result(struct bench *bench, enum bench_scope scope,
 	bench_begin_line(bench);
 	bench_append(bench, "scope=%s actual=%s repeat=%u wq=%s mode=%s strict=%d",
 		     bench_scope_names[scope], bench_scope_names[actual], repeat,
-		     bench_kind_names[plan->kind], plan->batch ? "batch" : "latency",
-		     plan->strict);
-	bench_append(bench, " threads=%u in_flight=%u", result->nr_threads, plan->in_flight);
+		     bench_kind_names[plan->kind], bench_mode_names[plan->mode], plan->strict);
+	bench_append(bench, " threads=%u in_flight=%u max_active=%u burn_us=%u",
+		     result->nr_threads, plan->in_flight, plan->max_active, plan->burn_us);
 	bench_append(bench, " items=%llu elapsed_ns=%llu items_per_s=%llu mean_ns=%llu",
 		     result->items, result->elapsed, rate,
 		     div64_u64(calls->sum, max_t(u64, calls->total, 1)));
@@ -125,13 +135,27 @@ static void bench_report_result(struct bench *bench, enum bench_scope scope,
 }
 
 /* The second line of a result, with the same scope and repeat. */
-static void bench_report_wait(struct bench *bench, enum bench_scope scope, unsigned int repeat)
+static void bench_report_wait(struct bench *bench, enum bench_scope scope, unsigned int repeat,
+			      const struct bench_result *result)
 {
+	const struct bench_plan *plan = &bench->plan;
+	u64 cpus = div64_u64(100 * result->round_cpus, max_t(u64, result->nr_rounds, 1));
+
 	bench_begin_line(bench);
-	bench_append(bench, "scope=%s repeat=%u sample=%u waits=%llu", bench_scope_names[scope],
-		     repeat, bench->plan.sample, bench->hist[BENCH_START]->total);
-	for (unsigned int figure = BENCH_START; figure < NR_BENCH_FIGURES; figure++)
-		bench_append_keys(bench, figure);
+	bench_append(bench, "scope=%s repeat=%u mode=%s sample=%u waits=%llu",
+		     bench_scope_names[scope], repeat, bench_mode_names[plan->mode], plan->sample,
+		     bench->hist[BENCH_START]->total);
+	for (unsigned int figure = BENCH_START; figure < NR_BENCH_FIGURES; figure++) {
+		if (bench->hist[figure])
+			bench_append_keys(bench, figure);
+	}
+	if (plan->in_rounds)
+		bench_append(bench, " rounds=%llu cpus=%u cpus_mean=%llu.%02llu", result->nr_rounds,
+			     result->cpus, cpus / 100, cpus % 100);
+	if (plan->mode == BENCH_MIXED)
+		bench_append(bench, " probes=%llu late=%llu", result->probes, result->late);
+	if (plan->mode == BENCH_ROAM)
+		bench_append(bench, " moves=%llu", result->moves);
 	pr_info("wait %s\n", bench->line);
 }
 
@@ -142,7 +166,7 @@ void bench_report(struct bench *bench, enum bench_scope scope, enum bench_scope 
 
 	bench_report_to_people(bench, scope, rate, result);
 	bench_report_result(bench, scope, actual, repeat, rate, result);
-	bench_report_wait(bench, scope, repeat);
+	bench_report_wait(bench, scope, repeat, result);
 	if (bench_violations(result))
 		pr_err("%s, repeat %u: %u items lost, %u ran twice, %u ran outside their pod, %u refused, %u pods wrong\n",
 		       bench_scope_names[scope], repeat, result->lost,

@@ -20,25 +20,54 @@ static int bench_place_threads(struct bench *bench)
 	cpumask_copy(bench->online, cpu_online_mask);
 	cpus_read_unlock();
 
-	if (!cpumask_and(bench->scratch, bench->online, bench->allowed)) {
+	if (!cpumask_and(bench->usable, bench->online, bench->allowed)) {
 		pr_err("no online CPU may run unbound items\n");
 		return -ENXIO;
 	}
+	if (bench->plan.mode == BENCH_ROAM && cpumask_weight(bench->usable) < 2) {
+		pr_err("mode=roam: there is only one CPU\n");
+		return -ENXIO;
+	}
 
-	cpu = cpumask_first(bench->scratch);
+	cpu = cpumask_first(bench->usable);
 	for (unsigned int i = 0; i < bench->nr_threads; i++) {
 		bench->threads[i]->cpu = cpu;
-		cpu = cpumask_next(cpu, bench->scratch);
-		if (cpu >= nr_cpu_ids)
-			cpu = cpumask_first(bench->scratch);
+		cpu = bench_next_cpu(bench, cpu);
 	}
 	return 0;
 }
 
 static void bench_clear_hists(struct wq_hist *hists[])
 {
-	for (unsigned int i = 0; i < NR_BENCH_FIGURES; i++)
-		memset(hists[i], 0, sizeof(*hists[i]));
+	for (unsigned int i = 0; i < NR_BENCH_FIGURES; i++) {
+		if (hists[i])
+			memset(hists[i], 0, sizeof(*hists[i]));
+	}
+}
+
+static void bench_reset_thread(struct bench *bench, struct bench_thread *thread)
+{
+	thread->rounds = 0;
+	thread->seen_rounds = 0;
+	thread->seen_in_flight = 0;
+	thread->stuck = 0;
+	thread->lost = 0;
+	thread->refused = 0;
+	thread->next_sample = 0;
+	thread->at = thread->cpu;
+	thread->moves = 0;
+	thread->nr_rounds = 0;
+	thread->round_cpus = 0;
+	thread->bad_pod = false;
+	cpumask_clear(&thread->used);
+	atomic_set(&thread->twice, 0);
+	atomic_set(&thread->outside, 0);
+	bench_clear_hists(thread->hist);
+	bench_probe_reset(&thread->probe, bench->probe_wq);
+	for (unsigned int i = 0; i < thread->nr_items; i++) {
+		thread->items[i].state = ITEM_IDLE;
+		thread->items[i].queued_at = 0;
+	}
 }
 
 static void bench_reset(struct bench *bench)
@@ -46,25 +75,8 @@ static void bench_reset(struct bench *bench)
 	memset(&bench->workers, 0, sizeof(bench->workers));
 	bench_clear_hists(bench->hist);
 
-	for (unsigned int i = 0; i < bench->nr_threads; i++) {
-		struct bench_thread *thread = bench->threads[i];
-
-		thread->rounds = 0;
-		thread->seen_rounds = 0;
-		thread->seen_in_flight = 0;
-		thread->stuck = 0;
-		thread->lost = 0;
-		thread->refused = 0;
-		thread->next_sample = 0;
-		thread->bad_pod = false;
-		atomic_set(&thread->twice, 0);
-		atomic_set(&thread->outside, 0);
-		bench_clear_hists(thread->hist);
-		for (unsigned int j = 0; j < thread->nr_items; j++) {
-			thread->items[j].state = ITEM_IDLE;
-			thread->items[j].queued_at = 0;
-		}
-	}
+	for (unsigned int i = 0; i < bench->nr_threads; i++)
+		bench_reset_thread(bench, bench->threads[i]);
 }
 
 /* After a flush every item has run. Those given up on are counted already. */
@@ -79,10 +91,32 @@ static unsigned int bench_count_lost(const struct bench_thread *thread)
 	return lost;
 }
 
+static void bench_collect_more(struct bench *bench, struct bench_thread *thread,
+			       struct bench_result *result)
+{
+	const struct bench_probe *probe = &thread->probe;
+
+	for (unsigned int i = 0; i < NR_BENCH_FIGURES; i++) {
+		if (bench->hist[i])
+			wq_hist_merge(bench->hist[i], thread->hist[i]);
+	}
+	cpumask_or(bench->scratch, bench->scratch, &thread->used);
+	result->nr_rounds += thread->nr_rounds;
+	result->round_cpus += thread->round_cpus;
+	result->moves += thread->moves;
+
+	result->probes += probe->ran;
+	result->late += probe->late;
+	result->refused += probe->refused;
+	result->lost += max(probe->queued, probe->ran) - probe->ran;
+	result->twice += max(probe->queued, probe->ran) - probe->queued;
+}
+
 static void bench_collect(struct bench *bench, struct bench_result *result)
 {
 	u64 begin = U64_MAX, end = 0;
 
+	cpumask_clear(bench->scratch);
 	for (unsigned int i = 0; i < bench->nr_threads; i++) {
 		struct bench_thread *thread = bench->threads[i];
 
@@ -93,11 +127,11 @@ static void bench_collect(struct bench *bench, struct bench_result *result)
 		result->twice += atomic_read(&thread->twice);
 		result->outside += atomic_read(&thread->outside);
 		result->bad_pods += thread->bad_pod;
-		for (unsigned int j = 0; j < NR_BENCH_FIGURES; j++)
-			wq_hist_merge(bench->hist[j], thread->hist[j]);
+		bench_collect_more(bench, thread, result);
 	}
 	result->elapsed = max_t(u64, end - begin, 1);
 	result->items = bench->hist[BENCH_CALL]->total;
+	result->cpus = cpumask_weight(bench->scratch);
 	result->nr_threads = bench->nr_threads;
 	result->nr_workers = atomic_read(&bench->workers.nr);
 }
@@ -136,10 +170,10 @@ int bench_measure(struct bench *bench, enum bench_scope actual, struct bench_res
 	int events = atomic_read(&bench_hotplug_events);
 	int ret;
 
-	bench_reset(bench);
 	ret = bench_place_threads(bench);
 	if (ret)
 		return ret;
+	bench_reset(bench);
 
 	for (unsigned int i = 0; bench->judge && i < bench->nr_threads; i++) {
 		ret = bench_find_pod(bench->threads[i], actual);
@@ -152,6 +186,8 @@ int bench_measure(struct bench *bench, enum bench_scope actual, struct bench_res
 		bench_take_back(bench);
 	/* Late and repeated runs happen before this returns, and are counted. */
 	flush_workqueue(bench->wq);
+	if (bench->probe_wq)
+		flush_workqueue(bench->probe_wq);
 	if (ret)
 		return ret;
 

@@ -22,9 +22,11 @@ void *bench_zalloc(size_t size)
 	return kvzalloc(size, GFP_KERNEL | __GFP_RETRY_MAYFAIL);
 }
 
-static bool bench_alloc_hists(struct wq_hist *hists[])
+static bool bench_alloc_hists(const struct bench_plan *plan, struct wq_hist *hists[])
 {
 	for (unsigned int i = 0; i < NR_BENCH_FIGURES; i++) {
+		if (!bench_measures(plan, i))
+			continue;
 		hists[i] = bench_zalloc(sizeof(*hists[i]));
 		if (!hists[i])
 			return false;
@@ -46,7 +48,7 @@ static struct bench_thread *bench_alloc_thread(struct bench *bench)
 	thread = bench_zalloc(struct_size(thread, items, nr));
 	if (!thread)
 		return NULL;
-	if (!bench_alloc_hists(thread->hist)) {
+	if (!bench_alloc_hists(&bench->plan, thread->hist)) {
 		bench_free_hists(thread->hist);
 		kvfree(thread);
 		return NULL;
@@ -55,17 +57,20 @@ static struct bench_thread *bench_alloc_thread(struct bench *bench)
 	thread->bench = bench;
 	thread->nr_items = nr;
 	rcuwait_init(&thread->idle);
-	init_completion(&thread->probed);
-	INIT_WORK(&thread->probe, bench_probe_fn);
+	init_completion(&thread->pod_seen);
+	INIT_WORK(&thread->pod_work, bench_pod_fn);
+	bench_probe_init(&thread->probe, thread->hist[BENCH_PROBE]);
 	for (unsigned int i = 0; i < nr; i++) {
 		thread->items[i].owner = thread;
-		INIT_WORK(&thread->items[i].work, bench_item_fn);
+		INIT_WORK(&thread->items[i].work, bench_item_function(&bench->plan, i));
 	}
 	return thread;
 }
 
 void bench_close(struct bench *bench)
 {
+	if (bench->probe_wq)
+		destroy_workqueue(bench->probe_wq);
 	if (bench->wq)
 		destroy_workqueue(bench->wq);
 	for (unsigned int i = 0; bench->threads && i < bench->nr_threads; i++) {
@@ -77,6 +82,7 @@ void bench_close(struct bench *bench)
 	kvfree(bench->threads);
 	bench_free_hists(bench->hist);
 	free_cpumask_var(bench->scratch);
+	free_cpumask_var(bench->usable);
 	free_cpumask_var(bench->online);
 	free_cpumask_var(bench->allowed);
 	kvfree(bench);
@@ -128,13 +134,23 @@ static struct workqueue_struct *bench_alloc_wq(const struct bench_plan *plan)
 	return alloc_workqueue(BENCH_WQ_NAME, flags[plan->kind], plan->max_active);
 }
 
+/* Like the measured one: with workers of a CPU or of a pod. */
+static struct workqueue_struct *bench_alloc_probe_wq(const struct bench_plan *plan)
+{
+	unsigned int flags = bench_is_percpu(plan) ? WQ_PERCPU : WQ_UNBOUND;
+
+	return alloc_workqueue(BENCH_WQ_NAME "_probe", flags | WQ_HIGHPRI, 0);
+}
+
 static int bench_open_workqueue(struct bench *bench)
 {
 	char buf[16];
 	int ret;
 
 	bench->wq = bench_alloc_wq(&bench->plan);
-	if (!bench->wq) {
+	if (bench->wq && bench->plan.mode == BENCH_MIXED)
+		bench->probe_wq = bench_alloc_probe_wq(&bench->plan);
+	if (!bench->wq || (bench->plan.mode == BENCH_MIXED && !bench->probe_wq)) {
 		pr_err("cannot create the workqueue\n");
 		return -ENOMEM;
 	}
@@ -156,13 +172,16 @@ int bench_setup(struct bench *bench)
 
 	if (!zalloc_cpumask_var(&bench->allowed, GFP_KERNEL) ||
 	    !zalloc_cpumask_var(&bench->online, GFP_KERNEL) ||
+	    !zalloc_cpumask_var(&bench->usable, GFP_KERNEL) ||
 	    !zalloc_cpumask_var(&bench->scratch, GFP_KERNEL))
 		return -ENOMEM;
 
-	if (!bench_alloc_hists(bench->hist))
+	if (!bench_alloc_hists(&bench->plan, bench->hist))
 		return -ENOMEM;
 
 	ret = bench_calibrate();
+	if (!ret && (bench->plan.mode == BENCH_SPREAD || bench->plan.mode == BENCH_MIXED))
+		ret = bench_calibrate_burn(bench);
 	if (ret)
 		return ret;
 

@@ -31,10 +31,14 @@ static int bench_thread_fn(void *data)
 	warm = bench_rounds(thread, bench->plan.warmup, false);
 	bench_pass_gate(bench);
 
+	if (bench->probe_wq)
+		bench_probe_start(&thread->probe);
 	thread->begin = ktime_get_ns();
 	if (warm)
 		bench_rounds(thread, bench->plan.items, true);
 	thread->end = ktime_get_ns();
+	if (bench->probe_wq)
+		bench_probe_stop(&thread->probe);
 
 	if (atomic_dec_and_test(&bench->active))
 		wake_up(&bench->done);

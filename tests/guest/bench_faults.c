@@ -12,14 +12,19 @@
 #include <linux/workqueue.h>
 
 static bool faulty_queue_work(struct workqueue_struct *wq, struct work_struct *work);
+static bool faulty_queue_probe(struct workqueue_struct *wq, struct work_struct *work);
 
 #define queue_work faulty_queue_work
 #include "wqbench_item.c"
 #undef queue_work
 
+#define queue_work faulty_queue_probe
+#include "wqbench_probe.c"
+#undef queue_work
+
 static char *fault = "none";
 module_param(fault, charp, 0444);
-MODULE_PARM_DESC(fault, "lose, twice, outside, refuse, pod or none");
+MODULE_PARM_DESC(fault, "lose, twice, outside, refuse, probe or none");
 
 static int every = 1000;
 module_param(every, int, 0444);
@@ -64,4 +69,10 @@ static bool faulty_queue_work(struct workqueue_struct *wq, struct work_struct *w
 		flush_work(work);
 	}
 	return ret;
+}
+
+/* Called by a timer. */
+static bool faulty_queue_probe(struct workqueue_struct *wq, struct work_struct *work)
+{
+	return !strcmp(fault, "probe") || queue_work(wq, work);
 }

@@ -1,66 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0
 """The benchmark module in a guest: it notices faults, cleans up, and refuses wrong parameters."""
 
-import subprocess
-
 import pytest
 
+import bench_guests
 import guests
-from guests import guest
-from wqlab.bench import parse as bench_parse
+from bench_guests import MODULE, counts
 from wqlab.logs import check
-from wqlab.paths import ROOT
 
 pytestmark = guests.needs('uml')
-MODULE = '/test_bench_faults.ko'
 ITEMS = 2000
-THREADS = 2
+THREADS = bench_guests.CPUS
 
 # Print what a pass has left behind: module, workqueue, threads.
 LEFT = ('left() { lsmod | grep test_; ls /sys/bus/workqueue/devices | grep test_; '
         'ps -o comm | grep wq_bench; true; }; ')
 
 
-@pytest.fixture(scope='module')
-def kernel():
-    return guests.kernel('uml')
+def run_in_guest(command, timeout=120):
+    return bench_guests.run(LEFT + command, timeout)
 
 
-@pytest.fixture(scope='module')
-def faulty(kernel, tmp_path_factory):
-    """Build the benchmark module with faults in it. Return its path."""
-    folder = tmp_path_factory.mktemp('faults')
-    sources = [*(ROOT / 'lib').glob('wqbench*.[ch]'), ROOT / 'lib/wq_hist.h', ROOT / 'tests/guest/bench_faults.c']
-    for source in sources:
-        (folder / source.name).write_bytes(source.read_bytes())
-    objects = ' '.join(f'{source.stem}.o' for source in sources
-                       if source.suffix == '.c' and source.name != 'wqbench_item.c')
-    (folder / 'Kbuild').write_text(f'obj-m := test_bench_faults.o\ntest_bench_faults-y := {objects}\n')
-    done = subprocess.run(['make', '-s', '-C', kernel, f'M={folder}', 'ARCH=um', 'modules'],
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder / 'test_bench_faults.ko'
-
-
-def run_in_guest(kernel, module, command, timeout=120):
-    result = guest.run(kernel, LEFT + command, engine='uml', cpus=THREADS, mem='512M',
-                       timeout=timeout, files=[f'{module}:{MODULE}'])
-    assert result.rc == 0, f'guest status {result.rc}\n{result.log[-3000:]}'
-    return result
-
-
-def load(kernel, module, args):
+def load(args):
     """Load the module once. Return the output of insmod and the kernel log."""
-    result = run_in_guest(kernel, module, f'insmod {MODULE} {args} 2>&1; left')
-    # The faulty module has another name, and its lines in the log begin with that.
-    log = result.kernel.replace('test_bench_faults: ', bench_parse.PREFIX)
-    return result.output, log
-
-
-def counts(log):
-    parsed = bench_parse.parse_output(log)
-    return parsed, {key: sum(run[key] for run in parsed['runs'])
-                    for key in bench_parse.VIOLATIONS}
+    result = run_in_guest(f'insmod {MODULE} {args} 2>&1; left')
+    return result.output, bench_guests.renamed(result.kernel)
 
 
 def args(fault, **more):
@@ -68,8 +32,8 @@ def args(fault, **more):
     return ' '.join([f'fault={fault}', *(f'{key}={value}' for key, value in more.items())])
 
 
-def test_no_fault_no_violation(kernel, faulty):
-    output, log = load(kernel, faulty, args('none', strict=1, scopes=''))
+def test_no_fault_no_violation():
+    output, log = load(args('none', strict=1, scopes=''))
     parsed, found = counts(log)
     assert parsed['status'] == 'ok'
     assert not any(found.values())
@@ -83,8 +47,8 @@ def test_no_fault_no_violation(kernel, faulty):
 
 
 @pytest.mark.parametrize('fault, key', [('twice', 'twice'), ('refuse', 'refused')])
-def test_each_strike_is_counted(kernel, faulty, fault, key):
-    output, log = load(kernel, faulty, args(fault))
+def test_each_strike_is_counted(fault, key):
+    output, log = load(args(fault))
     parsed, found = counts(log)
     assert parsed['status'] == 'violated'
     assert found.pop(key) == ITEMS * THREADS // 1000
@@ -93,9 +57,9 @@ def test_each_strike_is_counted(kernel, faulty, fault, key):
 
 
 @pytest.mark.parametrize('mode', ['latency', 'batch'])
-def test_lost_item_is_counted_and_ends_the_pass(kernel, faulty, mode):
+def test_lost_item_is_counted_and_ends_the_pass(mode):
     """There is only one thread. While one waits for its lost item, another would lose one, too."""
-    output, log = load(kernel, faulty, args('lose', timeout=1, every=ITEMS, mode=mode, repeats=2,
+    output, log = load(args('lose', timeout=1, every=ITEMS, mode=mode, repeats=2,
                                             threads=1))
     parsed, found = counts(log)
     assert parsed['status'] == 'violated'
@@ -105,16 +69,16 @@ def test_lost_item_is_counted_and_ends_the_pass(kernel, faulty, mode):
     assert 'Protocol error' in output
 
 
-def test_items_in_another_pod_are_counted_when_strict(kernel, faulty):
-    _, log = load(kernel, faulty, args('outside', strict=1, every=100))
+def test_items_in_another_pod_are_counted_when_strict():
+    _, log = load(args('outside', strict=1, every=100))
     parsed, found = counts(log)
     assert parsed['status'] == 'violated'
     assert found.pop('outside') == ITEMS * THREADS // 100
     assert not any(found.values())
 
 
-def test_items_in_another_pod_are_allowed_when_not_strict(kernel, faulty):
-    _, log = load(kernel, faulty, args('outside', every=100))
+def test_items_in_another_pod_are_allowed_when_not_strict():
+    _, log = load(args('outside', every=100))
     parsed, found = counts(log)
     assert parsed['status'] == 'ok'
     assert not any(found.values())
@@ -123,14 +87,16 @@ def test_items_in_another_pod_are_allowed_when_not_strict(kernel, faulty):
 BAD = ['threads=-1', 'threads=1025', 'threads=x', 'items=0', 'items=10000001', 'batch=0',
        'batch=65537', 'repeats=0', 'warmup=-1', 'timeout=0', 'max_active=-1', 'mode=fast',
        'mode=LATENCY', 'scopes=cachex', 'scopes=CACHE', 'scopes=cpu,', 'scopes=cpu,cpu',
-       'strict=maybe', 'keep=2']
+       'strict=maybe', 'keep=2', 'sample=0', 'burn_us=0', 'burn_us=100001', 'wq=fast', 'wq=percpu,bh',
+       'scopes=cpu wq=bh', 'strict=1 wq=percpu', 'mode=mixed wq=bh', 'mode=limit wq=bh',
+       'max_active=2 wq=ordered', 'max_active=2 wq=bh', 'mode=limit max_active=32', 'mode=limit batch=1']
 
 
-def test_bad_parameters_are_refused_with_one_line(kernel, faulty):
+def test_bad_parameters_are_refused_with_one_line():
     """All parameters are tried in one boot. For each, the guest prints a marker, the output of insmod, and the log."""
     steps = [f'echo "@ {arg}"; dmesg -c >/dev/null; insmod {MODULE} {arg} 2>&1; '
              f'dmesg -c | grep -a test_bench_faults; left' for arg in BAD]
-    result = run_in_guest(kernel, faulty, '; '.join(steps))
+    result = run_in_guest('; '.join(steps))
     blocks = result.output.split('@ ')[1:]
     assert len(blocks) == len(BAD)
     for arg, block in zip(BAD, blocks):
@@ -140,12 +106,12 @@ def test_bad_parameters_are_refused_with_one_line(kernel, faulty):
         assert arg.partition('=')[0] in lines[1], arg
 
 
-def test_a_signal_ends_a_pass_and_nothing_stays(kernel, faulty):
+def test_a_signal_ends_a_pass_and_nothing_stays():
     steps = [f'insmod {MODULE} items=10000000 {extra} & pid=$!; '
              f'until ps -o comm | grep -q wq_bench; do sleep 0.1; done; kill -{name} $pid; '
              f'wait $pid; echo "@ $?"; left'
              for name, extra in (('TERM', ''), ('KILL', ''), ('HUP', 'mode=batch batch=65536'))]
-    result = run_in_guest(kernel, faulty, '; '.join(steps) + '; true')
+    result = run_in_guest('; '.join(steps) + '; true')
     assert [line for line in result.output.splitlines() if line.startswith('@')] == \
         ['@ 143', '@ 137', '@ 129']
     assert 'wq_bench' not in result.output and 'test_bench' not in result.output
@@ -153,9 +119,8 @@ def test_a_signal_ends_a_pass_and_nothing_stays(kernel, faulty):
     assert not check.bad_lines(result.kernel)
 
 
-def test_out_of_memory_leaves_nothing(kernel, faulty):
-    result = run_in_guest(kernel, faulty,
-                          f'insmod {MODULE} mode=batch batch=65536 threads=1024 2>&1; left; echo end')
+def test_out_of_memory_leaves_nothing():
+    result = run_in_guest(f'insmod {MODULE} mode=batch batch=65536 threads=1024 2>&1; left; echo end')
     assert 'not enough memory' in result.kernel
     assert 'Cannot allocate memory' in result.output
     assert 'oom-kill' not in result.kernel
@@ -164,10 +129,9 @@ def test_out_of_memory_leaves_nothing(kernel, faulty):
     assert not check.bad_lines(result.kernel)
 
 
-def test_kept_module_makes_further_passes(kernel, faulty):
+def test_kept_module_makes_further_passes():
     params = '/sys/module/test_bench_faults/parameters'
     result = run_in_guest(
-        kernel, faulty,
         f'insmod {MODULE} items=100 scopes=cpu keep=1 && echo loaded; '
         f'echo numa,system >{params}/scopes; echo 1 >{params}/run && echo ran; '
         f'echo 0 >{params}/items; echo 1 >{params}/run || echo refused; '

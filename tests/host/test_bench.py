@@ -218,7 +218,7 @@ def test_table_says_what_the_percentiles_time():
     lines = bench_summary.lines(bench_stats.summarise(boots))
     assert lines[0].split()[:9] == ['scope', 'ours', 'base', 'ours/base', *['queue_work()', 'call'] * 2, 'kworkers']
     assert re.findall(r'(p\d+ ns), ours / base', lines[1]) == ['p50 ns', 'p99 ns']
-    assert 'not how long the item waits' in lines[-2] and lines[-1].startswith('start: from queueing')
+    assert 'not how long the item waits' in lines[-3] and lines[-2].startswith('start: from queueing')
     run = recorded_runs()[0]
     assert lines[2].endswith(f"{run['kworkers']} / {run['kworkers']}")
     for key in ('p50_ns', 'p99_ns'):
@@ -250,6 +250,43 @@ def test_second_table_shows_waits():
     assert max(map(len, lines)) <= 150
     lines = bench_summary.lines(bench_stats.summarise(boots), instructions=True)
     assert lines[at + 2].split()[:6] == ['cpu', '4', '1,500', '/', '3,000', '0.50']
+
+
+def in_mode(mode):
+    """Return boots of both variants with what this mode measures."""
+    boots = [boot(1, 'cmwq'), boot(1, 'base')]
+    for factor, one in enumerate(boots, 1):
+        for run in one['runs']:
+            run.update({'mode': mode} | dict.fromkeys(bench_parse.MODES[mode], factor * 1_000_000))
+    return boots
+
+
+@pytest.mark.parametrize('mode, words', [
+    ('latency', ['done p50, us', 'done p99, us']), ('roam', ['done p50, us', 'done p99, us']),
+    ('spread', ['makespan p50, us', 'CPUs']), ('mixed', ['probe p50, us', 'probe p99, us', 'probe p99.9, us']),
+])
+def test_second_table_follows_the_mode(mode, words):
+    rows = bench_stats.summarise(in_mode(mode))
+    lines = bench_summary.lines(rows)
+    at = lines.index('') + 1
+    for word in words:
+        assert word in lines[at]
+    shown = {word for figure in ('done', 'makespan', 'probe') for word in re.findall(figure, lines[at])}
+    assert shown == {words[0].split()[0]} and lines[-1].startswith(f'{shown.pop()}: ')
+    if mode != 'latency' and mode != 'roam':
+        assert '1,000 / 2,000' in lines[at + 2] and ' 0.50 ' in lines[at + 2]
+    assert max(map(len, lines)) <= 150
+    panels = [metric for metric, _ in bench_plot.panels({**record(in_mode(mode)), 'summary': rows})]
+    assert len(panels) == 6 and panels[-1].startswith(words[0].split()[0])
+
+
+@pytest.mark.parametrize('mode', bench_parse.MODES)
+def test_a_mode_needs_its_keys(mode):
+    text = next(text for text in bench_parse.tagged_lines(RECORDED) if text.startswith('wait '))
+    text = text.removeprefix('wait ').replace('mode=latency', f'mode={mode}')
+    whole = ' '.join([text, *(f'{key}=7' for key in bench_parse.MODES[mode])])
+    assert bench_parse.parse_wait(whole)['mode'] == mode
+    assert bool(bench_parse.parse_wait(text)) == (not bench_parse.MODES[mode])
 
 
 def test_results_without_waits_have_one_table():
@@ -326,7 +363,30 @@ def test_uml_has_no_more_cpus_than_its_host(monkeypatch):
 def test_module_gets_what_was_chosen():
     line = seat.order(params('--mode', 'batch', '--batch', '7', '--scopes', 'cpu,numa', '--items', '11', '--strict',
                              '--repeats', '2', '--threads', '3'), 'numa')
-    assert line == 'threads=3 items=11 warmup=100 mode=batch batch=7 strict=1 scopes=numa\n'
+    assert line == 'threads=3 items=11 warmup=100 mode=batch batch=7 strict=1 scopes=numa wq=unbound burn_us=100 ' \
+        'max_active=0\n'
+    line = seat.order(params('--mode', 'spread', '--batch', '64', '--burn-us', '500', '--wq', 'percpu'), 'default')
+    assert line == 'threads=0 items=1984 warmup=64 mode=spread batch=64 strict=0 scopes=default wq=percpu ' \
+        'burn_us=500 max_active=0\n'
+
+
+def test_defaults_of_modes():
+    chosen = params('--mode', 'spread', '--engine', 'qemu', '--cpus', '16')
+    assert (chosen['batch'], chosen['burn_us'], chosen['items']) == (64, 100, 64 * 156)
+    chosen = params('--mode', 'mixed', '--burn-us', '100000')
+    assert (chosen['batch'], chosen['items']) == (32, 32)
+    assert params('--mode', 'mixed')['items'] == 32 * 156
+    assert params('--mode', 'burst')['items'] == params()['items']
+    for kind in ('percpu', 'highpri', 'bh', 'ordered'):
+        assert params('--wq', kind)['scopes'] == ['default']
+    assert params('--wq', 'unbound_highpri')['scopes'] is None
+    assert params('--mode', 'limit', '--wq', 'ordered')['max_active'] is None
+
+
+def test_slow_items_get_more_time():
+    given = ('--mode', 'spread', '--variant', 'base', '--repeats', '1', '--scopes', 'cpu', '--threads', '1')
+    boot_s, _ = bench_options.SLOWEST['uml']
+    assert params(*given, '--burn-us', '100000', '--items', '500')['boot_timeout'] == boot_s + 50
 
 
 def test_parameters_of_one_variant():
@@ -371,8 +431,24 @@ BAD_OPTIONS = [
     (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '2'], '2 CPUs do not fit the topology, which has 4'),
     (['--icount', '--engine', 'uml'], 'one CPU'),
     (['--icount', '--cpus', '2'], 'one CPU'),
-    (['--batch', '4'], 'needs --mode batch'),
     (['--append-cmwq', 'quiet', '--variant', 'base'], 'needs a guest of our workqueue'),
+    (['--batch', '4'], 'no effect in --mode latency'),
+    (['--burn-us', '4'], 'needs --mode spread or mixed'),
+    (['--mode', 'spread', '--burn-us', '0'], 'not between'),
+    (['--mode', 'spread', '--burn-us', '100001'], 'not between'),
+    (['--mode', 'limit', '--max-active', '32'], 'less than --batch'),
+    (['--mode', 'limit', '--batch', '1'], 'less than --batch'),
+    (['--mode', 'roam', '--cpus', '1'], 'more than one CPU'),
+    (['--mode', 'roam', '--icount'], 'more than one CPU'),
+    (['--wq', 'fast'], 'invalid choice'),
+    (['--wq', 'percpu', '--scopes', 'cpu'], '--wq percpu has no scopes'),
+    (['--wq', 'ordered', '--strict'], '--wq ordered has no scopes'),
+    (['--wq', 'bh', '--engine', 'qemu', '--shard-size', '4'], '--wq bh has no scopes'),
+    (['--wq', 'bh', '--mode', 'mixed'], 'cannot sleep'),
+    (['--wq', 'bh', '--mode', 'limit'], 'cannot be limited'),
+    (['--wq', 'bh', '--max-active', '4'], 'has its own limit'),
+    (['--wq', 'ordered', '--max-active', '4'], 'has its own limit'),
+    (['--max-active', '0'], 'not between'),
     (['--shard-size', '4,8'], 'needs --engine qemu'),
     (['--icount', '--shard-size', '4'], 'one shard'),
     (['--engine', 'qemu', '--shard-size', '4', '--scopes', 'cpu,numa'], 'add cache_shard'),
@@ -404,8 +480,10 @@ def test_help():
     assert set(re.findall(r'^  (?:-h, )?(--[a-z-]+)', done.stdout, re.M)) == {
         '--help', '--engine', '--cpus', '--topology', '--mem', '--icount', '--variant', '--mode', '--batch', '--scopes',
         '--strict', '--shard-size', '--threads', '--pairs', '--items', '--repeats', '--boot-timeout', '--no-build',
-        '--resume', '--gate', '--append-cmwq'}
-    assert 'p50 and p99 are the duration of the call of queue_work(), not how long an item waits' in done.stdout
+        '--resume', '--gate', '--append-cmwq', '--wq', '--burn-us', '--max-active'}
+    assert 'the duration of the call of queue_work(), not how long an item waits' in done.stdout
+    for mode in bench_parse.MODES:
+        assert re.search(f'^  {mode} +[a-z-]', done.stdout, re.M)
 
 
 def test_what_spoils_figures_is_said(monkeypatch):

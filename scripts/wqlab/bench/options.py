@@ -4,7 +4,7 @@
 import argparse
 import os
 
-from wqlab.bench import stats
+from wqlab.bench import parse, stats
 from wqlab.guest import GuestError, topology
 
 SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
@@ -13,6 +13,13 @@ VARIANTS = ('cmwq', 'base')
 ITEMS = {'uml': 50000, 'qemu': 10000}
 REPEATS = {'uml': 8, 'qemu': 4}
 BATCH = 32
+BURN_US = 100
+BURNING = ('spread', 'mixed')
+BURN_TIME_US = 1_000_000    # of all items in a run, unless --items says how many there are
+# What a kind of workqueue cannot do.
+WITH_SCOPES = ('unbound', 'unbound_highpri')
+OWN_LIMIT = ('bh', 'ordered')
+NOT_BH = ('mixed', 'limit')
 # The slowest guest that does not hang: seconds to boot, and items per second.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500)}
 
@@ -20,17 +27,30 @@ EXAMPLES = """\
 examples:
   scripts/run-bench.sh                                  UML, 2 CPUs, 5 pairs of boots
   scripts/run-bench.sh --mode batch --scopes cpu,cache,system
+  scripts/run-bench.sh --mode spread --burn-us 1000     does one submitter keep all CPUs busy?
+  scripts/run-bench.sh --mode mixed --wq percpu         how long does an urgent item wait beside others?
   scripts/run-bench.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --pairs 2
   scripts/run-bench.sh --engine qemu --cpus 16 --shard-size 4,8,16 --pairs 2
   scripts/run-bench.sh --icount                         instructions per item, without noise
   scripts/run-bench.sh --gate                           one kernel against itself: the ratios should be 1
   scripts/run-bench.sh --resume                         continue the latest unfinished run
 
+modes: a thread queues items, waits until all of them ran, and begins anew
+  latency  one item
+  batch    --batch items; what they wait is recorded of every 17th, as in latency, roam and limit
+  burst    the same of one thread, at once; what each of them waits, and the makespan of a round
+  spread   the same, and each item uses a CPU for --burn-us; on how many CPUs the items start
+  mixed    every second item sleeps for --burn-us, the others use a CPU that long; a timer on the
+           CPU of each thread queues a probe on a workqueue of high priority
+  roam     --batch items, queued from another CPU each time; the rate includes the moves of the thread
+  limit    --batch items, and --max-active is less
+
 The guests of a pair are booted together and run each scope in turn, again and again. Each
 run takes less than a second, so both variants see the same state of the machine.
 
-p50 and p99 are the duration of the call of queue_work(), not how long an item waits
-before it runs.
+The first table has the duration of the call of queue_work(), not how long an item waits before
+it runs. That is in the second one: start is the time from queueing until the item starts, done
+from there until its submitter knows that all of the round ran. All figures are in results.json.
 
 Results: build/bench/<UTC time>/results.json, plot.png, plot.svg, logs/.
 Exit status: 0 success; 1 a promise was broken, a kernel reported a problem, or something
@@ -129,11 +149,17 @@ def build_parser():
     what.add_argument('--append-cmwq', metavar='ARGS', default='',
                       help='more kernel parameters for the guest of our workqueue; with --gate, for the first of the '
                            'two, to compare one kernel with and without them')
-    what.add_argument('--mode', choices=('latency', 'batch'), default='latency',
-                      help='latency: one item in flight per thread; batch: as many as --batch '
-                           '(default latency)')
+    what.add_argument('--mode', choices=tuple(parse.MODES), default='latency', help='see below (default latency)')
+    what.add_argument('--wq', choices=parse.KINDS, default='unbound',
+                      help='kind of workqueue (default unbound); highpri is a per-CPU one; '
+                           'only unbound and unbound_highpri have scopes')
     what.add_argument('--batch', type=number(1, 65536), metavar='N',
-                      help=f'items in flight per thread in batch mode (default {BATCH})')
+                      help=f'items in flight per thread, except in latency mode (default {BATCH}, in spread mode '
+                           'at least 4 for each CPU)')
+    what.add_argument('--burn-us', type=number(1, 100000), metavar='N',
+                      help=f'microseconds that an item takes in the modes spread and mixed (default {BURN_US})')
+    what.add_argument('--max-active', type=number(1, 65536), metavar='N',
+                      help='of the workqueue (default: the kernel\'s, in limit mode a quarter of --batch)')
     what.add_argument('--scopes', type=scope_list, metavar='A,B,...',
                       help='affinity scopes (default: all, or cache_shard with --shard-size)')
     what.add_argument('--strict', action='store_true',
@@ -141,12 +167,13 @@ def build_parser():
     what.add_argument('--shard-size', type=number_list(1, 65536), metavar='N,...',
                       help='boot once with each of these cache_shard sizes; qemu only')
     what.add_argument('--threads', type=number(0, 1024), default=0, metavar='N',
-                      help='submitting threads (default 0: one per CPU)')
+                      help='submitting threads (default 0: one per CPU, or just one in the modes burst and spread)')
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), default=5, metavar='N',
                      help='boots of each variant and shard size (default 5)')
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
-                     help='items per thread and run (default uml 50000, qemu 10000)')
+                     help='items per thread and run (default uml 50000, qemu 10000; in the modes spread and mixed '
+                          'what takes about a second of CPU time)')
     how.add_argument('--repeats', type=number(1, 1000), metavar='N',
                      help='runs of each scope in one boot (default uml 8, qemu 4, --icount 1)')
     how.add_argument('--boot-timeout', type=number(10, 86400), metavar='S',
@@ -158,11 +185,28 @@ def build_parser():
     return parser
 
 
+def refuse_nonsense_of_mode(parser, args):
+    if args.batch and args.mode == 'latency':
+        parser.error('--batch has no effect in --mode latency: one item is in flight')
+    if args.burn_us and args.mode not in BURNING:
+        parser.error(f'--burn-us needs --mode {" or ".join(BURNING)}')
+    if args.mode == 'limit' and (args.max_active or 1) >= (args.batch or BATCH):
+        parser.error('--mode limit needs a --max-active that is less than --batch')
+
+
+def refuse_nonsense_of_kind(parser, args):
+    if args.wq not in WITH_SCOPES and (args.scopes not in (None, ['default']) or args.strict or args.shard_size):
+        parser.error(f'--wq {args.wq} has no scopes: leave --scopes, --strict and --shard-size out')
+    if args.wq == 'bh' and args.mode in NOT_BH:
+        parser.error(f'--wq bh: its items cannot {"sleep" if args.mode == "mixed" else "be limited"}')
+    if args.wq in OWN_LIMIT and args.max_active:
+        parser.error(f'--wq {args.wq} has its own limit: leave --max-active out')
+
+
 def refuse_nonsense(parser, args):
     """Refuse options that would have no effect, or that the record would describe wrongly."""
-    if args.batch and args.mode != 'batch':
-        parser.error('--batch needs --mode batch')
-    args.batch = args.batch or BATCH
+    refuse_nonsense_of_mode(parser, args)
+    refuse_nonsense_of_kind(parser, args)
     if args.append_cmwq and args.variant == 'base':
         parser.error('--append-cmwq needs a guest of our workqueue: leave --variant base out')
     if args.icount and args.shard_size:
@@ -193,14 +237,35 @@ def resolve(parser, args):
         args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
     except GuestError as error:
         parser.error(str(error))
-    args.scopes = args.scopes or (['cache_shard'] if args.shard_size else None)
-    args.items = args.items or ITEMS[args.engine]
+    if args.mode == 'roam' and args.cpus == 1:
+        parser.error('--mode roam needs more than one CPU')
+    args.scopes = args.scopes or default_scopes(args)
+    args.batch = args.batch or (max(BATCH, 4 * args.cpus) if args.mode == 'spread' else BATCH)
+    args.burn_us = args.burn_us or BURN_US
+    args.items = args.items or default_items(args)
     args.repeats = args.repeats or (1 if args.icount else REPEATS[args.engine])
     args.boot_timeout = args.boot_timeout or default_timeout(args)
 
 
+def default_scopes(args):
+    if args.wq not in WITH_SCOPES:
+        return ['default']
+    return ['cache_shard'] if args.shard_size else None
+
+
+def default_items(args):
+    """Return how many items each thread queues. Those that burn are whole rounds, at least one."""
+    if args.mode not in BURNING:
+        return ITEMS[args.engine]
+    threads = args.threads or (1 if args.mode == 'spread' else args.cpus)
+    rounds = BURN_TIME_US // (args.burn_us * args.batch * threads)
+    return args.batch * max(rounds, 1)
+
+
 def default_timeout(args):
     boot, rate = SLOWEST[args.engine]
+    if args.mode in BURNING:
+        rate = min(rate, 1_000_000 // args.burn_us)
     guests = 1 if args.icount or args.variant and not args.gate else len(VARIANTS)    # each waits for the others
     runs = args.repeats * len(args.scopes or SCOPES)
     return guests * (boot + runs * args.items * (args.threads or args.cpus) // rate)

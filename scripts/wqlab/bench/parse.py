@@ -6,13 +6,20 @@ import re
 PREFIX = 'test_workqueue: '
 QUANTILES = ('p50_ns', 'p90_ns', 'p95_ns', 'p99_ns', 'p999_ns', 'max_ns')
 VIOLATIONS = ('lost', 'twice', 'outside', 'refused', 'bad_pods')
-NUMBERS = (('repeat', 'strict', 'threads', 'in_flight', 'items', 'elapsed_ns', 'items_per_s',
+NUMBERS = (('repeat', 'strict', 'threads', 'in_flight', 'max_active', 'burn_us', 'items', 'elapsed_ns', 'items_per_s',
             'mean_ns') + QUANTILES + ('kworkers',) + VIOLATIONS + ('hotplug',))
 WORDS = ('scope', 'actual', 'wq', 'mode', 'judged', 'clock')
 # From queueing to the start of an item, and from there until its submitter knows that it ran.
 WAITS = tuple(f'{figure}_{key}' for figure in ('start', 'done') for key in QUANTILES)
 WAIT_NUMBERS = ('repeat', 'sample', 'waits', *WAITS)
-FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: )')
+# What only some modes measure: how long a round takes and where it runs; how long a probe of high priority waits.
+MAKESPAN = tuple(f'makespan_{key}' for key in QUANTILES)
+PROBE = tuple(f'probe_{key}' for key in QUANTILES)
+IN_ROUNDS = ('rounds', 'cpus', 'cpus_mean', *MAKESPAN)
+MODES = {'latency': (), 'batch': (), 'burst': IN_ROUNDS, 'spread': IN_ROUNDS, 'mixed': ('probes', 'late', *PROBE),
+         'roam': ('moves',), 'limit': ()}
+KINDS = ('unbound', 'unbound_highpri', 'percpu', 'highpri', 'bh', 'ordered')
+FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: |also: )')
 
 
 class BenchOutputError(Exception):
@@ -41,7 +48,7 @@ def parse_line(text, numbers, words):
         return None
     try:
         for key in numbers:
-            fields[key] = int(fields[key])
+            fields[key] = float(fields[key]) if key == 'cpus_mean' else int(fields[key])
     except ValueError:
         return None
     return fields
@@ -53,8 +60,9 @@ def parse_result(text):
 
 
 def parse_wait(text):
-    """Convert the second line of a result."""
-    return parse_line(text, WAIT_NUMBERS, ('scope',))
+    """Convert the second line of a result. What it has depends on the mode."""
+    fields = parse_fields(text) or {}
+    return parse_line(text, (*WAIT_NUMBERS, *MODES.get(fields.get('mode', ''), ())), ('scope', 'mode'))
 
 
 def joined(results, waits):

@@ -33,7 +33,11 @@ def title(record):
     params = record['parameters']
     topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
     load = 'one item in flight per thread' if params['mode'] == 'latency' else \
-        f"{params['batch']} items in flight per thread"
+        f"{params['mode']}, {params['batch']} items in flight per thread"
+    if params.get('wq', 'unbound') != 'unbound':
+        load += f", {params['wq']} workqueue"
+    if params['mode'] in ('spread', 'mixed'):
+        load += f", items of {params['burn_us']} us"
     engine = '-'.join(filter(None, (record['engine'], params['accel'])))
     return f"{engine}: {topology}\n{load}, {params['items']:,} items, " \
            f"{params['pairs']} boots of each"
@@ -92,9 +96,10 @@ def panels(record):
     calls = [first, ('p50_ns', 'queue_work() call, p50, ns'), last]
     waits = [('start_p50_ns', 'queueing to start, p50, ns'), ('start_p99_ns', 'queueing to start, p99, ns'),
              ('done_p50_ns', 'start to the submitter knowing, p50, ns')]
-    rows = record['summary']
-    return calls + [panel for panel in waits if all(panel[0] in row[variant] for row in rows
-                                                    for variant in bench_stats.NAMES if row.get(variant))]
+    more = [('makespan_p50_ns', 'makespan of a round, p50, ns'), ('probe_p99_ns', 'probe of high priority, p99, ns')]
+    found = [panel for panel in waits + more
+             if all(panel[0] in row[variant] for row in record['summary'] for variant in variants_of([row]))]
+    return calls + (found[:2] + found[-1:] if found else [])
 
 
 def draw(record):

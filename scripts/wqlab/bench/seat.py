@@ -61,8 +61,10 @@ class Clock:
 
 def order(params: dict[str, Any], scopes: str) -> str:
     """Return the line that makes a guest run the scopes once."""
-    chosen = {'threads': params['threads'], 'items': params['items'], 'warmup': 100, 'mode': params['mode'],
-              'batch': params['batch'], 'strict': int(params['strict']), 'scopes': scopes}
+    warmup = params['batch'] if params['mode'] in options.BURNING else 100
+    chosen = {'threads': params['threads'], 'items': params['items'], 'warmup': warmup, 'mode': params['mode'],
+              'batch': params['batch'], 'strict': int(params['strict']), 'scopes': scopes, 'wq': params['wq'],
+              'burn_us': params['burn_us'], 'max_active': params['max_active'] or 0}
     return ' '.join(f'{key}={value}' for key, value in chosen.items()) + '\n'
 
 

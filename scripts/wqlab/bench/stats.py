@@ -13,9 +13,10 @@ from statistics import median, quantiles
 from wqlab import tables
 from wqlab.bench import parse
 
-METRICS = ('items_per_s', 'mean_ns', *parse.QUANTILES, *parse.WAITS, 'kworkers', 'ns_per_item')
+METRICS = ('items_per_s', 'mean_ns', *parse.QUANTILES, *parse.WAITS, *parse.MAKESPAN, *parse.PROBE, 'cpus_mean',
+           'kworkers', 'ns_per_item')
 RATIOS = ('items_per_s', 'ns_per_item', 'mean_ns', 'p50_ns', 'p99_ns', 'start_p50_ns', 'start_p99_ns', 'start_p999_ns',
-          'done_p50_ns', 'done_p99_ns')
+          'done_p50_ns', 'done_p99_ns', 'makespan_p50_ns', 'probe_p50_ns', 'probe_p99_ns', 'probe_p999_ns')
 OURS, BASE = 'cmwq', 'base'
 NAMES = {OURS: 'ours', BASE: 'base'}
 RESAMPLES = 1000

@@ -9,4 +9,4 @@ def lines(rows, instructions=False, names=stats.NAMES):
         return ['no runs']
     second = waits.table(rows, instructions, names)
     text = stats.table(rows, instructions, names) + ([''] if second else []) + second
-    return text + ['', *stats.legend(rows, names)] + ([waits.MEANING] if second else [])
+    return text + ['', *stats.legend(rows, names)] + waits.legend(rows)

@@ -6,11 +6,18 @@ from wqlab.bench import stats
 from wqlab.bench.stats import BASE, NAMES, OURS
 
 # (metric, what the head says); RATIO: that of the metric in the column before
-RATIO = None
-COLUMNS = [('start_p50_ns', 'start p50'), (RATIO, ''), ('start_p99_ns', 'start p99'), ('start_p999_ns', 'start p99.9'),
-           ('done_p50_ns', 'done p50'), ('done_p99_ns', 'done p99')]
-MEANING = ('start: from queueing until the item starts; '
-           'done: from there until its submitter knows that it ran, and all that it waits for')
+RATIO = (None, '')
+START = [('start_p50_ns', 'start p50'), RATIO, ('start_p99_ns', 'start p99'), ('start_p999_ns', 'start p99.9')]
+DONE = [('done_p50_ns', 'done p50'), ('done_p99_ns', 'done p99')]
+MAKESPAN = [('makespan_p50_ns', 'makespan p50'), RATIO, ('cpus_mean', 'CPUs')]
+PROBE = [('probe_p50_ns', 'probe p50'), RATIO, ('probe_p99_ns', 'probe p99'), ('probe_p999_ns', 'probe p99.9')]
+MEANING = {
+    'start_p50_ns': 'start: from queueing until the item starts',
+    'done_p50_ns': 'done: from there until its submitter knows that it ran, and all that was queued with it',
+    'makespan_p50_ns': 'makespan: from before the first item of a round is queued until all of them ran; '
+                       'CPUs: on which they started, mean over the rounds',
+    'probe_p50_ns': 'probe: as start, of an item every ms on each submitter\'s CPU, on a workqueue of high priority',
+}
 
 
 def microseconds(ns):
@@ -21,17 +28,28 @@ def has(row, metric):
     return any(metric in row.get(variant, {}) for variant in (OURS, BASE))
 
 
-def head(columns, variants, unit, names):
-    pair = ' / '.join(names[variant] for variant in variants)
+def columns_of(rows):
+    """Return the columns: what the mode is about, and as much of the rest as there is room for."""
+    columns = START + DONE
+    if all(has(row, 'makespan_p50_ns') for row in rows):
+        columns = START + MAKESPAN
+    elif all(has(row, 'probe_p50_ns') for row in rows):
+        columns = START[:-1] + PROBE
+    return columns if len(stats.variants_of(rows)) == 2 else [column for column in columns if column != RATIO]
+
+
+def head(columns, rows, unit, names):
+    pair = ' / '.join(names[variant] for variant in stats.variants_of(rows))
     ratio = f'{"/".join(names.values())}\n(95%)'
-    return [f'{what}, {unit}\n{pair}' if metric else ratio for metric, what in columns]
+    units = {metric: f'{what}, {unit}' if metric and metric.endswith('_ns') else what for metric, what in columns}
+    return [f'{units[metric]}\n{pair}' if metric else ratio for metric, _ in columns]
 
 
 def cells(row, columns, text):
     found, last = [], ''
     for metric, _ in columns:
         if metric:
-            found.append(stats.both(row, metric, text))
+            found.append(stats.both(row, metric, text if metric.endswith('_ns') else '{:.2f}'.format))
         else:
             found.append(stats.ratio_text((row.get('ratio') or {}).get(last)))
         last = metric
@@ -44,8 +62,13 @@ def table(rows, instructions=False, names=NAMES):
     if not rows:
         return []
     unit, text = ('insns', stats.number) if instructions else ('us', microseconds)
-    variants = stats.variants_of(rows)
-    columns = [column for column in COLUMNS if column[0] or len(variants) == 2]
-    first = stats.begin(rows)
+    columns, first = columns_of(rows), stats.begin(rows)
     body = [stats.begin(rows, row) + cells(row, columns, text) for row in rows]
-    return tables.lines(first + head(columns, variants, unit, names), body, range(1, len(first) + len(columns)))
+    return tables.lines(first + head(columns, rows, unit, names), body, range(1, len(first) + len(columns)))
+
+
+def legend(rows):
+    """Return lines that explain the table."""
+    rows = [row for row in rows if has(row, 'start_p50_ns')]
+    shown = [metric for metric, _ in columns_of(rows)] if rows else []
+    return [text for metric, text in MEANING.items() if metric in shown]

@@ -32,6 +32,7 @@ test_workqueue-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqbench_*.c))
 without = $(if $(shell grep -w $(1) $(srctree)/include/linux/$(2)),,-D$(3))
 ccflags-y += $(call without,WQ_PERCPU,workqueue.h,WQBENCH_NO_PERCPU_FLAG)
 ccflags-y += $(call without,WQ_BH,workqueue.h,WQBENCH_NO_BH)
+ccflags-y += $(call without,hrtimer_setup,hrtimer.h,WQBENCH_NO_HRTIMER_SETUP)
 '''
 TORTURE = r'''
 obj-m += wqtorture.o

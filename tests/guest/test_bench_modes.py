@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The modes of the benchmark module, on each kind of workqueue: what they do is counted, not timed."""
+
+import math
+
+import pytest
+
+import bench_guests
+import guests
+from wqlab.bench import parse as bench_parse
+from wqlab.logs import check
+
+pytestmark = guests.needs('uml')
+ITEMS, BATCH, SAMPLE = 200, 8, 17
+CASES = [(mode, kind) for mode in bench_parse.MODES for kind in bench_parse.KINDS
+         if kind != 'bh' or mode not in ('mixed', 'limit')]
+ONE_THREAD = ('burst', 'spread')
+SAMPLED = ('latency', 'batch', 'roam', 'limit')
+FAULTS = ('lose', 'twice', 'refuse')
+
+
+def case(mode, kind='unbound', **more):
+    """Items that take 2 ms make sure that the run lasts for some ticks of the probe."""
+    scopes = 'cpu,system' if kind.startswith('unbound') else ''
+    more = {'mode': mode, 'wq': kind, 'items': ITEMS, 'batch': BATCH, 'warmup': 0, 'scopes': scopes,
+            'burn_us': 2000 if mode == 'mixed' else 20, **more}
+    return ' '.join(f'{key}={value}' for key, value in more.items())
+
+
+@pytest.fixture(scope='module')
+def passes():
+    blocks, result = bench_guests.run_each([case(*one) for one in CASES])
+    assert not check.bad_lines(result.kernel)
+    return blocks
+
+
+@pytest.mark.parametrize('mode, kind', CASES, ids=lambda value: value)
+def test_each_item_ran_once(passes, mode, kind):
+    parsed, found = bench_guests.counts(passes[case(mode, kind)])
+    assert parsed['status'] == 'ok' and not any(found.values())
+    assert [note for note in parsed['notes'] if 'taints kernel' not in note] == []
+    assert [run['scope'] for run in parsed['runs']] == \
+        (['cpu', 'system'] if kind.startswith('unbound') else ['default'])
+    threads = 1 if mode in ONE_THREAD else bench_guests.CPUS
+    for run in parsed['runs']:
+        assert (run['mode'], run['wq'], run['threads']) == (mode, kind, threads)
+        assert run['items'] == ITEMS * threads and run['in_flight'] == (1 if mode == 'latency' else BATCH)
+        assert (run['kworkers'] == 0) == (kind == 'bh')
+
+
+@pytest.mark.parametrize('mode, kind', CASES, ids=lambda value: value)
+def test_waits_are_recorded(passes, mode, kind):
+    sample = SAMPLE if mode in SAMPLED else 1
+    for run in bench_parse.parse_output(passes[case(mode, kind)])['runs']:
+        assert run['sample'] == sample and run['waits'] == run['threads'] * math.ceil(ITEMS / sample)
+        figures = ['', 'start_', 'done_'] + ['makespan_'] * (mode in ONE_THREAD) + ['probe_'] * (mode == 'mixed')
+        for figure in figures:
+            found = [run[figure + key] for key in bench_parse.QUANTILES]
+            assert found == sorted(found) and found[-1] > 0
+
+
+@pytest.mark.parametrize('mode, kind', CASES, ids=lambda value: value)
+def test_what_only_some_modes_count(passes, mode, kind):
+    on_one_cpu = kind in ('percpu', 'highpri', 'bh')
+    for run in bench_parse.parse_output(passes[case(mode, kind)])['runs']:
+        assert run['judged'] == ('yes' if on_one_cpu and mode != 'roam' else 'no')
+        if mode in ONE_THREAD:
+            assert run['rounds'] == ITEMS // BATCH
+            assert 1 <= run['cpus_mean'] <= run['cpus'] <= (1 if on_one_cpu else bench_guests.CPUS)
+        if mode == 'mixed':
+            assert run['probes'] > 0
+        if mode == 'roam':
+            assert run['moves'] == run['threads'] * math.ceil(ITEMS / BATCH / 2)
+        if mode == 'limit':
+            assert run['max_active'] == (0 if kind == 'ordered' else BATCH // 4)
+
+
+@pytest.fixture(scope='module')
+def broken():
+    """One thread loses one item, the last one. Two threads have each 100th run twice, or refused."""
+    cases = [case(mode, scopes='system', fault=fault, timeout=1, **more) for mode in bench_parse.MODES
+             for fault, more in (('lose', {'threads': 1, 'every': ITEMS}), ('twice', {'threads': 2, 'every': 100}),
+                                 ('refuse', {'threads': 2, 'every': 100}))]
+    blocks, result = bench_guests.run_each(cases)
+    assert not check.bad_lines(result.kernel)
+    return dict(zip([(mode, fault) for mode in bench_parse.MODES for fault in FAULTS], blocks.values(), strict=True))
+
+
+@pytest.mark.parametrize('fault', FAULTS)
+@pytest.mark.parametrize('mode', bench_parse.MODES)
+def test_each_mode_notices_faults(broken, mode, fault):
+    parsed, found = bench_guests.counts(broken[mode, fault])
+    assert parsed['status'] == 'violated'
+    assert found.pop({'lose': 'lost', 'twice': 'twice', 'refuse': 'refused'}[fault]) == \
+        (1 if fault == 'lose' else 2 * ITEMS // 100)
+    assert not any(found.values())
+
+
+def test_a_lost_probe_counts():
+    blocks, _ = bench_guests.run_each([case('mixed', scopes='system', fault='probe', every=1)])
+    parsed, found = bench_guests.counts(*blocks.values())
+    assert parsed['status'] == 'violated' and found.pop('lost') == bench_guests.CPUS and not any(found.values())
+    assert all(run['probes'] == 0 and run['late'] > 0 for run in parsed['runs'])
+
+
+@pytest.mark.parametrize('kind', ['percpu', 'highpri'])
+def test_items_on_another_cpu_count(kind):
+    blocks, _ = bench_guests.run_each([case('batch', kind, fault='outside', every=50)])
+    parsed, found = bench_guests.counts(*blocks.values())
+    assert parsed['status'] == 'violated' and not any(found[key] for key in found if key != 'outside')
+    assert found['outside'] == bench_guests.CPUS * ITEMS // 50

@@ -155,9 +155,10 @@ WORKLOAD = cases.Workload(
     columns=(cases.IOPS, cases.CPU, cases.P50, cases.P99, cases.P999),
     names=names, groups=groups, notes=notes,
     sets={'quick': ('aes/ram/queue/32k-all/system', 'aes/ram/queue/32k-all/cache_shard',
-                    'aes/ram/queue/4k-*-32/default', 'null/ram/queue/4k-write-32/cache_shard'),
+                    'aes/ram/queue/4k-*-32/default'),
           'default': ('aes/ram/queue/32k-all/*', 'aes/ram/queue/32k-*/system',
                       'aes/ram/queue/32k-*/cache_shard', 'aes/ram/queue/4k-*/default',
                       'aes/ram/queue/buffered/default', 'null/ram/queue/4k-write-32/system',
+                      'null/ram/queue/4k-write-32/cache_shard',
                       'aes/ram/*/32k-all/default', 'aes/ram/no-queue/4k-*-1/default',
                       'aes/loop/queue/buffered/default')})

@@ -183,6 +183,6 @@ WORKLOAD = cases.Workload(
     latency='of a task, from when it should wake up until it runs; of an item, from queueing until it starts',
     columns=(cases.CPU, cases.P50, cases.P99, cases.P999, cases.MAX),
     names=names, groups=groups, notes=notes,
-    sets={'quick': ('dm-crypt/task-fifo', 'dm-crypt/item-highpri', 'ext4-fsync/task-other'),
-          'default': ('dm-crypt/item-percpu', 'dm-crypt/item-unbound', 'dm-crypt-highpri/task-fifo',
-                      'btrfs-buffered/task-other', 'stress-scheduler/task-other')})
+    sets={'quick': ('dm-crypt/task-fifo', 'dm-crypt/item-highpri'),
+          'default': ('ext4-fsync/task-other', 'dm-crypt/item-percpu', 'dm-crypt/item-unbound',
+                      'dm-crypt-highpri/task-fifo', 'btrfs-buffered/task-other', 'stress-scheduler/task-other')})

@@ -28,10 +28,11 @@ static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
 
 		if (!pwq)
 			goto nomem;
-		scoped_guard(mutex, &wq->mutex)
+		scoped_guard(mutex, &wq->mutex) {
 			pwq_link(pwq);
+			pwq->nr_entries = 1;
+		}
 		rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
-		pwq->nr_entries = 1;
 	}
 	return 0;
 
@@ -197,6 +198,8 @@ EXPORT_SYMBOL_GPL(alloc_workqueue_lockdep_map);
 /* has a drained pwq anything left? */
 static bool pwq_is_busy(struct pool_workqueue *pwq)
 {
+	/* a change of the entries drops the references after wq->mutex, so that is not enough */
+	lockdep_assert_held(&wq_pool_mutex);
 	lockdep_assert_held(&pwq->wq->mutex);
 	lockdep_assert_held(&pwq->pool->lock);
 

@@ -216,7 +216,7 @@ struct pool_workqueue {
 	 * this ordered workqueue are unfinished.
 	 */
 	bool plugged;
-	int nr_entries;				/* W: entries of @wq that name the pwq */
+	int nr_entries;				/* P and W: entries of @wq that name the pwq */
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
 	struct list_head pending_node;		/* N: slots->pending_pwqs */

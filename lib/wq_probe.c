@@ -34,6 +34,12 @@
 
 #include "wq_hist.h"
 
+/* scripts/wqlab/kernels/module.py reads the kernel's headers and sets WQBENCH_NO_*. */
+#ifdef WQBENCH_NO_PERCPU_FLAG
+/* before 6.18 */
+#define WQ_PERCPU		0
+#endif
+
 #define PROBE_TIMER_MODE	HRTIMER_MODE_REL_PINNED_HARD
 #define PROBE_MIN_US		50
 #define PROBE_MAX_US		USEC_PER_SEC
@@ -105,6 +111,20 @@ static void probe_start_timer(void *info)
 	hrtimer_start(&probe->timer, ns_to_ktime(probe_period + offset), PROBE_TIMER_MODE);
 }
 
+#ifdef WQBENCH_NO_HRTIMER_SETUP
+/* before 6.15 */
+static void probe_setup_timer(struct hrtimer *timer)
+{
+	hrtimer_init(timer, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
+	timer->function = probe_tick;
+}
+#else
+static void probe_setup_timer(struct hrtimer *timer)
+{
+	hrtimer_setup(timer, probe_tick, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
+}
+#endif
+
 static int probe_start(unsigned int kind)
 {
 	unsigned int cpu;
@@ -124,7 +144,7 @@ static int probe_start(unsigned int kind)
 	probe_period = (u64)period_us * NSEC_PER_USEC;
 	for_each_possible_cpu(cpu) {
 		INIT_WORK(&probes[cpu].work, probe_work_fn);
-		hrtimer_setup(&probes[cpu].timer, probe_tick, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
+		probe_setup_timer(&probes[cpu].timer);
 	}
 
 	cpus_read_lock();

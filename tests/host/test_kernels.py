@@ -398,7 +398,7 @@ def test_arch_of_the_module(copy, tmp_path, machine, config, arch):
     words = said.read_text().split()
     assert f'ARCH={arch}' in words and words[-1] == 'modules'
     place = copy / 'build/module-6.12.1'
-    for name in ('wqbench_main.c', 'wqbench.h', 'wq_hist.h', 'wqtorture_main.c'):
+    for name in ('wqbench_main.c', 'wqbench.h', 'wq_hist.h', 'wq_probe.c', 'wqtorture_main.c'):
         assert (place / name).exists()
     assert 'wqtorture' in (place / 'Kbuild').read_text()
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The host side of the workload latency: reports of cyclictest, wq_probe and stress-ng, and what runs beside what."""
 import json
+import platform
 import re
 import signal
 import stat
@@ -182,11 +183,23 @@ def test_items_are_stopped_if_the_load_fails(parameters):
     assert (parameters / 'run').read_text() == 'stop'
 
 
-def test_kernel_without_the_probe(parameters):
+def test_kernel_without_the_probe(parameters, monkeypatch):
     (parameters / 'run').unlink()
-    with pytest.raises(cases.Lacking, match='no wq_probe: build it with CONFIG_WQ_PROBE'), \
-            probes.PROBES['item-percpu']():
+    monkeypatch.setattr(probes, 'BUILD', parameters)
+    with pytest.raises(cases.Lacking, match='no wq_probe: build it by `make module`'), probes.PROBES['item-percpu']():
         pass
+
+
+def test_probe_that_was_built_for_this_kernel(parameters, monkeypatch):
+    """It is loaded if the kernel has none."""
+    (parameters / 'run').unlink()
+    ours = parameters / f'module-{platform.release()}/wq_probe.ko'
+    ours.parent.mkdir()
+    ours.touch()
+    monkeypatch.setattr(probes, 'BUILD', parameters)
+    monkeypatch.setattr(machine, 'run', lambda *words: (parameters / 'run').write_text(' '.join(map(str, words))))
+    probes.load_items()
+    assert (parameters / 'run').read_text() == f'insmod {ours}'
 
 
 def test_kinds_are_those_of_the_kernel():

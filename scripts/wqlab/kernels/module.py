@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Build the benchmark module for a kernel 6.5 or later, and the torture test for 6.12 or later.
+"""Build the benchmark modules for a kernel 6.5 or later, and the torture test for 6.12 or later.
 
 usage: KDIR=DIR scripts/lab module
 
 KDIR is a kernel's build folder; the default is that of the running kernel. The results are
-test_workqueue.ko and wqtorture.ko in build/module-<kernel release>/.
+test_workqueue.ko, wq_probe.ko and wqtorture.ko in build/module-<kernel release>/.
 """
 import argparse
 import os
@@ -27,7 +27,7 @@ ARCHES = {'aarch64': 'arm64', 'i386': 'x86', 'i686': 'x86', 'ppc64le': 'powerpc'
 # The headers tell what a kernel lacks. Its version would not, since distributions backport
 # features to old releases.
 BENCH = r'''
-obj-m += test_workqueue.o
+obj-m += test_workqueue.o wq_probe.o
 test_workqueue-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqbench_*.c))
 without = $(if $(shell grep -w $(1) $(srctree)/include/linux/$(2)),,-D$(3))
 ccflags-y += $(call without,WQ_PERCPU,workqueue.h,WQBENCH_NO_PERCPU_FLAG)
@@ -75,8 +75,9 @@ def arch_of(folder: Path) -> str:
 def build(folder: Path) -> list[Path]:
     release = release_of(folder)
     place, log = BUILD / f'module-{release}', BUILD / f'log/module-{release}.log'
-    modules, sources = ['test_workqueue'], ['wqbench*.[ch]', 'wq_hist.h']
-    if version_of(folder) >= OLDEST_TORTURE:
+    modules, sources = ['test_workqueue', 'wq_probe'], ['wqbench*.[ch]', 'wq_probe.c', 'wq_hist.h']
+    torture = version_of(folder) >= OLDEST_TORTURE
+    if torture:
         modules.append('wqtorture')
         sources.append('wqtorture*.[ch]')
     need('make', 'gcc')
@@ -87,7 +88,7 @@ def build(folder: Path) -> list[Path]:
                 copy = place / source.name
                 if not copy.exists() or copy.read_bytes() != source.read_bytes():
                     shutil.copy(source, copy)
-        files.write(place / 'Kbuild', BENCH + (TORTURE if len(modules) > 1 else ''))
+        files.write(place / 'Kbuild', BENCH + (TORTURE if torture else ''))
         if logged(log, f'building {" ".join(modules)} for {release}',
                   ['make', '-C', folder, f'M={place}', f'ARCH={arch_of(folder)}', 'modules'], say=say):
             lines = log.read_text(errors='replace').splitlines()

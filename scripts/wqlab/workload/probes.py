@@ -6,6 +6,7 @@ yielded contains the figures.
 """
 import contextlib
 import json
+import platform
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from wqlab import procs
+from wqlab.paths import BUILD
 from wqlab.steps import Failure, first_match, plain_environment
 from wqlab.workload import machine
 from wqlab.workload.cases import Lacking, Wrong
@@ -111,13 +113,21 @@ def of_items(line: str) -> Figures:
                                   for name in ('p50', 'p99', 'p999', 'max')} if probes else {})}
 
 
+def load_items() -> None:
+    """Load wq_probe: that of the kernel, or that which `make module` has built for it."""
+    machine.load('wq-probe')
+    ours = BUILD / f'module-{platform.release()}/wq_probe.ko'
+    if not ITEMS.exists() and ours.exists():
+        machine.run('insmod', ours)
+    if not ITEMS.exists():
+        raise Lacking('the kernel has no wq_probe: build it by `make module`')
+
+
 @contextlib.contextmanager
 def items(kind: str) -> Iterator[Figures]:
     """A timer on each CPU queues an item, which notes how long it has waited."""
     figures: Figures = {}
-    machine.load('wq-probe')
-    if not ITEMS.exists():
-        raise Lacking('the kernel has no wq_probe: build it with CONFIG_WQ_PROBE')
+    load_items()
     ITEMS.with_name('period_us').write_text(str(PERIOD_US))
     ITEMS.write_text(kind)
     try:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """No guest outlives the program that runs it, however that program ends. No program waits for a guest for ever."""
+import contextlib
 import os
 import secrets
 import signal
@@ -11,14 +12,13 @@ import pytest
 
 import drgn_guests
 import guests
+from calls import HEARS_ALL
 from wqlab import procs
 from wqlab.guest import running
 from wqlab.paths import BUILD, ROOT
 
 pytestmark = guests.needs('qemu')
 UP = 'echo is up; sleep 1000'
-# Otherwise processes that a shell starts in the background, as in a CI, ignore Ctrl-C.
-HEARS_CTRL_C = ('env', '--default-signal=INT')
 # A test that starts one guest in its own process and one as a program, and then waits.
 WAITING = '''
 import drgn_guests, guests, os, sys, threading, time
@@ -70,6 +70,17 @@ def wait_for(text, child, count=1):
     pytest.fail(f'{text!r} was not printed')
 
 
+@contextlib.contextmanager
+def started(*command, **more):
+    """Start a process that is told to end. If it does not, the test fails, and does not wait for it any longer."""
+    with subprocess.Popen([*HEARS_ALL, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                          **more) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
 def command_of(way):
     mark = f'--append=WQLAB_MARK={os.environ["WQLAB_MARK"]}'
     if way == 'boot':
@@ -81,9 +92,7 @@ def command_of(way):
 @pytest.mark.parametrize('way', ['uml', 'qemu', 'boot'])
 def test_a_guest_ends_with_its_runner(marked, way, number):
     before = set((BUILD / '.guest').glob('[0-9]*-*'))
-    child = subprocess.Popen([*HEARS_CTRL_C, ROOT / 'scripts/lab', *command_of(way)], stdout=subprocess.PIPE, text=True,
-                             stdin=subprocess.DEVNULL)
-    with child:
+    with started(ROOT / 'scripts/lab', *command_of(way)) as child:
         wait_for('is up', child)
         assert marked()
         child.send_signal(number)
@@ -104,9 +113,7 @@ def test_guests_end_with_pytest(marked, tmp_path, further, number):
     guests.kernel('uml')
     (tmp_path / 'test_it.py').write_text(WAITING.replace('FURTHER', further))
     pytest_of = (BUILD / 'venv/bin/pytest', '-s', '-p', 'no:cacheprovider', '-c', ROOT / 'pyproject.toml')
-    child = subprocess.Popen([*HEARS_CTRL_C, *pytest_of, tmp_path / 'test_it.py'], cwd=ROOT, text=True,
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    with child:
+    with started(*pytest_of, tmp_path / 'test_it.py', cwd=ROOT, stderr=subprocess.STDOUT) as child:
         wait_for('is up', child, 2)
         if number:
             child.send_signal(number)

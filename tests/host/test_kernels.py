@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from calls import CLEAN_ENV, call, refuses, stub
+from calls import CLEAN_ENV, HEARS_ALL, call, refuses, stub
 from wqlab.kernels import base, build, check, kinds
 from wqlab.kernels.kinds import Kind
 from wqlab.paths import ROOT
@@ -334,8 +334,7 @@ def test_end_of_a_build(copy, tmp_path, number):
     tree = fake_tree(tmp_path / 'given', **{'scripts/kconfig/merge_config.sh': 'shift 5; cat "$@" >.config\n'})
     pids = tmp_path / 'pids'
     path = stub(tmp_path / 'bin', 'make', MAKE_STUB)
-    child = subprocess.Popen([copy / 'scripts/lab', 'kernel'], cwd=copy, stderr=subprocess.PIPE, text=True,
-                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    child = subprocess.Popen([*HEARS_ALL, copy / 'scripts/lab', 'kernel'], cwd=copy, stderr=subprocess.PIPE, text=True,
                              env={**CLEAN_ENV, 'PATH': path, 'PIDS': str(pids), 'ENGINE': 'uml',
                                   'KERNEL_SRC': str(tree)})
     with child:

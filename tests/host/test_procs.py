@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from calls import HEARS_ALL
 from wqlab import procs
 from wqlab.paths import ROOT
 
@@ -28,8 +29,7 @@ with procs.kept(['sh', '-c', sys.argv[1]]) as child:
 
 
 def start(program, *args, **options):
-    # Otherwise processes that a shell starts in the background, as in a CI, ignore Ctrl-C.
-    return subprocess.Popen(['env', '--default-signal=INT', sys.executable, '-c', program, *args],
+    return subprocess.Popen([*HEARS_ALL, sys.executable, '-c', program, *args],
                             stdout=subprocess.PIPE, text=True, env={**os.environ, 'PYTHONPATH': str(ROOT / 'scripts')},
                             **options)
 

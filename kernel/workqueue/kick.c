@@ -56,14 +56,19 @@ static struct task_struct *bh_pool_kick(struct worker_pool *pool)
  * The CPU on which to wake a worker that would wake up on @cpu.  The scheduler may have
  * moved a worker of a non-strict pool out of its pod, as @strayed says.  A pool with a home
  * wakes its workers there: the data of the items is there.  If that CPU is busy, the
- * scheduler moves the worker.  If it is offline, the pool does without, until it returns.
+ * scheduler moves the worker.  While the CPU is down, or on its way there, the pool does
+ * without.
  */
 static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bool strayed)
 {
 	const struct workqueue_attrs *attrs = pool->attrs;
 
-	if (attrs->__home_cpu >= 0 && cpu_online(attrs->__home_cpu))
-		return attrs->__home_cpu;
+	if (attrs->__home_cpu >= 0) {
+		if (cpu_active(attrs->__home_cpu))
+			return attrs->__home_cpu;
+		if (!cpu_active(cpu))
+			return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_active_mask);
+	}
 	if (!strayed)
 		return cpu;
 	return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_online_mask);

@@ -69,16 +69,27 @@ static void pool_rebind_workers(struct worker_pool *pool)
 /*
  * The scheduler lets a task run anywhere if its CPUs are all offline.  Bring the workers
  * of an unbound pool back to a CPU that belongs to the pool.
+ *
+ * This is called for each unbound pool that the CPU belongs to, and there may be one for
+ * each CPU.  Unless it is the first CPU of the pool to return, the workers have their CPUs.
+ * The exception is an attempt to take the last one down that was given up halfway.  So
+ * look before taking the locks of the scheduler.
  */
 static void pool_restore_cpus(struct worker_pool *pool, int cpu)
 {
 	const struct cpumask *allowed = pool_allowed_cpus(pool);
 	struct worker *worker;
+	bool first;
 
 	if (!cpumask_test_cpu(cpu, allowed))
 		return;
-	for_each_pool_worker(worker, pool)
+	first = cpumask_weight_and(allowed, wq_online_cpumask) == 1;
+	for_each_pool_worker(worker, pool) {
+		/* nobody else changes the mask while a CPU of it is online */
+		if (!first && data_race(cpumask_equal(&worker->task->cpus_mask, allowed)))
+			continue;
 		WARN_ON_ONCE(set_cpus_allowed_ptr(worker->task, allowed));
+	}
 }
 
 /* let unbound workqueues follow a CPU that comes or goes */

@@ -299,7 +299,8 @@ static void wq_set_pwqs(struct workqueue_struct *wq, const struct cpumask *cpus,
  * the pool that @cpu should queue on, in the pod @pod, and @now those of its current one.
  *
  * These are all CPUs of the pod, or none.  But if pools have homes and the pod stays, then
- * a CPU that came up only gets its own pool, and one that goes down keeps its pool.
+ * a CPU that came up only gets its own pool, and one that goes down keeps its pool.  The
+ * pod does not stay if the default pool served it, even if that may use the same CPUs.
  */
 static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
 					    const struct workqueue_attrs *now, int cpu,
@@ -307,7 +308,7 @@ static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
 {
 	if (attrs_equal(attrs, now))
 		return NULL;
-	if (!attrs_equal_but_home(attrs, now))
+	if (!attrs_equal_but_home(attrs, now) || now->__home_cpu < 0)
 		return pod;
 	return attrs->__home_cpu == cpu ? cpumask_of(cpu) : NULL;
 }

@@ -272,8 +272,10 @@ static int follow_topology(void)
 		return 0;
 
 	ret = pods_build_all(types) ?: pods_install(types, wq_depends_on_pods);
-	if (!ret)
+	if (!ret) {
 		wq_pods_stale = false;
+		stand_ins_update();
+	}
 	return ret;
 }
 
@@ -438,6 +440,7 @@ void __init affinity_init_early(void)
 	wq_boot_needs(!pods_build(&wq_pod_types[WQ_AFFN_SYSTEM], share_all, NULL));
 	/* its CPUs may be on several nodes, which are not known yet */
 	wq_pod_types[WQ_AFFN_SYSTEM].pod_node[0] = NUMA_NO_NODE;
+	stand_ins_update();
 }
 
 /**

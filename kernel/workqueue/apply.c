@@ -371,6 +371,7 @@ static void unbound_cpumask_changed(const struct cpumask *cpumask)
 	guard(mutex)(&wq_pool_attach_mutex);
 
 	cpumask_copy(wq_unbound_cpumask, cpumask);
+	stand_ins_update();
 
 	list_for_each_entry(wq, &workqueues, list)
 		if (wq->rescuer && !wq->rescuer->pool)

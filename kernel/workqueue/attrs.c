@@ -177,16 +177,14 @@ bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod)
  */
 int attrs_home_of(const struct workqueue_attrs *attrs, int cpu)
 {
-	const struct cpumask *pod = attrs->__pod_cpumask;
+	static struct cpumask online;		/* P: CPUs of the pod */
 
 	lockdep_assert_held(&wq_pool_mutex);
 
 	if (!wq_pool_per_cpu || !wq_topo_initialized)
 		return -1;
-	if (cpumask_test_cpu(cpu, pod) && cpumask_test_cpu(cpu, wq_online_cpumask))
-		return cpu;
-	return cpumask_nth_and(cpu % cpumask_weight_and(pod, wq_online_cpumask),
-			       pod, wq_online_cpumask);
+	cpumask_and(&online, attrs->__pod_cpumask, wq_online_cpumask);
+	return cpumask_test_cpu(cpu, &online) ? cpu : nearest_cpu(cpu, &online);
 }
 
 /**

@@ -154,6 +154,7 @@ int workqueue_online_cpu(unsigned int cpu)
 	}
 
 	wqs_follow_cpu(cpu);
+	stand_ins_update();
 	affinity_cpu_online();
 	return 0;
 }
@@ -177,6 +178,7 @@ int workqueue_offline_cpu(unsigned int cpu)
 
 	guard(mutex)(&wq_pool_mutex);
 	cpumask_clear_cpu(cpu, wq_online_cpumask);
+	stand_ins_update();
 	wqs_follow_cpu(cpu);
 	affinity_cpu_offline(cpu);
 	return 0;

@@ -9,8 +9,8 @@
  * wait for items, and claim.c takes items off their queues.  manager.c makes workers and
  * cull.c ends them.  When no worker can be made, mayday.c calls a rescuer, rescuer.c runs
  * it, and cursor.c keeps the places of both on a worklist.
- * attrs.c and affinity.c decide which pools serve an unbound workqueue, and apply.c
- * puts that into effect; pwq.c ties workqueue and pool together.
+ * attrs.c, affinity.c and standin.c decide which pools serve an unbound workqueue, and
+ * apply.c puts that into effect; pwq.c ties workqueue and pool together.
  *
  * Files call only downwards; the Makefile lists them from the bottom up.  There are two
  * exceptions: timers and items whose functions are in a higher file, and the fix-ups of
@@ -627,6 +627,15 @@ void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound
 bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod);
 int attrs_home_of(const struct workqueue_attrs *attrs, int cpu);
 const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
+
+/* standin.c */
+/*
+ * Only with wq_pool_per_cpu; written under P, others use READ_ONCE(): whose entry the CPU
+ * uses if its own names the default pool, itself if it is in the mask.
+ */
+DECLARE_PER_CPU(int, wq_stand_in);
+int nearest_cpu(int cpu, const struct cpumask *cpus);
+void stand_ins_update(void);
 
 /* apply.c */
 int wq_apply_attrs_locked(struct workqueue_struct *wq,

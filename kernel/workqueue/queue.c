@@ -63,11 +63,8 @@ static bool wq_refuses(struct workqueue_struct *wq, struct work_struct *work)
 
 /*
  * The CPU whose pod gets an item queued on @cpu, which is the calling CPU.  This is @cpu
- * itself if it may do unbound work, else the CPUs that may, in turn.
- *
- * If there is a pool for each CPU, taking turns would spread the items of one submitter
- * over pools that know no order between them.  So @cpu keeps to its own entry, which
- * leads to a fixed pool elsewhere: see attrs_home_of().
+ * itself if it may do unbound work, else the CPUs that may, in turn.  If there is a pool
+ * for each CPU, there are no turns: see wq_entry_of().
  */
 static int wq_select_unbound_cpu(int cpu)
 {
@@ -86,6 +83,20 @@ static int wq_select_unbound_cpu(int cpu)
 		return cpu;
 	__this_cpu_write(wq_rr_cpu_last, next);
 	return next;
+}
+
+/*
+ * Whose entry takes what @cpu queues if each CPU has a pool.  A CPU outside the mask may have
+ * a pool to lodge in.  Else its entry names the default pool, and its stand-in's is better.
+ */
+static int wq_entry_of(struct workqueue_struct *wq, int cpu)
+{
+	int stand_in = READ_ONCE(per_cpu(wq_stand_in, cpu));
+
+	if (likely(stand_in == cpu) ||
+	    rcu_access_pointer(*per_cpu_ptr(wq->cpu_pwq, cpu)) != rcu_access_pointer(wq->dfl_pwq))
+		return cpu;
+	return stand_in;
 }
 
 static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cpu)
@@ -107,6 +118,8 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
 		 */
 		cpu = raw_smp_processor_id();
 	}
+	if (wq_pool_per_cpu && (READ_ONCE(wq->flags) & WQ_UNBOUND))
+		cpu = wq_entry_of(wq, cpu);
 	return rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
 }
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who takes what a CPU queues that has no pool, if other CPUs have one each.
+ *
+ * With workqueue.pool_per_cpu, such a CPU queues through that of another, which is near, and
+ * remains the same: if CPUs took turns, the items of one submitter would be spread over
+ * pools that know no order between them.
+ *
+ * If its pod has CPUs that the workqueue may use, it is a lodger: its entry names the pool of
+ * one of these.  See attrs_home_of().  If not, its entry names the default pool, which may
+ * span nodes, and all such CPUs would meet there.  So a CPU outside the global mask has a
+ * stand-in in the mask, and queues through the entry of that one instead.
+ */
+#include <linux/bitmap.h>
+#include <linux/cpumask.h>
+#include <linux/percpu.h>
+
+#include "internal.h"
+
+DEFINE_PER_CPU(int, wq_stand_in);
+
+static const enum wq_affn_scope near_to_far[] = {
+	WQ_AFFN_CACHE, WQ_AFFN_NUMA, WQ_AFFN_SYSTEM
+};
+
+/* how many CPUs below @cpu are in both masks */
+static unsigned int rank_of(int cpu, const struct cpumask *a, const struct cpumask *b)
+{
+	return bitmap_weight_and(cpumask_bits(a), cpumask_bits(b), cpu);
+}
+
+/**
+ * nearest_cpu - the CPU of a set that is near another one
+ * @cpu: possible CPU, not in @cpus
+ * @cpus: online CPUs
+ *
+ * Those that are equally near are divided among the online CPUs which look for one.
+ *
+ * Context: wq_pool_mutex held, or early boot.
+ * Return: the CPU, or @cpu if @cpus is empty.
+ */
+int nearest_cpu(int cpu, const struct cpumask *cpus)
+{
+	static struct cpumask others;		/* P */
+	int i;
+
+	cpumask_andnot(&others, wq_online_cpumask, cpus);
+	for (i = 0; i < ARRAY_SIZE(near_to_far); i++) {
+		const struct wq_pod_type *pods = &wq_pod_types[near_to_far[i]];
+		const struct cpumask *pod;
+		unsigned int nr;
+
+		if (!pods->nr_pods)
+			continue;
+		pod = pods->pod_cpus[pods->cpu_pod[cpu]];
+		nr = cpumask_weight_and(pod, cpus);
+		if (nr)
+			return cpumask_nth_and(rank_of(cpu, pod, &others) % nr, pod, cpus);
+	}
+	return cpu;
+}
+
+/**
+ * stand_ins_update - choose the stand-ins anew
+ *
+ * Call this after a change of wq_unbound_cpumask, of wq_online_cpumask or of the pods.
+ * Until then a CPU goes on with the one that it has, even if that is offline or outside
+ * the mask by now: each possible CPU has an entry in each workqueue.  So that a CPU does
+ * not stand in before it has pools, call this after the workqueues have got them.
+ *
+ * Context: wq_pool_mutex held, or early boot.
+ */
+void stand_ins_update(void)
+{
+	static struct cpumask inside;		/* P: the online CPUs of the mask */
+	int cpu;
+
+	if (!wq_pool_per_cpu)
+		return;
+
+	cpumask_and(&inside, wq_online_cpumask, wq_unbound_cpumask);
+	for_each_possible_cpu(cpu) {
+		int stand_in = cpu;
+
+		if (!cpumask_test_cpu(cpu, wq_unbound_cpumask))
+			stand_in = nearest_cpu(cpu, &inside);
+		WRITE_ONCE(per_cpu(wq_stand_in, cpu), stand_in);
+	}
+}

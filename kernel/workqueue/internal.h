@@ -631,9 +631,11 @@ const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
 /* standin.c */
 /*
  * Only with wq_pool_per_cpu; written under P, others use READ_ONCE(): whose entry the CPU
- * uses if its own names the default pool, itself if it is in the mask.
+ * uses if its own names the default pool, itself if it is in the mask; and how many CPUs of
+ * its node precede it.
  */
 DECLARE_PER_CPU(int, wq_stand_in);
+DECLARE_PER_CPU(int, wq_node_rank);
 int nearest_cpu(int cpu, const struct cpumask *cpus);
 void stand_ins_update(void);
 

@@ -18,6 +18,7 @@
 #include "internal.h"
 
 DEFINE_PER_CPU(int, wq_stand_in);
+DEFINE_PER_CPU(int, wq_node_rank);
 
 static const enum wq_affn_scope near_to_far[] = {
 	WQ_AFFN_CACHE, WQ_AFFN_NUMA, WQ_AFFN_SYSTEM
@@ -60,6 +61,16 @@ int nearest_cpu(int cpu, const struct cpumask *cpus)
 	return cpu;
 }
 
+/* how many online CPUs of its node precede a CPU; 0 until the nodes are known */
+static int node_rank(int cpu)
+{
+	const struct wq_pod_type *nodes = &wq_pod_types[WQ_AFFN_NUMA];
+
+	if (!nodes->nr_pods)
+		return 0;
+	return rank_of(cpu, nodes->pod_cpus[nodes->cpu_pod[cpu]], wq_online_cpumask);
+}
+
 /**
  * stand_ins_update - choose the stand-ins anew
  *
@@ -85,5 +96,6 @@ void stand_ins_update(void)
 		if (!cpumask_test_cpu(cpu, wq_unbound_cpumask))
 			stand_in = nearest_cpu(cpu, &inside);
 		WRITE_ONCE(per_cpu(wq_stand_in, cpu), stand_in);
+		WRITE_ONCE(per_cpu(wq_node_rank, cpu), node_rank(cpu));
 	}
 }

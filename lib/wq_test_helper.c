@@ -35,6 +35,7 @@
  *	NAME/held	the blocked and hogging items: which worker runs them, where
  *	NAME/map	queues from each online CPU and shows which worker ran the item
  *	NAME/map_on	the same with queue_work_on()
+ *	NAME/map_node	the same with queue_work_node(), naming the next node
  *
  * Every workqueue made here has WQ_SYSFS, where its kind allows that.
  */
@@ -54,6 +55,7 @@
 #include <linux/math.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/nodemask.h>
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
@@ -1122,7 +1124,15 @@ static void wqt_probe_queue_here(void *arg)
 	queue_work(probe->wq, &probe->work);
 }
 
-static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, bool on)
+static void wqt_probe_queue_next_node(void *arg)
+{
+	struct wqt_probe *probe = arg;
+
+	queue_work_node(next_node_in(numa_node_id(), node_online_map), probe->wq, &probe->work);
+}
+
+/* @queue runs on each CPU in turn; if it is %NULL, queue_work_on() names the CPU */
+static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, smp_call_func_t queue)
 {
 	struct wqt_probe probe = { .wq = q->wq };
 	int cpu;
@@ -1135,10 +1145,9 @@ static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, bool on)
 		INIT_WORK_ONSTACK(&probe.work, wqt_probe_fn);
 
 	for_each_online_cpu(cpu) {
-		if (on)
+		if (!queue)
 			queue_work_on(cpu, q->wq, &probe.work);
-		else if (smp_call_function_single(cpu, wqt_probe_queue_here,
-						  &probe, true))
+		else if (smp_call_function_single(cpu, queue, &probe, true))
 			continue;	/* went down in the meantime */
 		flush_work(&probe.work);
 		seq_printf(s, "cpu=%d ran=%d pid=%d allowed=%*pbl comm=%s\n",
@@ -1153,12 +1162,19 @@ static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, bool on)
 
 static int wqt_show_map(struct seq_file *s, struct wqt_queue *q)
 {
-	return wqt_show_probes(s, q, false);
+	return wqt_show_probes(s, q, wqt_probe_queue_here);
 }
 
 static int wqt_show_map_on(struct seq_file *s, struct wqt_queue *q)
 {
-	return wqt_show_probes(s, q, true);
+	return wqt_show_probes(s, q, NULL);
+}
+
+static int wqt_show_map_node(struct seq_file *s, struct wqt_queue *q)
+{
+	if (!(q->flags & WQ_UNBOUND))
+		return -EINVAL;
+	return wqt_show_probes(s, q, wqt_probe_queue_next_node);
 }
 
 /*
@@ -1184,6 +1200,7 @@ static const struct wqt_file wqt_files[] = {
 	{ "held",	NULL,			wqt_show_held },
 	{ "map",	NULL,			wqt_show_map },
 	{ "map_on",	NULL,			wqt_show_map_on },
+	{ "map_node",	NULL,			wqt_show_map_node },
 };
 
 static int wqt_file_show(struct seq_file *s, void *unused)

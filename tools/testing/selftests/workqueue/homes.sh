@@ -106,36 +106,105 @@ test_burst_uses_all_CPUs()
 	within 50 held_is wqt_u 0 && return $ok
 }
 
+# A mask as the kernel parses it: words of 32 bits, the highest first.
+mask_of()	# CPU...
+{
+	local cpu bits word=0 last=0 mask=
+
+	for cpu; do
+		[ $((cpu / 32)) -le $last ] || last=$((cpu / 32))
+	done
+	while [ $word -le $last ]; do
+		bits=0
+		for cpu; do
+			[ $((cpu / 32)) -ne $word ] || bits=$((bits | 1 << cpu % 32))
+		done
+		mask=$(printf %08x $bits)${mask:+,$mask}
+		word=$((word + 1))
+	done
+	echo "$mask"
+}
+
+set_global()	# CPU...
+{
+	# shellcheck disable=SC2068 # lines of words
+	set_to "$GLOBAL/cpumask" "$(mask_of $@)"
+}
+
+pool_of()	# CPU [map|map_on]
+{
+	pools wqt_u "${2:-map_on}" | sed -n "s/^$1 //p"
+}
+
 # A CPU outside the global mask does not take turns: its items stay in order.
 test_outside_the_mask()	# SCOPE
 {
-	local all cpu mask=0 i ok=0
+	local all cpu i ok=0
 	all=$(cat "$GLOBAL/cpumask")
 	cpu=$(online_cpus | tail -n 1)
 
-	for i in $(online_cpus); do
-		[ "$i" -eq "$cpu" ] || mask=$((mask | 1 << i))
-	done
-	set_scope "$1" && set_to "$GLOBAL/cpumask" "$(printf %x $mask)" || return 1
+	set_scope "$1" && set_global "$(online_cpus | sed '$d')" || return 1
 	for i in 1 2 3 4 5 6; do
-		pools wqt_u map
+		pool_of "$cpu" map
 	done >/tmp/outside
-	is_equal "pools of CPU $cpu" \
-		"$(sed -n "s/^$cpu //p" /tmp/outside | sort -u | wc -l)" 1 || ok=1
+	is_equal "number of pools of CPU $cpu" "$(sort -u /tmp/outside | wc -l)" 1 || ok=1
 	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
 }
 
-# Its pool belongs to a CPU of the mask in the same pod.
+# Its pool belongs to a CPU of the workqueue in the same pod.
 test_lodger()
 {
 	local all cpu ok=0
-	all=$(cat "$GLOBAL/cpumask")
+	all=$(cat "$(dev wqt_u cpumask)")
 	cpu=$(online_cpus | tail -n 1)
 
-	set_scope system && set_to "$GLOBAL/cpumask" "$(cpu_mask 0)" || return 1
-	is_equal "pool of CPU $cpu" "$(pools wqt_u | sed -n "s/^$cpu //p")" \
-		"$(pools wqt_u | sed -n "s/^0 //p")" || ok=1
-	set_to "$GLOBAL/cpumask" "$all" && return $ok
+	set_scope system && set_to "$(dev wqt_u cpumask)" "$(cpu_mask "$FIRST")" || return 1
+	is_equal "pool of CPU $cpu" "$(pool_of "$cpu")" "$(pool_of "$FIRST")" || ok=1
+	set_to "$(dev wqt_u cpumask)" "$all" && return $ok
+}
+
+# The upper half of the CPUs is outside the global mask. What these CPUs queue goes to the pools
+# of those inside, whatever the scope, and they do not all choose the same one.
+test_stand_ins()	# SCOPE
+{
+	local all half inside outside ok=0
+	all=$(cat "$GLOBAL/cpumask")
+	half=$(($(nr_online) / 2))
+
+	set_scope "$1" && set_global "$(online_cpus | head -n $half)" || return 1
+	inside=$(pools wqt_u map | head -n $half | awk '{ print $2 }' | sort -u)
+	outside=$(pools wqt_u map | tail -n $half | awk '{ print $2 }' | sort -u)
+	is_equal "number of pools" "$(echo "$inside" | wc -l)" $half || ok=1
+	is_equal "pools that no CPU inside has" \
+		"$(echo "$outside" | grep -vxF "$inside" | tr '\n' ' ')" "" || ok=1
+	is_equal "pools of queue_work_on()" "$(pools wqt_u)" "$(pools wqt_u map)" || ok=1
+	[ $half -eq 1 ] || [ "$(echo "$outside" | wc -l)" -gt 1 ] ||
+		{ diag "all CPUs outside queue in pool $outside"; ok=1; }
+	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
+}
+
+# The number of online CPUs of each node that has any.
+node_sizes()
+{
+	local list
+
+	for list in /sys/devices/system/node/node[0-9]*/cpulist; do
+		[ ! -f "$list" ] || expand_list "$(cat "$list")" | grep -c .
+	done | grep -v '^0$'
+}
+
+# If there are two nodes, all CPUs of each name the other one.
+nr_named()
+{
+	node_sizes | sort -n | sed -n '1p' | awk '{ print 2 * $1 }'
+}
+
+# CPUs that name another node do not all name the same CPU there.
+test_named_nodes()
+{
+	set_scope system &&
+		is_equal "number of pools" "$(pools wqt_u map_node | awk '{ print $2 }' | sort -u |
+			wc -l)" "$(nr_named)"
 }
 
 # Threads of unbound pools.
@@ -199,13 +268,53 @@ test_attributes_while_a_CPU_is_away()	# SCOPE
 	set_to "$CPU/cpu$LAST/online" 1 && own_pools && return $ok
 }
 
+# If it is the only CPU of the workqueue, the default pool serves all until it returns.
+test_only_CPU_is_away()
+{
+	local all ok=0
+	all=$(cat "$(dev wqt_u cpumask)")
+
+	set_scope system && set_to "$(dev wqt_u cpumask)" "$(cpu_mask "$LAST")" || return 1
+	set_to "$CPU/cpu$LAST/online" 0 && set_to "$CPU/cpu$LAST/online" 1 || return 1
+	is_equal "pool of CPU $FIRST" "$(pool_of "$FIRST")" "$(pool_of "$LAST")" || ok=1
+	set_to "$(dev wqt_u cpumask)" "$all" && own_pools && return $ok
+}
+
+# For each other CPU: itself, and which of these CPUs has the pool in which it queues.
+served_by()	# CPU...
+{
+	pools wqt_u map | awk -v inside=" $* " '
+		{ pool[$1] = $2 }
+		index(inside, " " $1 " ") { owner[$2] = $1 }
+		END { for (cpu in pool) if (!index(inside, " " cpu " ")) print cpu, owner[pool[cpu]] }
+	' | sort
+}
+
+# While it is away, another CPU of the mask stands in.
+test_stand_in_leaves()
+{
+	local all before ok=0
+	all=$(cat "$GLOBAL/cpumask")
+
+	set_scope cpu && set_global "$FIRST" "$LAST" || return 1
+	before=$(served_by "$FIRST" "$LAST")
+	set_to "$CPU/cpu$LAST/online" 0 || return 1
+	is_equal "stand-ins while CPU $LAST is away" \
+		"$(served_by "$FIRST" | awk '{ print $2 }' | sort -u)" "$FIRST" || ok=1
+	set_to "$CPU/cpu$LAST/online" 1 || return 1
+	is_equal "stand-ins afterwards" "$(served_by "$FIRST" "$LAST")" "$before" || ok=1
+	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
+}
+
 mount_all
 load_helper
 create wqt_u unbound
 create wqt_s unbound
 create wqt_o ordered
 echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
+FIRST=$(online_cpus | head -n 1)
 LAST=$(removable_cpu)
+[ "$LAST" != "$FIRST" ] || LAST=
 
 set --
 for scope in $SCOPES; do
@@ -214,13 +323,18 @@ done
 set -- "$@" queueing_CPU_decides equal_attributes_share_pools ordered_has_one_pool \
 	items_that_move:system items_that_move:cpu burst_uses_all_CPUs pools_vanish
 if per_cpu_pools; then
-	set -- "$@" outside_the_mask:system outside_the_mask:cpu lodger
+	set -- "$@" outside_the_mask:system outside_the_mask:cpu stand_ins:system stand_ins:cpu \
+		lodger
 	[ "$(nr_online)" -gt 1 ] ||
-		skip "one CPU is in every mask" outside_the_mask:system outside_the_mask:cpu lodger
+		skip "one CPU is in every mask" outside_the_mask:system outside_the_mask:cpu \
+			stand_ins:system stand_ins:cpu lodger
+	[ "$(node_sizes | wc -l)" -ne 2 ] || set -- "$@" named_nodes
 fi
 if [ -n "$LAST" ]; then
 	for scope in cpu cache_shard system; do
 		set -- "$@" CPU_that_leaves:"$scope" attributes_while_a_CPU_is_away:"$scope"
 	done
+	set -- "$@" only_CPU_is_away
+	! per_cpu_pools || [ "$(nr_online)" -lt 3 ] || set -- "$@" stand_in_leaves
 fi
 run_tests "$@"

@@ -10,6 +10,7 @@
  * wqbench_run.c	one run
  * wqbench_thread.c	the threads that submit
  * wqbench_item.c	items, and the loop that queues them: what is timed
+ * wqbench_floor.c	the same without a workqueue
  * wqbench_burn.c	items that use a CPU for a given time
  * wqbench_probe.c	a probe beside the load
  * wqbench_clock.c	ticks and nanoseconds
@@ -41,6 +42,7 @@
 /* printk() cuts lines at about 1,000 characters. */
 #define BENCH_LINE		900
 
+/* The scope of the workqueue or, in the mode floor, how a thread and its partner exchange items. */
 enum bench_scope {
 	BENCH_SCOPE_DEFAULT,
 	BENCH_SCOPE_CPU,
@@ -49,7 +51,11 @@ enum bench_scope {
 	BENCH_SCOPE_CACHE_SHARD,
 	BENCH_SCOPE_NUMA,
 	BENCH_SCOPE_SYSTEM,
+	BENCH_FLOOR_SAME,	/* both sleep, on the same CPU */
+	BENCH_FLOOR_OTHER,	/* both sleep, on different CPUs */
+	BENCH_FLOOR_LINE,	/* both spin, on different CPUs */
 	NR_BENCH_SCOPES,
+	NR_AFFN_SCOPES = BENCH_FLOOR_SAME,
 };
 
 enum bench_kind {
@@ -59,6 +65,7 @@ enum bench_kind {
 	BENCH_HIGHPRI,
 	BENCH_BH,
 	BENCH_ORDERED,
+	BENCH_NO_WQ,	/* the mode floor */
 	NR_BENCH_KINDS,
 };
 
@@ -70,6 +77,7 @@ enum bench_mode {
 	BENCH_MIXED,
 	BENCH_ROAM,
 	BENCH_LIMIT,
+	BENCH_FLOOR,
 	NR_BENCH_MODES,
 };
 
@@ -157,6 +165,15 @@ struct bench_probe {
 	struct wq_hist		*hist;
 };
 
+/* What a thread and its partner share. Both write to the line. */
+struct bench_floor {
+	struct task_struct	*partner;
+	unsigned int		cpu;		/* of the partner */
+	struct bench_item	*token ____cacheline_aligned_in_smp;	/* the item to run */
+	unsigned int		word;		/* whose turn it is: see wqbench_floor.c */
+	u64			started;	/* in ticks, if recorded */
+};
+
 struct bench_thread {
 	struct bench		*bench;
 	struct task_struct	*task;
@@ -198,6 +215,7 @@ struct bench_thread {
 	struct rcuwait		idle;		/* for in_flight to reach zero */
 
 	struct bench_probe	probe ____cacheline_aligned_in_smp;
+	struct bench_floor	floor;
 	struct bench_item	items[];
 };
 
@@ -226,7 +244,9 @@ struct bench {
 	struct workqueue_struct	*wq;
 	struct workqueue_struct	*probe_wq;
 	unsigned long		burn_turns;	/* that take burn_us */
-	unsigned int		nr_threads;
+	enum bench_scope	scope;		/* of this run */
+	unsigned int		nr_threads;	/* in this run */
+	unsigned int		max_threads;	/* in any run */
 	struct bench_thread	**threads;
 	struct wq_hist		*hist[NR_BENCH_FIGURES];	/* merged, for the report */
 	char			line[BENCH_LINE];		/* of the report */
@@ -299,6 +319,11 @@ extern atomic_t bench_hotplug_events;
 
 int bench_make_plan(struct bench_plan *plan);
 
+static inline bool bench_has_wq(const struct bench_plan *plan)
+{
+	return plan->kind != BENCH_NO_WQ;
+}
+
 /* The others have no scopes: what is done in them is done once, as "default". */
 static inline bool bench_has_scopes(const struct bench_plan *plan)
 {
@@ -347,6 +372,20 @@ void bench_probe_init(struct bench_probe *probe, struct wq_hist *hist);
 void bench_probe_reset(struct bench_probe *probe, struct workqueue_struct *wq);
 void bench_probe_start(struct bench_probe *probe);
 void bench_probe_stop(struct bench_probe *probe);
+
+/* To be called by whoever runs items, which is not always a workqueue. */
+static inline void bench_run_item(struct bench_item *item)
+{
+	item->work.func(&item->work);
+}
+
+bool bench_enter_floor(struct bench *bench, enum bench_scope scope);
+void bench_place_partners(struct bench *bench);
+int bench_create_partner(struct bench_thread *thread, unsigned int nr);
+void bench_stop_partner(struct bench_thread *thread);
+unsigned int bench_hand_over(struct bench_thread *thread, struct bench_item *item,
+			     unsigned int next, bool timed);
+bool bench_line_rounds(struct bench_thread *thread, unsigned int nr, bool timed);
 
 work_func_t bench_item_function(const struct bench_plan *plan, unsigned int nr);
 bool bench_rounds(struct bench_thread *thread, unsigned int nr, bool timed);

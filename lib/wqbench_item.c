@@ -237,7 +237,10 @@ static bool bench_round(struct bench_thread *thread, unsigned int nr, bool timed
 	if (bench->plan.in_rounds)
 		begin = bench_ticks();
 	atomic_set(&thread->in_flight, nr);
-	next = bench_submit_round(thread, items, nr, first, timed);
+	if (!bench_has_wq(&bench->plan))
+		next = bench_hand_over(thread, items, first, timed);
+	else
+		next = bench_submit_round(thread, items, nr, first, timed);
 	bench_wait_for_items(thread);
 	if (READ_ONCE(bench->stop))
 		return false;
@@ -251,6 +254,8 @@ static bool bench_round(struct bench_thread *thread, unsigned int nr, bool timed
 
 bool bench_rounds(struct bench_thread *thread, unsigned int nr, bool timed)
 {
+	if (thread->bench->scope == BENCH_FLOOR_LINE)
+		return bench_line_rounds(thread, nr, timed);
 	while (nr) {
 		unsigned int now = min(nr, thread->bench->plan.in_flight);
 

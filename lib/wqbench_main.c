@@ -18,6 +18,9 @@
  *   that only its first execution may advance. This shows an item that never ran
  *   as well as one that ran twice.
  *
+ * In the mode floor there is no workqueue: another thread runs the items. This is the
+ * least that handing items to a thread can cost.
+ *
  * As a module it does its work at load time and then refuses to stay, with
  * -ECANCELED after a clean pass and -EPROTO when a promise was broken. Load it
  * with kmod's insmod: busybox's insmod tries again when loading fails, and so
@@ -47,7 +50,12 @@ static int bench_one_run(struct bench *bench, enum bench_scope scope, unsigned i
 	enum bench_scope actual;
 	int ret;
 
-	ret = bench_enter_scope(scope, &actual);
+	if (!bench_has_wq(&bench->plan)) {
+		actual = scope;
+		ret = bench_enter_floor(bench, scope);
+	} else {
+		ret = bench_enter_scope(scope, &actual);
+	}
 	if (ret < 0)
 		return ret;
 	if (!ret) {

@@ -24,19 +24,19 @@ MODULE_PARM_DESC(items, "items that each thread queues in a run (default 50000)"
 
 static char *scopes;
 module_param(scopes, charp, 0644);
-MODULE_PARM_DESC(scopes, "comma separated affinity scopes, empty: all (default)");
+MODULE_PARM_DESC(scopes, "comma separated affinity scopes, or same, other, line in floor, empty: all (default)");
 
 static char *wq;
 module_param(wq, charp, 0644);
-MODULE_PARM_DESC(wq, "kind of workqueue: unbound (default), unbound_highpri, percpu, highpri, bh, ordered");
+MODULE_PARM_DESC(wq, "kind of workqueue: unbound (default), unbound_highpri, percpu, highpri, bh, ordered; none in floor");
 
 static char *mode;
 module_param(mode, charp, 0644);
-MODULE_PARM_DESC(mode, "latency (default), batch, burst, spread, mixed, roam or limit: see bench_mode_names");
+MODULE_PARM_DESC(mode, "latency (default), batch, burst, spread, mixed, roam, limit or floor: see bench_mode_names");
 
 static int batch = 32;
 module_param(batch, int, 0644);
-MODULE_PARM_DESC(batch, "items in flight per thread, except in latency mode (default 32)");
+MODULE_PARM_DESC(batch, "items in flight per thread, except in latency and floor (default 32)");
 
 static int burn_us = 100;
 module_param(burn_us, int, 0644);
@@ -52,7 +52,7 @@ MODULE_PARM_DESC(warmup, "untimed items that each thread queues first (default 1
 
 static int sample = 17;
 module_param(sample, int, 0644);
-MODULE_PARM_DESC(sample, "in latency, batch, roam and limit, record the wait of every so manieth item (default 17)");
+MODULE_PARM_DESC(sample, "in latency, batch, roam, limit and floor, record the wait of every so manieth item (default 17)");
 
 static int max_active;
 module_param(max_active, int, 0644);
@@ -78,6 +78,9 @@ const char * const bench_scope_names[NR_BENCH_SCOPES] = {
 	[BENCH_SCOPE_CACHE_SHARD]	= "cache_shard",
 	[BENCH_SCOPE_NUMA]		= "numa",
 	[BENCH_SCOPE_SYSTEM]		= "system",
+	[BENCH_FLOOR_SAME]		= "same",
+	[BENCH_FLOOR_OTHER]		= "other",
+	[BENCH_FLOOR_LINE]		= "line",
 };
 
 const char * const bench_kind_names[NR_BENCH_KINDS] = {
@@ -87,6 +90,7 @@ const char * const bench_kind_names[NR_BENCH_KINDS] = {
 	[BENCH_HIGHPRI]		= "highpri",
 	[BENCH_BH]		= "bh",
 	[BENCH_ORDERED]		= "ordered",
+	[BENCH_NO_WQ]		= "none",
 };
 
 /*
@@ -99,6 +103,7 @@ const char * const bench_kind_names[NR_BENCH_KINDS] = {
  * mixed	every second item sleeps, the others burn; beside them, a probe of high priority
  * roam		queues the same items from one CPU after the other
  * limit	has more in flight than max_active
+ * floor	uses no workqueue: another thread, its partner, runs its only item
  */
 const char * const bench_mode_names[NR_BENCH_MODES] = {
 	[BENCH_LATENCY]	= "latency",
@@ -108,6 +113,7 @@ const char * const bench_mode_names[NR_BENCH_MODES] = {
 	[BENCH_MIXED]	= "mixed",
 	[BENCH_ROAM]	= "roam",
 	[BENCH_LIMIT]	= "limit",
+	[BENCH_FLOOR]	= "floor",
 };
 
 static bool bench_in_range(const char *name, int value, int min, int max)
@@ -124,12 +130,19 @@ int bench_scope_by_name(const char *name)
 	return match_string(bench_scope_names, NR_BENCH_SCOPES, name);
 }
 
+static bool bench_mode_has(const struct bench_plan *plan, int scope)
+{
+	bool floor = scope >= NR_AFFN_SCOPES;
+
+	return scope >= 0 && floor == !bench_has_wq(plan);
+}
+
 static int bench_plan_scopes(struct bench_plan *plan, char *list)
 {
 	unsigned long seen = 0;
 	char *name;
 
-	if (!bench_has_scopes(plan)) {
+	if (!bench_has_scopes(plan) && bench_has_wq(plan)) {
 		if (*list && strcmp(list, "default")) {
 			pr_err("scopes=%s: a workqueue that is %s has none\n", list,
 			       bench_kind_names[plan->kind]);
@@ -141,16 +154,20 @@ static int bench_plan_scopes(struct bench_plan *plan, char *list)
 
 	plan->all_scopes = !*list;
 	if (plan->all_scopes) {
-		for (int scope = BENCH_SCOPE_CPU; scope < NR_BENCH_SCOPES; scope++)
-			plan->scopes[plan->nr_scopes++] = scope;
+		for (int scope = BENCH_SCOPE_CPU; scope < NR_BENCH_SCOPES; scope++) {
+			if (bench_mode_has(plan, scope))
+				plan->scopes[plan->nr_scopes++] = scope;
+		}
 		return 0;
 	}
 
 	while ((name = strsep(&list, ","))) {
 		int scope = bench_scope_by_name(name);
 
-		if (scope < 0) {
-			pr_err("scopes: \"%s\" is not an affinity scope\n", name);
+		if (!bench_mode_has(plan, scope)) {
+			pr_err("scopes: \"%s\" is not %s\n", name,
+			       bench_has_wq(plan) ? "an affinity scope" :
+						    "same, other or line");
 			return -EINVAL;
 		}
 		if (seen & BIT(scope)) {
@@ -187,6 +204,7 @@ static int bench_plan_limit(struct bench_plan *plan)
 static int bench_plan_mode(struct bench_plan *plan, char *how)
 {
 	int mode = *how ? match_string(bench_mode_names, NR_BENCH_MODES, how) : BENCH_LATENCY;
+	bool floor = mode == BENCH_FLOOR;
 
 	if (mode < 0) {
 		pr_err("mode=\"%s\" is no mode\n", how);
@@ -198,8 +216,14 @@ static int bench_plan_mode(struct bench_plan *plan, char *how)
 		return -EINVAL;
 	}
 
+	if (floor == bench_has_wq(plan)) {
+		pr_err("mode=%s: it has %s workqueue: choose another wq\n",
+		       bench_mode_names[mode], floor ? "no" : "a");
+		return -EINVAL;
+	}
+
 	plan->mode = mode;
-	plan->in_flight = mode == BENCH_LATENCY ? 1 : batch;
+	plan->in_flight = mode == BENCH_LATENCY || floor ? 1 : batch;
 	plan->in_rounds = mode == BENCH_BURST || mode == BENCH_SPREAD;
 	if (plan->in_rounds && !plan->threads)
 		plan->threads = 1;
@@ -208,10 +232,18 @@ static int bench_plan_mode(struct bench_plan *plan, char *how)
 	return mode == BENCH_LIMIT ? bench_plan_limit(plan) : 0;
 }
 
-static int bench_plan_kind(struct bench_plan *plan, char *name)
+static bool bench_has_limit(const struct bench_plan *plan)
 {
-	int kind = *name ? match_string(bench_kind_names, NR_BENCH_KINDS, name) : BENCH_UNBOUND;
+	return plan->kind != BENCH_BH && plan->kind != BENCH_ORDERED &&
+	       bench_has_wq(plan);
+}
 
+static int bench_plan_kind(struct bench_plan *plan, char *name, char *how)
+{
+	int kind = strcmp(how, "floor") ? BENCH_UNBOUND : BENCH_NO_WQ;
+
+	if (*name)
+		kind = match_string(bench_kind_names, NR_BENCH_KINDS, name);
 	if (kind < 0) {
 		pr_err("wq=\"%s\" is not a kind of workqueue\n", name);
 		return -EINVAL;
@@ -222,12 +254,12 @@ static int bench_plan_kind(struct bench_plan *plan, char *name)
 		return -EOPNOTSUPP;
 	}
 	if (plan->strict && !bench_has_scopes(plan)) {
-		pr_err("strict=1: a workqueue that is %s has no scopes\n", name);
+		pr_err("strict=1: wq=%s has no scopes\n", bench_kind_names[kind]);
 		return -EINVAL;
 	}
-	if (plan->max_active && (kind == BENCH_BH || kind == BENCH_ORDERED)) {
-		pr_err("max_active=%u: a workqueue that is %s has its own\n",
-		       plan->max_active, name);
+	if (plan->max_active && !bench_has_limit(plan)) {
+		pr_err("max_active=%u: wq=%s has its own or none\n", plan->max_active,
+		       bench_kind_names[kind]);
 		return -EINVAL;
 	}
 	return 0;
@@ -242,7 +274,7 @@ static int bench_plan_strings(struct bench_plan *plan)
 	int ret = -ENOMEM;
 
 	if (list && how && kind)
-		ret = bench_plan_kind(plan, kind);
+		ret = bench_plan_kind(plan, kind, how);
 	if (!ret)
 		ret = bench_plan_mode(plan, how);
 	if (!ret)

@@ -179,7 +179,11 @@ void bench_pass_over(struct bench *bench, enum bench_scope scope)
 	if (bench->passed_over & BIT(scope))
 		return;
 	bench->passed_over |= BIT(scope);
-	pr_info("this kernel has no scope %s: passed over\n", bench_scope_names[scope]);
+	if (!bench_has_wq(&bench->plan))
+		pr_info("there is only one CPU, so no floor %s: passed over\n",
+			bench_scope_names[scope]);
+	else
+		pr_info("this kernel has no scope %s: passed over\n", bench_scope_names[scope]);
 }
 
 void bench_conclude(const struct bench *bench, int error)

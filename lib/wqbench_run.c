@@ -11,6 +11,12 @@
 
 #include "wqbench.h"
 
+static bool bench_needs_cpus(const struct bench *bench)
+{
+	return bench->plan.mode == BENCH_ROAM || bench->scope == BENCH_FLOOR_OTHER ||
+	       bench->scope == BENCH_FLOOR_LINE;
+}
+
 /* Submitters use only CPUs that unbound items may use, which spares isolated ones. */
 static int bench_place_threads(struct bench *bench)
 {
@@ -24,9 +30,15 @@ static int bench_place_threads(struct bench *bench)
 		pr_err("no online CPU may run unbound items\n");
 		return -ENXIO;
 	}
-	if (bench->plan.mode == BENCH_ROAM && cpumask_weight(bench->usable) < 2) {
-		pr_err("mode=roam: there is only one CPU\n");
+	if (bench_needs_cpus(bench) && cpumask_weight(bench->usable) < 2) {
+		pr_err("mode=%s: there is only one CPU\n", bench_mode_names[bench->plan.mode]);
 		return -ENXIO;
+	}
+
+	bench->nr_threads = bench->max_threads;
+	if (!bench_has_wq(&bench->plan)) {
+		bench_place_partners(bench);
+		return 0;
 	}
 
 	cpu = cpumask_first(bench->usable);
@@ -55,6 +67,8 @@ static void bench_reset_thread(struct bench *bench, struct bench_thread *thread)
 	thread->refused = 0;
 	thread->next_sample = 0;
 	thread->at = thread->cpu;
+	thread->floor.token = NULL;
+	thread->floor.word = 0;
 	thread->moves = 0;
 	thread->nr_rounds = 0;
 	thread->round_cpus = 0;
@@ -133,7 +147,8 @@ static void bench_collect(struct bench *bench, struct bench_result *result)
 	result->items = bench->hist[BENCH_CALL]->total;
 	result->cpus = cpumask_weight(bench->scratch);
 	result->nr_threads = bench->nr_threads;
-	result->nr_workers = atomic_read(&bench->workers.nr);
+	if (bench->wq)
+		result->nr_workers = atomic_read(&bench->workers.nr);
 }
 
 /*
@@ -170,6 +185,7 @@ int bench_measure(struct bench *bench, enum bench_scope actual, struct bench_res
 	int events = atomic_read(&bench_hotplug_events);
 	int ret;
 
+	bench->scope = actual;
 	ret = bench_place_threads(bench);
 	if (ret)
 		return ret;
@@ -185,7 +201,8 @@ int bench_measure(struct bench *bench, enum bench_scope actual, struct bench_res
 	if (ret)
 		bench_take_back(bench);
 	/* Late and repeated runs happen before this returns, and are counted. */
-	flush_workqueue(bench->wq);
+	if (bench->wq)
+		flush_workqueue(bench->wq);
 	if (bench->probe_wq)
 		flush_workqueue(bench->probe_wq);
 	if (ret)

@@ -73,7 +73,7 @@ void bench_close(struct bench *bench)
 		destroy_workqueue(bench->probe_wq);
 	if (bench->wq)
 		destroy_workqueue(bench->wq);
-	for (unsigned int i = 0; bench->threads && i < bench->nr_threads; i++) {
+	for (unsigned int i = 0; bench->threads && i < bench->max_threads; i++) {
 		if (!bench->threads[i])
 			break;
 		bench_free_hists(bench->threads[i]->hist);
@@ -90,16 +90,16 @@ void bench_close(struct bench *bench)
 
 static int bench_alloc_threads(struct bench *bench)
 {
-	bench->nr_threads = bench->plan.threads;
-	if (!bench->nr_threads) {
+	bench->max_threads = bench->plan.threads;
+	if (!bench->max_threads) {
 		cpumask_and(bench->scratch, cpu_online_mask, bench->allowed);
-		bench->nr_threads = max(cpumask_weight(bench->scratch), 1U);
+		bench->max_threads = max(cpumask_weight(bench->scratch), 1U);
 	}
 
-	bench->threads = bench_zalloc(array_size(bench->nr_threads, sizeof(*bench->threads)));
+	bench->threads = bench_zalloc(array_size(bench->max_threads, sizeof(*bench->threads)));
 	if (!bench->threads)
 		return -ENOMEM;
-	for (unsigned int i = 0; i < bench->nr_threads; i++) {
+	for (unsigned int i = 0; i < bench->max_threads; i++) {
 		bench->threads[i] = bench_alloc_thread(bench);
 		if (!bench->threads[i])
 			return -ENOMEM;
@@ -190,7 +190,7 @@ int bench_setup(struct bench *bench)
 	bench->judge = bench_can_judge(&bench->plan);
 	bench_read_allowed(bench);
 	ret = bench_alloc_threads(bench);
-	if (ret)
+	if (ret || !bench_has_wq(&bench->plan))
 		return ret;
 	return bench_open_workqueue(bench);
 }

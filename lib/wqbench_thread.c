@@ -62,6 +62,12 @@ static int bench_create_threads(struct bench *bench)
 		}
 		kthread_bind(task, thread->cpu);
 		thread->task = get_task_struct(task);
+		if (!bench_has_wq(&bench->plan)) {
+			int ret = bench_create_partner(thread, i);
+
+			if (ret)
+				return ret;
+		}
 	}
 	return 0;
 }
@@ -76,6 +82,8 @@ static void bench_stop_threads(struct bench *bench)
 		kthread_stop(thread->task);
 		put_task_struct(thread->task);
 		thread->task = NULL;
+		if (thread->floor.partner)
+			bench_stop_partner(thread);
 	}
 }
 

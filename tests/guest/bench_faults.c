@@ -22,6 +22,12 @@ static bool faulty_queue_probe(struct workqueue_struct *wq, struct work_struct *
 #include "wqbench_probe.c"
 #undef queue_work
 
+static void faulty_run_item(struct bench_item *item);
+
+#define bench_run_item faulty_run_item
+#include "wqbench_floor.c"
+#undef bench_run_item
+
 static char *fault = "none";
 module_param(fault, charp, 0444);
 MODULE_PARM_DESC(fault, "lose, twice, outside, refuse, probe or none");
@@ -69,6 +75,22 @@ static bool faulty_queue_work(struct workqueue_struct *wq, struct work_struct *w
 		flush_work(work);
 	}
 	return ret;
+}
+
+/* Called by a partner. */
+static void faulty_run_item(struct bench_item *item)
+{
+	bool strikes = atomic_inc_return(&faulty_calls) % every == 0;
+
+	if (strikes && !strcmp(fault, "lose"))
+		return;
+	/* In this order, the thread does not go on before both runs are over. */
+	if (strikes && !strcmp(fault, "twice")) {
+		item->state = ITEM_RAN;
+		bench_run_item(item);
+		item->state = ITEM_QUEUED;
+	}
+	bench_run_item(item);
 }
 
 /* Called by a timer. */

@@ -13,7 +13,7 @@ from wqlab.paths import ROOT
 
 MODULE = '/test_bench_faults.ko'
 CPUS = 2
-WITH_FAULTS = ('wqbench_item.c', 'wqbench_probe.c')     # bench_faults.c includes these
+WITH_FAULTS = ('wqbench_item.c', 'wqbench_probe.c', 'wqbench_floor.c')     # bench_faults.c includes these
 
 
 @functools.cache

@@ -89,7 +89,9 @@ BAD = ['threads=-1', 'threads=1025', 'threads=x', 'items=0', 'items=10000001', '
        'mode=LATENCY', 'scopes=cachex', 'scopes=CACHE', 'scopes=cpu,', 'scopes=cpu,cpu',
        'strict=maybe', 'keep=2', 'sample=0', 'burn_us=0', 'burn_us=100001', 'wq=fast', 'wq=percpu,bh',
        'scopes=cpu wq=bh', 'strict=1 wq=percpu', 'mode=mixed wq=bh', 'mode=limit wq=bh',
-       'max_active=2 wq=ordered', 'max_active=2 wq=bh', 'mode=limit max_active=32', 'mode=limit batch=1']
+       'max_active=2 wq=ordered', 'max_active=2 wq=bh', 'mode=limit max_active=32', 'mode=limit batch=1',
+       'mode=floor wq=percpu', 'wq=none', 'scopes=cpu mode=floor', 'scopes=same', 'scopes=line,line mode=floor',
+       'strict=1 mode=floor', 'max_active=2 mode=floor']
 
 
 def test_bad_parameters_are_refused_with_one_line():

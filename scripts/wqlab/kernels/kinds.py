@@ -11,10 +11,10 @@ from wqlab.steps import Failure, plain_environment
 
 LINUX = '7.3'
 VARIANTS = ('cmwq', 'base')
-CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up', 'workload')
+CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up', 'workload', 'lockstat')
 COMMON = ('common', 'workqueue', 'cgroup', 'tracing', 'hang', 'kunit', 'bench', 'selftest', 'torture')
 PLAIN = ('common', 'workqueue', 'qemu', 'crashdump')      # for a release that is built without our files
-LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload')      # the release configuration and more
+LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload', 'lockstat')      # the release configuration and more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Engine:
 
 ENGINES = {engine.name: engine for engine in (
     Engine('qemu', 'x86_64', 'arch/x86/boot/bzImage', (*COMMON, 'qemu', 'pm', 'virtme', 'crashdump'),
-           ('release', 'debug', 'kcsan', 'preempt', 'rt', 'workload')),
-    Engine('uml', 'um', 'linux', (*COMMON, 'uml'), ('release', 'debug', 'up', 'workload')),
+           ('release', 'debug', 'kcsan', 'preempt', 'rt', 'workload', 'lockstat')),
+    Engine('uml', 'um', 'linux', (*COMMON, 'uml'), ('release', 'debug', 'up', 'workload', 'lockstat')),
     Engine('arm64', 'arm64', 'arch/arm64/boot/Image', (*COMMON, 'arm64', 'pm', 'crashdump'),
            ('release', 'debug', 'kcsan', 'preempt', 'rt'), cross='aarch64-linux-gnu-'),
 )}

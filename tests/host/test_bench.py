@@ -205,7 +205,7 @@ def test_half_a_pair_gives_no_ratio():
 def test_table_names_scopes_values_and_ratio():
     boots = [boot(pair, variant, factor) for pair in (1, 2, 3)
              for variant, factor in (('cmwq', 1.5), ('base', 1.0))]
-    lines = bench_summary.lines(bench_stats.summarise(boots))
+    lines = bench_summary.lines(bench_stats.summarise(boots), params())
     assert [line.split()[0] for line in lines[2:8]] == SCOPES
     assert ' 1.50 ' in lines[2] and 'ours/base' in lines[0] and '(95%)' in lines[1]
     rate = recorded_runs()[0]['items_per_s']
@@ -215,7 +215,7 @@ def test_table_names_scopes_values_and_ratio():
 
 def test_table_says_what_the_percentiles_time():
     boots = [boot(1, 'cmwq'), boot(1, 'base')]
-    lines = bench_summary.lines(bench_stats.summarise(boots))
+    lines = bench_summary.lines(bench_stats.summarise(boots), params())
     assert lines[0].split()[:9] == ['scope', 'ours', 'base', 'ours/base', *['queue_work()', 'call'] * 2, 'kworkers']
     assert re.findall(r'(p\d+ ns), ours / base', lines[1]) == ['p50 ns', 'p99 ns']
     assert 'not how long the item waits' in lines[-3] and lines[-2].startswith('start: from queueing')
@@ -233,7 +233,7 @@ def test_table_of_one_variant_and_of_a_sweep():
 
 
 def test_instructions_instead_of_rates():
-    lines = bench_stats.table(bench_stats.summarise([boot(1, 'base')]), instructions=True)
+    lines = bench_stats.table(bench_stats.summarise([boot(1, 'base')]), 'insns')
     run = recorded_runs()[0]
     assert ' base ' in lines[0] and ' insns/item ' in lines[1]
     assert f"{run['elapsed_ns'] / run['items']:,.0f}" in lines[2]
@@ -242,13 +242,13 @@ def test_instructions_instead_of_rates():
 def test_second_table_shows_waits():
     boots = [boot(pair, variant, shard_size=size, **changes) for pair in (1, 2) for size in (4, 16)
              for variant, changes in (('cmwq', {'start_p50_ns': 1500}), ('base', {'start_p50_ns': 3000}))]
-    lines = bench_summary.lines(bench_stats.summarise(boots))
+    lines = bench_summary.lines(bench_stats.summarise(boots), params())
     at = lines.index('') + 1
     assert re.findall(r'(?:start|done) p[0-9.]+, us', lines[at]) == \
         ['start p50, us', 'start p99, us', 'start p99.9, us', 'done p50, us', 'done p99, us']
     assert lines[at + 2].split()[:6] == ['cpu', '4', '1.50', '/', '3.00', '0.50']
     assert max(map(len, lines)) <= 150
-    lines = bench_summary.lines(bench_stats.summarise(boots), instructions=True)
+    lines = bench_summary.lines(bench_stats.summarise(boots), params('--icount'))
     assert lines[at + 2].split()[:6] == ['cpu', '4', '1,500', '/', '3,000', '0.50']
 
 
@@ -267,7 +267,7 @@ def in_mode(mode):
 ])
 def test_second_table_follows_the_mode(mode, words):
     rows = bench_stats.summarise(in_mode(mode))
-    lines = bench_summary.lines(rows)
+    lines = bench_summary.lines(rows, params())
     at = lines.index('') + 1
     for word in words:
         assert word in lines[at]
@@ -296,13 +296,13 @@ def test_results_without_waits_have_one_table():
         for key in bench_parse.WAITS:
             del run[key]
     rows = bench_stats.summarise(boots)
-    lines = bench_summary.lines(rows)
+    lines = bench_summary.lines(rows, params())
     assert lines[8] == '' and lines[9].startswith('±') and 'start' not in ''.join(lines)
     assert len(bench_plot.panels({**record(boots), 'summary': rows})) == 3
 
 
 def test_no_boots_make_no_table():
-    assert bench_summary.lines(bench_stats.summarise([])) == ['no runs']
+    assert bench_summary.lines(bench_stats.summarise([]), params()) == ['no runs']
 
 
 # Options
@@ -440,6 +440,21 @@ BAD_OPTIONS = [
     (['--mode', 'limit', '--batch', '1'], 'less than --batch'),
     (['--mode', 'roam', '--cpus', '1'], 'more than one CPU'),
     (['--mode', 'roam', '--icount'], 'more than one CPU'),
+    (['--mode', 'spread', '--icount'], 'more than one CPU'),
+    (['--mode', 'floor'], 'invalid choice'),
+    (['--floor', '--mode', 'mixed'], '--floor needs --mode latency or batch'),
+    (['--floor', '--lockstat'], 'leave --floor out'),
+    (['--lockstat', '--icount'], 'leave --lockstat out'),
+    (['--lockstat', '--gate'], 'leave one of them out'),
+    (['--sweep', '2,2', '--engine', 'qemu'], 'twice'),
+    (['--sweep', '0', '--engine', 'qemu'], 'not between'),
+    (['--sweep', '2,513', '--engine', 'qemu'], 'not between'),
+    (['--sweep', '2,4', '--engine', 'qemu', '--cpus', '2'], 'leave --cpus out'),
+    (['--sweep', '2,4', '--engine', 'qemu', '--topology', 'cores=4'], 'leave --topology out'),
+    (['--sweep', '2,4', '--engine', 'qemu', '--shard-size', '4'], 'leave --shard-size out'),
+    (['--sweep', '1,2', '--icount'], 'leave --icount out'),
+    (['--sweep', '1,2', '--engine', 'qemu', '--mode', 'roam'], 'more than one CPU'),
+    (['--sweep', '2,512'], 'UML cannot have more CPUs than this machine'),
     (['--wq', 'fast'], 'invalid choice'),
     (['--wq', 'percpu', '--scopes', 'cpu'], '--wq percpu has no scopes'),
     (['--wq', 'ordered', '--strict'], '--wq ordered has no scopes'),
@@ -480,7 +495,7 @@ def test_help():
     assert set(re.findall(r'^  (?:-h, )?(--[a-z-]+)', done.stdout, re.M)) == {
         '--help', '--engine', '--cpus', '--topology', '--mem', '--icount', '--variant', '--mode', '--batch', '--scopes',
         '--strict', '--shard-size', '--threads', '--pairs', '--items', '--repeats', '--boot-timeout', '--no-build',
-        '--resume', '--gate', '--append-cmwq', '--wq', '--burn-us', '--max-active'}
+        '--resume', '--gate', '--append-cmwq', '--wq', '--burn-us', '--max-active', '--sweep', '--floor', '--lockstat'}
     assert 'the duration of the call of queue_work(), not how long an item waits' in done.stdout
     for mode in bench_parse.MODES:
         assert re.search(f'^  {mode} +[a-z-]', done.stdout, re.M)
@@ -563,7 +578,8 @@ def marked(what):
     return (here / f'{what}-{name}').exists()
 recorded = (here / 'recorded').read_text().splitlines()
 def report(scopes, **changes):
-    lines = [line for line in recorded if not scopes or re.search(f'scope={scopes} |done status=', line)]
+    lines = [line for line in recorded if (re.search(f'scope={scopes} |done status=', line) if scopes
+                                           else 'mode=floor' not in line)]
     text = re.sub('runs=6', f'runs={len(lines) // 2}', '\\n'.join(lines))
     for old, new in changes.items():
         text = text.replace(old.replace('_is_', '='), new)

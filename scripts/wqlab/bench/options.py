@@ -13,12 +13,21 @@ VARIANTS = ('cmwq', 'base')
 ITEMS = {'uml': 50000, 'qemu': 10000}
 REPEATS = {'uml': 8, 'qemu': 4}
 BATCH = 32
+SMALL_CPUS = 16         # with more, a guest gets more memory
+SWEEP_SCOPES = ['cpu', 'cache_shard', 'system']
+FEWEST, MOST_ITEMS = 200, 10_000_000    # items of a thread: in a sweep by default, and in any run
 BURN_US = 100
 BURNING = ('spread', 'mixed')
+WARMUP = 100            # items that each thread queues before the clock starts
+LINE_TIMES = 4          # as many round trips on one line as items otherwise, since they are short
+WITH_FLOOR = ('latency', 'batch')       # modes in which items are as short as a round trip of the floor
+SLEEPING = ('mixed',)
+IDLE_TOO = 'ns: of the guest, one for each instruction; it also has idle time, since items sleep'
 BURN_TIME_US = 1_000_000    # of all items in a run, unless --items says how many there are
 # What a kind of workqueue cannot do.
 WITH_SCOPES = ('unbound', 'unbound_highpri')
 OWN_LIMIT = ('bh', 'ordered')
+NEED_CPUS = ('roam', 'spread')
 NOT_BH = ('mixed', 'limit')
 # The slowest guest that does not hang: seconds to boot, and items per second.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500)}
@@ -32,6 +41,9 @@ examples:
   scripts/run-bench.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --pairs 2
   scripts/run-bench.sh --engine qemu --cpus 16 --shard-size 4,8,16 --pairs 2
   scripts/run-bench.sh --icount                         instructions per item, without noise
+  scripts/run-bench.sh --icount --floor                 instructions above those of two threads that wake each other
+  scripts/run-bench.sh --lockstat --scopes cpu,system   lock contentions per item
+  scripts/run-bench.sh --engine qemu --sweep 2,4,8,16   both variants and the floor over numbers of CPUs
   scripts/run-bench.sh --gate                           one kernel against itself: the ratios should be 1
   scripts/run-bench.sh --resume                         continue the latest unfinished run
 
@@ -62,17 +74,64 @@ def places(params):
     """Return {place: variant}: the guests of a pair. With --gate, one variant takes both places."""
     if params.get('gate'):
         return dict.fromkeys(VARIANTS, params['variant'] or VARIANTS[0])
-    return {variant: variant for variant in VARIANTS if params['variant'] in (None, variant)}
+    chosen = {variant: variant for variant in VARIANTS if params['variant'] in (None, variant)}
+    if with_and_without(params):
+        chosen = {VARIANTS[0]: VARIANTS[0], stats.WITH: VARIANTS[0], **chosen}
+    return chosen
+
+
+def with_and_without(params):
+    """Return True if a third guest has the parameters of --append-cmwq, so that ours is there without them as well."""
+    several = params.get('sweep') or params.get('lockstat')
+    return bool(several and params.get('append_cmwq') and not params.get('gate'))
+
+
+def place_with(params):
+    """Return the place of the guest that has the parameters of --append-cmwq."""
+    return stats.WITH if with_and_without(params) else VARIANTS[0]
 
 
 def names(params):
     """Return {place: its name in tables and plots}."""
     if not params.get('gate'):
-        return stats.NAMES
+        return {**stats.NAMES, stats.WITH: 'with'}
     first, second = VARIANTS
     if params.get('append_cmwq'):
         return {first: 'with', second: 'without'}
     return {first: stats.NAMES[params['variant'] or first], second: 'again'}
+
+
+def floor_of(params):
+    """Return the rows of the floor that are measured. Two of them need a second CPU."""
+    if not params.get('floor'):
+        return []
+    return list(parse.FLOOR) if params['cpus'] > 1 else ['same']
+
+
+def of_floor(params, row):
+    """Return the parameters of a pass for a row of the floor."""
+    items = min(params['items'] * (LINE_TIMES if row == 'line' else 1), MOST_ITEMS)
+    return {**params, 'mode': 'floor', 'wq': 'none', 'strict': False, 'max_active': None, 'items': items}
+
+
+def of_boot(params, boot):
+    """Return the parameters of a boot, which depend on its CPUs if there is a sweep."""
+    if not params.get('sweep'):
+        return params
+    mine = argparse.Namespace(**{**params, 'cpus': boot['cpus']})
+    complete(mine)
+    return vars(mine)
+
+
+def warmup(params):
+    return params['batch'] if params['mode'] in BURNING else WARMUP
+
+
+def unit(params):
+    """Return what a nanosecond of the guest is with --icount, for the tables, or None."""
+    if not params['icount']:
+        return None
+    return 'ns' if params['mode'] in SLEEPING else 'insns'
 
 
 def number(low, high):
@@ -137,10 +196,12 @@ def build_parser():
                        help='CPUs of the guest (default 2, or those of --topology)')
     where.add_argument('--topology', type=understood_by(topology.parse), metavar='KEY=N,...',
                        help='qemu only; `scripts/lab guest --help` explains it')
-    where.add_argument('--mem', type=understood_by(memory), metavar='SIZE', default='512M',
-                       help='guest memory (default 512M)')
+    where.add_argument('--sweep', type=number_list(1, 512), metavar='N,N,...',
+                       help='compare both variants and the floor with each of these numbers of CPUs, all in one LLC')
+    where.add_argument('--mem', type=understood_by(memory), metavar='SIZE',
+                       help=f'guest memory (default 512M, or 2G with more than {SMALL_CPUS} CPUs)')
     where.add_argument('--icount', action='store_true',
-                       help='qemu with one CPU; each instruction counts as one nanosecond')
+                       help='qemu with one CPU, where an instruction counts as one nanosecond; not for spread and roam')
     what = parser.add_argument_group('what')
     what.add_argument('--variant', choices=VARIANTS,
                       help='measure only one: cmwq is ours, base is the base kernel\'s (default both)')
@@ -148,7 +209,14 @@ def build_parser():
                       help='boot one variant (default cmwq) in both places, to see how far the ratios can be trusted')
     what.add_argument('--append-cmwq', metavar='ARGS', default='',
                       help='more kernel parameters for the guest of our workqueue; with --gate, for the first of the '
-                           'two, to compare one kernel with and without them')
+                           'two, to compare one kernel with and without them; with --sweep and --lockstat, for a '
+                           'third guest')
+    what.add_argument('--floor', action='store_true',
+                      help='also measure round trips of two threads without a workqueue (modes latency and batch; '
+                           '--sweep does so by itself)')
+    what.add_argument('--lockstat', action='store_true',
+                      help='count lock contentions per item instead, in kernels with CONFIG_LOCK_STAT; there are no '
+                           'rates, since that slows down everything')
     what.add_argument('--mode', choices=tuple(parse.MODES), default='latency', help='see below (default latency)')
     what.add_argument('--wq', choices=parse.KINDS, default='unbound',
                       help='kind of workqueue (default unbound); highpri is a per-CPU one; '
@@ -161,7 +229,8 @@ def build_parser():
     what.add_argument('--max-active', type=number(1, 65536), metavar='N',
                       help='of the workqueue (default: the kernel\'s, in limit mode a quarter of --batch)')
     what.add_argument('--scopes', type=scope_list, metavar='A,B,...',
-                      help='affinity scopes (default: all, or cache_shard with --shard-size)')
+                      help='affinity scopes (default: all; cache_shard with --shard-size; cpu, cache_shard and system '
+                           'with --sweep)')
     what.add_argument('--strict', action='store_true',
                       help='make the scopes strict, and check where each item runs')
     what.add_argument('--shard-size', type=number_list(1, 65536), metavar='N,...',
@@ -169,11 +238,13 @@ def build_parser():
     what.add_argument('--threads', type=number(0, 1024), default=0, metavar='N',
                       help='submitting threads (default 0: one per CPU, or just one in the modes burst and spread)')
     how = parser.add_argument_group('how much')
-    how.add_argument('--pairs', type=number(1, 1000), default=5, metavar='N',
-                     help='boots of each variant and shard size (default 5)')
-    how.add_argument('--items', type=number(1, 10000000), metavar='N',
-                     help='items per thread and run (default uml 50000, qemu 10000; in the modes spread and mixed '
-                          'what takes about a second of CPU time)')
+    how.add_argument('--pairs', type=number(1, 1000), metavar='N',
+                     help='boots of each variant, shard size and number of CPUs (default 5, or 2 with --sweep or '
+                          '--lockstat)')
+    how.add_argument('--items', type=number(1, MOST_ITEMS), metavar='N',
+                     help='items per thread and run (default uml 50000, qemu 10000, with --sweep as many of all '
+                          'threads together as two threads have; in the modes spread and mixed what takes about a '
+                          'second of CPU time)')
     how.add_argument('--repeats', type=number(1, 1000), metavar='N',
                      help='runs of each scope in one boot (default uml 8, qemu 4, --icount 1)')
     how.add_argument('--boot-timeout', type=number(10, 86400), metavar='S',
@@ -203,10 +274,33 @@ def refuse_nonsense_of_kind(parser, args):
         parser.error(f'--wq {args.wq} has its own limit: leave --max-active out')
 
 
+def refuse_nonsense_of_sweep(parser, args):
+    for option, given in (('--cpus', args.cpus), ('--topology', args.topology), ('--shard-size', args.shard_size),
+                          ('--icount', args.icount)):
+        if args.sweep and given:
+            parser.error(f'--sweep sets the number of CPUs: leave {option} out')
+    if args.sweep and args.mode in NEED_CPUS and min(args.sweep) == 1:
+        parser.error(f'--mode {args.mode} needs more than one CPU')
+
+
+def refuse_nonsense_of_kinds(parser, args):
+    """Refuse --floor and --lockstat where they make no sense."""
+    if args.floor and args.mode not in WITH_FLOOR:
+        parser.error(f'--floor needs --mode {" or ".join(WITH_FLOOR)}: the floor is a round trip of a short item')
+    if args.floor and args.lockstat:
+        parser.error('--lockstat counts locks of workqueues, and the floor has none: leave --floor out')
+    if args.lockstat and args.icount:
+        parser.error('--icount has one CPU, where no lock is contended: leave --lockstat out')
+    if args.lockstat and args.gate:
+        parser.error('--gate compares rates, and --lockstat has none: leave one of them out')
+
+
 def refuse_nonsense(parser, args):
     """Refuse options that would have no effect, or that the record would describe wrongly."""
     refuse_nonsense_of_mode(parser, args)
     refuse_nonsense_of_kind(parser, args)
+    refuse_nonsense_of_sweep(parser, args)
+    refuse_nonsense_of_kinds(parser, args)
     if args.append_cmwq and args.variant == 'base':
         parser.error('--append-cmwq needs a guest of our workqueue: leave --variant base out')
     if args.icount and args.shard_size:
@@ -218,9 +312,10 @@ def refuse_nonsense(parser, args):
     if args.shard_size:
         parser.error('--shard-size needs --engine qemu: on UML each CPU is a shard of its own')
     host = len(os.sched_getaffinity(0))
-    if args.cpus and args.cpus > host:
-        parser.error(f'--cpus {args.cpus}: UML cannot have more CPUs than this machine ({host}): use --engine qemu')
-    if not args.topology:
+    for option, most in (('--cpus', args.cpus), ('--sweep', max(args.sweep or [0]))):
+        if most and most > host:
+            parser.error(f'{option} {most}: UML cannot have more CPUs than this machine ({host}): use --engine qemu')
+    if not args.topology and not args.sweep:
         args.cpus = args.cpus or min(2, host)
 
 
@@ -234,29 +329,43 @@ def resolve(parser, args):
     if args.topology and args.engine == 'uml':
         parser.error('--topology needs --engine qemu: UML has no topology')
     try:
+        if args.sweep:
+            args.cpus = max(args.sweep)
         args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
     except GuestError as error:
         parser.error(str(error))
-    if args.mode == 'roam' and args.cpus == 1:
-        parser.error('--mode roam needs more than one CPU')
+    if args.mode in NEED_CPUS and args.cpus == 1:
+        parser.error(f'--mode {args.mode} needs more than one CPU')
+    args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR and not args.lockstat)
+    args.mem = args.mem or ('2G' if args.cpus > SMALL_CPUS else '512M')
+    args.pairs = args.pairs or (2 if args.sweep or args.lockstat else 5)
     args.scopes = args.scopes or default_scopes(args)
-    args.batch = args.batch or (max(BATCH, 4 * args.cpus) if args.mode == 'spread' else BATCH)
     args.burn_us = args.burn_us or BURN_US
-    args.items = args.items or default_items(args)
     args.repeats = args.repeats or (1 if args.icount else REPEATS[args.engine])
-    args.boot_timeout = args.boot_timeout or default_timeout(args)
+    if not args.sweep:
+        complete(args)
+    args.boot_timeout = args.boot_timeout or max(default_timeout(argparse.Namespace(**of_boot(vars(args), boot)))
+                                                 for boot in ({'cpus': cpus} for cpus in args.sweep or [args.cpus]))
+
+
+def complete(args):
+    """Fill in defaults that depend on the number of CPUs. In a sweep, they differ from boot to boot."""
+    args.batch = args.batch or (max(BATCH, 4 * args.cpus) if args.mode == 'spread' else BATCH)
+    args.items = args.items or default_items(args)
 
 
 def default_scopes(args):
     if args.wq not in WITH_SCOPES:
         return ['default']
+    if args.sweep:
+        return SWEEP_SCOPES
     return ['cache_shard'] if args.shard_size else None
 
 
 def default_items(args):
     """Return how many items each thread queues. Those that burn are whole rounds, at least one."""
     if args.mode not in BURNING:
-        return ITEMS[args.engine]
+        return max(2 * ITEMS[args.engine] // args.cpus, FEWEST) if args.sweep else ITEMS[args.engine]
     threads = args.threads or (1 if args.mode == 'spread' else args.cpus)
     rounds = BURN_TIME_US // (args.burn_us * args.batch * threads)
     return args.batch * max(rounds, 1)
@@ -266,8 +375,8 @@ def default_timeout(args):
     boot, rate = SLOWEST[args.engine]
     if args.mode in BURNING:
         rate = min(rate, 1_000_000 // args.burn_us)
-    guests = 1 if args.icount or args.variant and not args.gate else len(VARIANTS)    # each waits for the others
-    runs = args.repeats * len(args.scopes or SCOPES)
+    guests = 1 if args.icount else len(places(vars(args)))     # each waits for the others
+    runs = args.repeats * len([*(args.scopes or SCOPES), *floor_of(vars(args))])
     return guests * (boot + runs * args.items * (args.threads or args.cpus) // rate)
 
 

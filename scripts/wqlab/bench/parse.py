@@ -18,7 +18,10 @@ PROBE = tuple(f'probe_{key}' for key in QUANTILES)
 IN_ROUNDS = ('rounds', 'cpus', 'cpus_mean', *MAKESPAN)
 MODES = {'latency': (), 'batch': (), 'burst': IN_ROUNDS, 'spread': IN_ROUNDS, 'mixed': ('probes', 'late', *PROBE),
          'roam': ('moves',), 'limit': ()}
+# The floor: how a thread and its partner exchange items without a workqueue, and what tables call that.
+FLOOR = {'same': 'floor: same CPU', 'other': 'floor: other CPU', 'line': 'floor: one line'}
 KINDS = ('unbound', 'unbound_highpri', 'percpu', 'highpri', 'bh', 'ordered')
+LACKING = re.compile(r'(?:this kernel has no scope|there is only one CPU, so no floor) (\w+): passed over')
 FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: |also: )')
 
 
@@ -89,7 +92,7 @@ def parse_output(output):
     lines, passed_over, notes, done = {'result': {}, 'wait': {}}, [], [], None
     for text in tagged_lines(output):
         kind, _, rest = text.partition(' ')
-        lacking = re.fullmatch(r'this kernel has no scope (\w+): passed over', text)
+        lacking = LACKING.fullmatch(text)
         if kind in lines:
             found = (parse_result if kind == 'result' else parse_wait)(rest)
             if found:

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 from wqlab import files
+from wqlab.bench import floor, sweep
 from wqlab.bench import options as bench_options
 from wqlab.bench import record as bench_record
 from wqlab.bench import stats as bench_stats
 
-COLOURS = {bench_stats.OURS: '#1f77b4', bench_stats.BASE: '#b0b0b0'}
+COLOURS = {bench_stats.OURS: '#1f77b4', bench_stats.WITH: '#2ca02c', bench_stats.BASE: '#b0b0b0'}
+LINE = 'line'       # of the floor: so much faster than all else that it has no bar
 
 
 def plotting():
@@ -26,21 +28,29 @@ def plotting():
 
 
 def variants_of(rows):
-    return [variant for variant in bench_stats.NAMES if any(row.get(variant) for row in rows)]
+    return [variant for variant in bench_stats.ORDER if any(row.get(variant) for row in rows)]
+
+
+def load(params):
+    text = 'one item in flight per thread' if params['mode'] == 'latency' else \
+        f"{params['mode']}, {params['batch']} items in flight per thread"
+    if params.get('wq', 'unbound') != 'unbound':
+        text += f", {params['wq']} workqueue"
+    if params['mode'] in ('spread', 'mixed'):
+        text += f", items of {params['burn_us']} us"
+    return text
 
 
 def title(record):
     params = record['parameters']
     topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
-    load = 'one item in flight per thread' if params['mode'] == 'latency' else \
-        f"{params['mode']}, {params['batch']} items in flight per thread"
-    if params.get('wq', 'unbound') != 'unbound':
-        load += f", {params['wq']} workqueue"
-    if params['mode'] in ('spread', 'mixed'):
-        load += f", items of {params['burn_us']} us"
     engine = '-'.join(filter(None, (record['engine'], params['accel'])))
-    return f"{engine}: {topology}\n{load}, {params['items']:,} items, " \
-           f"{params['pairs']} boots of each"
+    lines = [f'{engine}: {topology}',
+             f"{load(params)}, {params['items']:,} items, {params['pairs']} boots of each"]
+    fast = [floor.pooled(row, 'items_per_s') for row in record['summary'] if row['scope'] == LINE]
+    if fast:
+        lines.append(f'two threads that spin on one word: {max(fast):,.0f} round trips/s')
+    return '\n'.join(lines + bench_stats.legend_of_names(record['summary'], params))
 
 
 def error_bars(stats):
@@ -60,7 +70,7 @@ def draw_bars(axes, rows, metric, label, names):
         axes.bar([i + offset for i, _ in shown], [stat['median'] for stat in stats], width,
                  yerr=error_bars(stats), capsize=3, label=names[variant],
                  color=COLOURS[variant], edgecolor='black', linewidth=0.5)
-    axes.set_xticks(range(len(rows)), [row['scope'] for row in rows], rotation=20)
+    axes.set_xticks(range(len(rows)), [bench_stats.label(row['scope']) for row in rows], rotation=20)
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0)
     axes.grid(axis='y', alpha=0.3)
@@ -78,7 +88,7 @@ def draw_sweep(axes, rows, metric, label, names):
             axes.errorbar([sizes.index(row['shard_size']) for row in mine],
                           [stat['median'] for stat in stats], yerr=error_bars(stats),
                           fmt=f'o{style}', capsize=3, color=COLOURS[variant],
-                          label=f'{names[variant]}, {scope}')
+                          label=f'{names[variant]}, {bench_stats.label(scope)}')
     axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     axes.set_xlabel('cores in a shard, at most')
     axes.set_ylabel(label)
@@ -88,9 +98,14 @@ def draw_sweep(axes, rows, metric, label, names):
 
 def panels(record):
     """Return (metric, label) of each panel. A record from before waits were measured has three."""
+    if record['parameters'].get('lockstat'):
+        return [('contentions', 'contentions of the workqueue\'s locks per item'),
+                ('acquisitions', 'the workqueue\'s locks taken per item'),
+                ('other_contentions', 'contentions of all other locks per item')]
     first = ('items_per_s', 'items/s (higher is better)')
     if record['parameters']['icount']:
-        first = ('ns_per_item', 'instructions per item (lower is better)')
+        what = 'instructions' if bench_options.unit(record['parameters']) == 'insns' else 'ns of the guest'
+        first = ('ns_per_item', f'{what} per item (lower is better)')
     last = ('kworkers', 'kworkers') if record['parameters']['shard_size'] else \
         ('p99_ns', 'queue_work() call, p99, ns')
     calls = [first, ('p50_ns', 'queue_work() call, p50, ns'), last]
@@ -104,15 +119,17 @@ def panels(record):
 
 def draw(record):
     pyplot = plotting()
-    rows = record['summary']
-    if not rows:
+    if not record['summary']:
         raise bench_record.RecordError('no boot is recorded: nothing to draw; finish it by run-bench.sh --resume')
-    sweep, names = bool(record['parameters']['shard_size']), bench_options.names(record['parameters'])
+    if record['parameters'].get('sweep'):
+        return sweep.draw(record, pyplot, COLOURS)
+    rows = [row for row in record['summary'] if row['scope'] != LINE]
+    sizes, names = bool(record['parameters']['shard_size']), bench_options.names(record['parameters'])
     shown = panels(record)
     figure, grid = pyplot.subplots(len(shown) // 3, 3, figsize=(15, 5 * len(shown) // 3), layout='constrained',
                                    squeeze=False)
     for axes, (metric, label) in zip(grid.flat, shown, strict=True):
-        (draw_sweep if sweep else draw_bars)(axes, rows, metric, label, names)
+        (draw_sweep if sizes else draw_bars)(axes, rows, metric, label, names)
     grid[0, 0].legend()
     figure.suptitle(title(record))
     return figure

@@ -92,15 +92,16 @@ def describe_kernel(build):
 
 
 def boots_to_make(params):
-    """Return all boots in their order: A B A B ..., and in each pair every shard size."""
-    return [{'pair': pair, 'shard_size': size, 'variant': variant}
+    """Return all boots in their order: A B A B ..., and in each pair every shard size and number of CPUs."""
+    return [{'pair': pair, 'shard_size': size, 'variant': variant, **({'cpus': cpus} if cpus else {})}
             for pair in range(1, params['pairs'] + 1)
+            for cpus in params.get('sweep') or [None]
             for size in params['shard_size'] or [None]
             for variant in options.places(params)]
 
 
 def boot_key(boot):
-    return boot['pair'], boot['shard_size'], boot['variant']
+    return boot['pair'], boot['shard_size'], boot['variant'], boot.get('cpus')
 
 
 def boots_left(record):

@@ -5,8 +5,10 @@ options.py  the command line          parse.py    the output of a boot
 boot.py     builds and boots          stats.py    medians, ratios, the first table
 seat.py     guests in turn            waits.py    the table of waits
 record.py   results.json, resuming    summary.py  both tables, and what they mean
-turns.py    groups of boots, shared   plot.py     the plots
-            with run-workload.sh
+turns.py    groups of boots, shared   floor.py    the table of what is above the floor
+            with run-workload.sh      lockstat.py the table of lock contentions
+locks.py    /proc/lock_stat           plot.py     the plots
+                                      sweep.py    the plots over numbers of CPUs
 """
 
 import signal
@@ -27,7 +29,8 @@ RESULTS = ROOT / 'build' / 'bench'
 
 
 def prepare_builds(params, build):
-    builds = {place: bench_boot.Build(ROOT, params['engine'], variant)
+    config = 'lockstat' if params.get('lockstat') else 'release'
+    builds = {place: bench_boot.Build(ROOT, params['engine'], variant, config)
               for place, variant in bench_options.places(params).items()}
     if build and subprocess.run([str(ROOT / 'scripts/deps.sh')], check=False).returncode:
         raise bench_boot.BootError('could not install what the benchmark needs: see the lines above')
@@ -55,25 +58,25 @@ def resume(where):
 
 def describe_boot(boot, params):
     size = '' if boot['shard_size'] is None else f", shard size {boot['shard_size']}"
+    size += f", {boot['cpus']} CPUs" if boot.get('cpus') else ''
     return f"pair {boot['pair']} of {params['pairs']}, {boot['variant']}{size}"
 
 
 def stem(boot):
     size = '' if boot['shard_size'] is None else f"-shard{boot['shard_size']}"
+    size += f"-cpus{boot['cpus']}" if boot.get('cpus') else ''
     return f"{boot['pair']:03d}-{boot['variant']}{size}"
 
 
 def outline(entry):
-    rates = ', '.join(f"{run['scope']} {run['items_per_s'] / 1000:,.0f}k"
-                      for run in entry['runs'] if run['repeat'] == 1)
-    return f'items/s: {rates}'
+    return seat.outline([run for run in entry['runs'] if run['repeat'] == 1])
 
 
 def group(boot):
-    return boot['pair'], boot['shard_size']
+    return boot['pair'], boot['shard_size'], boot.get('cpus')
 
 
-PROGRAM = turns.Program('run-bench', 'scripts/lab plot', describe_boot, group, stem, outline, bench_stats.summarise,
+PROGRAM = turns.Program('run-bench', 'scripts/lab plot', describe_boot, group, stem, outline, bench_summary.summarise,
                         bench_plot.write)
 say, shown = PROGRAM.say, turns.shown
 
@@ -113,7 +116,7 @@ def complaints(record):
 def report(record):
     """Print the table and what went wrong. Return True if nothing did."""
     params = record['parameters']
-    print('\n'.join(bench_summary.lines(record['summary'], params['icount'], bench_options.names(params))),
+    print('\n'.join(bench_summary.lines(record['summary'], params, bench_options.names(params))),
           flush=True)
     if params.get('gate') and not params.get('append_cmwq') and all(row.get('ratio') for row in record['summary']):
         say(bench_stats.gate(record['summary'], 'items_per_s'))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
-from wqlab.bench import options
+from wqlab.bench import locks, options, stats
 from wqlab.bench import parse as bench_parse
 from wqlab.bench.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
 from wqlab.logs import check
@@ -28,7 +28,7 @@ END_S = 60          # a guest has 10 s to power off (POWEROFF_S of wqlab.guest.r
 # An order is a line of NAME=VALUE, parameters of the module. The pass that the module makes when it is loaded shows
 # which scopes the kernel has. dmesg -c prints what is new.
 COMMAND = f'''
-report() {{ dmesg -c | grep -a 'test_workqueue: '; echo {DONE}; }}
+report() {{ dmesg -c | grep -a 'test_workqueue: '; locks; echo {DONE}; }}
 dmesg -c >/dev/null
 insmod {GUEST_MODULE} keep=1 threads=1 items=1 warmup=0 || exit
 report
@@ -36,12 +36,21 @@ while read -r order; do
 	for word in $order; do
 		echo "${{word#*=}}" >{PARAMETERS}/${{word%%=*}} || exit
 	done
+	fresh
 	echo 1 >{PARAMETERS}/run
 	report
 done 2>/dev/null
 exit 0
 '''
+NO_LOCKS = 'locks() { :; }; fresh() { :; }'
 Tick = Callable[[float, str], None]     # (seconds since the boots began, the newest result)
+
+
+def outline(runs: list[dict]) -> str:
+    """Return the results of these runs in a few words."""
+    if any('locks' in run for run in runs):
+        return 'contentions per item: ' + ', '.join(f"{run['scope']} {run['contentions']:.4f}" for run in runs)
+    return 'items/s: ' + ', '.join(f"{stats.label(run['scope'])} {run['items_per_s'] / 1000:,.0f}k" for run in runs)
 
 
 class Clock:
@@ -61,10 +70,11 @@ class Clock:
 
 def order(params: dict[str, Any], scopes: str) -> str:
     """Return the line that makes a guest run the scopes once."""
-    warmup = params['batch'] if params['mode'] in options.BURNING else 100
-    chosen = {'threads': params['threads'], 'items': params['items'], 'warmup': warmup, 'mode': params['mode'],
-              'batch': params['batch'], 'strict': int(params['strict']), 'scopes': scopes, 'wq': params['wq'],
-              'burn_us': params['burn_us'], 'max_active': params['max_active'] or 0}
+    if scopes in bench_parse.FLOOR:
+        params = options.of_floor(params, scopes)
+    chosen = {'threads': params['threads'], 'items': params['items'], 'warmup': options.warmup(params),
+              'mode': params['mode'], 'batch': params['batch'], 'strict': int(params['strict']), 'scopes': scopes,
+              'wq': params['wq'], 'burn_us': params['burn_us'], 'max_active': params['max_active'] or 0}
     return ' '.join(f'{key}={value}' for key, value in chosen.items()) + '\n'
 
 
@@ -80,18 +90,19 @@ def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict
     elif params['accel']:
         argv += ['--accel', params['accel']]
     append = [f"workqueue.cache_shard_size={boot['shard_size']}"] if boot['shard_size'] is not None else []
-    if boot['variant'] == options.VARIANTS[0] and params.get('append_cmwq'):
+    if params.get('append_cmwq') and boot['variant'] == options.place_with(params):
         append.append(params['append_cmwq'])
     if append:
         argv += ['--append', ' '.join(append)]
-    return argv + ['--', COMMAND]
+    return argv + ['--', (locks.COMMAND if params.get('lockstat') else NO_LOCKS) + COMMAND]
 
 
 class Seat:
     """A guest that waits for orders, and the results of its passes."""
 
-    def __init__(self, boot: dict, log: Path, child: subprocess.Popen, messages: Any, limit: int):
-        self.boot, self.log, self.child, self.messages, self.limit = boot, log, child, messages, limit
+    def __init__(self, boot: dict, log: Path, child: subprocess.Popen, messages: Any, params: dict[str, Any]):
+        self.boot, self.log, self.child, self.messages, self.params = boot, log, child, messages, params
+        self.limit = params['boot_timeout']
         self.begun = time.monotonic()
         self.rest = b''
         self.scopes: list[str] = []
@@ -120,7 +131,10 @@ class Seat:
 
     def parsed(self, text: str) -> dict[str, Any]:
         try:
-            return bench_parse.parse_output(text)
+            parsed = bench_parse.parse_output(text)
+            if self.params.get('lockstat'):
+                locks.add(parsed['runs'], text, options.warmup(self.params))
+            return parsed
         except bench_parse.BenchOutputError as error:
             raise self.error(str(error)) from None
 
@@ -148,6 +162,7 @@ class Seat:
         self.note(parsed)
         has = [run['scope'] for run in parsed['runs']]
         self.scopes = [scope for scope in wanted or has if scope in (*has, 'default')]
+        self.scopes += options.floor_of(self.params) if self.scopes else []
         self.found['passed_over'] = [scope for scope in parsed['passed_over'] if not wanted or scope in wanted]
         if not self.scopes:
             raise self.error(f'this kernel has none of the scopes {", ".join(wanted or [])}')
@@ -161,7 +176,7 @@ class Seat:
         parsed = self.report(clock)
         self.note(parsed)
         self.runs += [{**run, 'repeat': repeat} for run in parsed['runs']]
-        clock.newest = f"{self.boot['variant']}, {self.runs[-1]['scope']} {self.runs[-1]['items_per_s']:,} items/s"
+        clock.newest = f"{self.boot['variant']}, {outline(self.runs[-1:])}"
 
     def lost(self) -> bool:
         """Return True if items were lost. Further passes would only wait for more of them."""
@@ -188,7 +203,7 @@ def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Pat
     with tempfile.TemporaryFile() as messages, \
             procs.kept(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=messages) as child:
         try:
-            yield Seat(boot, log, child, messages, params['boot_timeout'])
+            yield Seat(boot, log, child, messages, params)
         finally:
             if child.poll() is None:
                 procs.end_gently(child, STOP_S)
@@ -207,7 +222,7 @@ def make_passes(seats: list[Seat], params: dict[str, Any], clock: Clock) -> None
 def play(root: Path, builds: dict[str, Build], params: dict[str, Any], boots: list[dict], logs: list[Path],
          tick: Tick) -> list[dict]:
     """Boot guests together, and make all passes. Return the entries of these boots for the record."""
-    clock = Clock(tick)
+    params, clock = options.of_boot(params, boots[0]), Clock(tick)
     with contextlib.ExitStack() as stack:
         seats = [stack.enter_context(taken(root, builds[boot['variant']], params, boot, log))
                  for boot, log in zip(boots, logs, strict=True)]

@@ -11,14 +11,17 @@ import random
 from statistics import median, quantiles
 
 from wqlab import tables
-from wqlab.bench import parse
+from wqlab.bench import locks, parse
 
 METRICS = ('items_per_s', 'mean_ns', *parse.QUANTILES, *parse.WAITS, *parse.MAKESPAN, *parse.PROBE, 'cpus_mean',
-           'kworkers', 'ns_per_item')
+           'kworkers', 'ns_per_item', *locks.METRICS)
 RATIOS = ('items_per_s', 'ns_per_item', 'mean_ns', 'p50_ns', 'p99_ns', 'start_p50_ns', 'start_p99_ns', 'start_p999_ns',
           'done_p50_ns', 'done_p99_ns', 'makespan_p50_ns', 'probe_p50_ns', 'probe_p99_ns', 'probe_p999_ns')
 OURS, BASE = 'cmwq', 'base'
 NAMES = {OURS: 'ours', BASE: 'base'}
+WITH = 'cmwq-with'      # ours with the parameters of --append-cmwq, beside ours without
+ORDER = (OURS, WITH, BASE)
+RATIO_OF = {OURS: 'ratio', WITH: 'ratio_with'}      # to base
 RESAMPLES = 1000
 GATE = 0.02             # by how much ratios of a kernel to itself may be off
 CALL_TIME = 'queue_work() call: how long a call takes, not how long the item waits to run'
@@ -93,13 +96,12 @@ def in_order(items):
 
 
 def summarise(boots):
-    """Return a row for each shard size and scope, in the order in which they were run."""
+    """Return a row for each number of CPUs, shard size and scope, in the order in which they were run."""
     rows = []
-    for size in in_order(boot['shard_size'] for boot in boots):
-        group = [boot for boot in boots if boot['shard_size'] == size]
+    for cpus, size in in_order((boot.get('cpus'), boot['shard_size']) for boot in boots):
+        group = [boot for boot in boots if (boot.get('cpus'), boot['shard_size']) == (cpus, size)]
         scopes = in_order(run['scope'] for boot in group for run in boot['runs'])
-        for scope in scopes:
-            rows.append(summary_row(group, size, scope))
+        rows += [{'cpus': cpus, **summary_row(group, size, scope)} for scope in scopes]
     return rows
 
 
@@ -110,8 +112,10 @@ def summary_row(boots, size, scope):
     for variant, mine in of.items():
         values = {metric: boot_values(mine, scope, metric) for metric in METRICS}
         row[variant] = {metric: spread(found) for metric, found in values.items() if found}
-    if row.get(OURS) and row.get(BASE):
-        row['ratio'] = {metric: ratio(of[OURS], of[BASE], scope, metric) for metric in RATIOS}
+        row[variant].update(locks.by_lock(mine, scope))
+    for variant, name in RATIO_OF.items():
+        if row.get(variant) and row.get(BASE):
+            row[name] = {metric: ratio(of[variant], of[BASE], scope, metric) for metric in RATIOS}
     return row
 
 
@@ -140,51 +144,71 @@ def ratio_text(stat):
 def both(row, metric, text=number):
     """Return 'ours / base', or only one if the other was not measured."""
     texts = [text(row[variant][metric]['median']) if row[variant].get(metric) else '-'
-             for variant in (OURS, BASE) if variant in row]
+             for variant in ORDER if variant in row]
     return ' / '.join(texts)
 
 
 def variants_of(rows):
-    return [variant for variant in (OURS, BASE) if any(variant in row for row in rows)]
+    return [variant for variant in ORDER if any(variant in row for row in rows)]
+
+
+def ratios_of(rows, names):
+    """Return {name of the ratio in the rows: its head} of the ratios that the rows have."""
+    return {name: f'{names[variant]}/{names[BASE]}' for variant, name in RATIO_OF.items()
+            if any(name in row for row in rows)}
+
+
+def label(scope):
+    return parse.FLOOR.get(scope, scope)
 
 
 def begin(rows, row=None):
     """Return the first cells of a row, or of the head."""
     sizes = any(one['shard_size'] is not None for one in rows)
+    sweep = any(one.get('cpus') for one in rows)
     if row is None:
-        return ['scope'] + (['shard size'] if sizes else [])
+        return (['CPUs'] if sweep else []) + ['scope'] + (['shard size'] if sizes else [])
     size = 'default' if row['shard_size'] is None else str(row['shard_size'])
-    return [row['scope']] + ([size] if sizes else [])
+    return ([str(row['cpus'])] if sweep else []) + [label(row['scope'])] + ([size] if sizes else [])
 
 
-def table(rows, instructions=False, names=NAMES):
-    """Return the summary as lines: items/s (or instructions), then the duration of a queue_work() call."""
-    rate, what = ('ns_per_item', 'insns/item') if instructions else ('items_per_s', 'items/s')
+def numbers(head):
+    """Return the columns of a table that contain numbers."""
+    return [column for column, text in enumerate(head) if text not in ('scope', 'lock')]
+
+
+def table(rows, unit=None, names=NAMES):
+    """Return the summary as lines: items/s, or units per item, then the duration of a queue_work() call."""
+    rate, what = ('ns_per_item', f'{unit}/item') if unit else ('items_per_s', 'items/s')
     variants = variants_of(rows)
-    pair = ' / '.join(names[variant] for variant in variants)
+    pair = ('\n' if len(variants) > 2 else ', ') + ' / '.join(names[variant] for variant in variants)
 
     head = begin(rows)
     head += [f'{names[variant]}\n{what}' for variant in variants]
-    head += [f'{"/".join(names.values())}\n(95%)'] if len(variants) == 2 else []
-    head += [f'queue_work() call\np50 ns, {pair}', f'queue_work() call\np99 ns, {pair}', f'kworkers\n{pair}']
+    head += [f'{text}\n(95%)' for text in ratios_of(rows, names).values()]
+    head += [f'queue_work() call\np50 ns{pair}', f'queue_work() call\np99 ns{pair}', f'kworkers\n{pair.lstrip(", ")}']
 
     cells = []
     for row in rows:
         line = begin(rows, row)
         line += [with_spread(row.get(variant, {}).get(rate)) for variant in variants]
-        if len(variants) == 2:
-            line.append(ratio_text((row.get('ratio') or {}).get(rate)))
+        line += [ratio_text((row.get(name) or {}).get(rate)) for name in ratios_of(rows, names)]
         line += [both(row, metric) for metric in ('p50_ns', 'p99_ns', 'kworkers')]
         cells.append(line)
-    return tables.lines(head, cells, range(1, len(head)))
+    return tables.lines(head, cells, numbers(head))
 
 
 def legend(rows, names=NAMES):
     """Return lines that explain the table."""
     lines = ['±: half the interquartile range over the boots']
-    if any('ratio' in row for row in rows):
-        lines += [f'{"/".join(names.values())}: the median over pairs of boots, with its 95% confidence interval']
+    lines += [f'{text}: the median over pairs of boots, with its 95% confidence interval'
+              for text in [', '.join(ratios_of(rows, names).values())] if text]
     return lines + [CALL_TIME]
+
+
+def legend_of_names(rows, params):
+    """Return a line about the third guest, if there is one."""
+    return [f"with: ours, booted with {params['append_cmwq']}"] if WITH in variants_of(rows) else []
 
 
 def gate(rows, metric):

@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The summary of a run as text: two tables, and what they mean."""
+"""The summary of a run as text: its tables, and what they mean."""
 
-from wqlab.bench import stats, waits
+from wqlab.bench import floor, lockstat, options, stats, waits
 
 
-def lines(rows, instructions=False, names=stats.NAMES):
+def summarise(boots):
+    """Return the rows of all tables."""
+    rows = stats.summarise(boots)
+    floor.add(rows, boots)
+    return rows
+
+
+def lines(rows, params, names=stats.NAMES):
+    """Return the text. `params` are those of the run."""
     if not rows:
         return ['no runs']
-    second = waits.table(rows, instructions, names)
-    text = stats.table(rows, instructions, names) + ([''] if second else []) + second
-    return text + ['', *stats.legend(rows, names)] + waits.legend(rows)
+    if params.get('lockstat'):
+        return lockstat.table(rows, names) + ['', *lockstat.legend(), *stats.legend_of_names(rows, params)]
+    unit = options.unit(params)
+    tables = [stats.table(rows, unit, names), waits.table(rows, unit, names), floor.table(rows, unit, names)]
+    text = [line for table in tables if table for line in (*table, '')]
+    return text + stats.legend(rows, names) + waits.legend(rows) + floor.legend(rows) \
+        + stats.legend_of_names(rows, params) + ([options.IDLE_TOO] if unit == 'ns' else [])

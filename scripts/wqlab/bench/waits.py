@@ -3,7 +3,7 @@
 
 from wqlab import tables
 from wqlab.bench import stats
-from wqlab.bench.stats import BASE, NAMES, OURS
+from wqlab.bench.stats import NAMES, ORDER
 
 # (metric, what the head says); RATIO: that of the metric in the column before
 RATIO = (None, '')
@@ -25,7 +25,7 @@ def microseconds(ns):
 
 
 def has(row, metric):
-    return any(metric in row.get(variant, {}) for variant in (OURS, BASE))
+    return any(metric in row.get(variant, {}) for variant in ORDER)
 
 
 def columns_of(rows):
@@ -35,12 +35,12 @@ def columns_of(rows):
         columns = START + MAKESPAN
     elif all(has(row, 'probe_p50_ns') for row in rows):
         columns = START[:-1] + PROBE
-    return columns if len(stats.variants_of(rows)) == 2 else [column for column in columns if column != RATIO]
+    return columns if any('ratio' in row for row in rows) else [column for column in columns if column != RATIO]
 
 
 def head(columns, rows, unit, names):
     pair = ' / '.join(names[variant] for variant in stats.variants_of(rows))
-    ratio = f'{"/".join(names.values())}\n(95%)'
+    ratio = f'{stats.ratios_of(rows, names).get("ratio")}\n(95%)'
     units = {metric: f'{what}, {unit}' if metric and metric.endswith('_ns') else what for metric, what in columns}
     return [f'{units[metric]}\n{pair}' if metric else ratio for metric, _ in columns]
 
@@ -56,15 +56,15 @@ def cells(row, columns, text):
     return found
 
 
-def table(rows, instructions=False, names=NAMES):
+def table(rows, unit=None, names=NAMES):
     """Return the table as lines. There is none if the waits were not recorded."""
     rows = [row for row in rows if has(row, 'start_p50_ns')]
     if not rows:
         return []
-    unit, text = ('insns', stats.number) if instructions else ('us', microseconds)
+    unit, text = (unit, stats.number) if unit else ('us', microseconds)
     columns, first = columns_of(rows), stats.begin(rows)
     body = [stats.begin(rows, row) + cells(row, columns, text) for row in rows]
-    return tables.lines(first + head(columns, rows, unit, names), body, range(1, len(first) + len(columns)))
+    return tables.lines(first + head(columns, rows, unit, names), body, stats.numbers(first + [''] * len(columns)))
 
 
 def legend(rows):

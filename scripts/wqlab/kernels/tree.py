@@ -28,6 +28,7 @@ DOCUMENTS = {'workqueue.rst': 'workqueue-cmwq.rst', 'workqueue-tools.rst': 'work
              'workqueue-torture.rst': 'workqueue-cmwq-torture.rst',
              'workqueue-workloads.rst': 'workqueue-cmwq-workloads.rst',
              'workqueue-scopes.rst': 'workqueue-cmwq-scopes.rst',
+             'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
              'workqueue-36-cores.svg': 'workqueue-36-cores.svg',
              'workqueue-workloads.svg': 'workqueue-workloads.svg'}
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What an item costs above the floor: two threads that wake each other on one CPU, without a workqueue.
+
+Only where a thread is alone, with one item in flight, is the time of a run divided by its items that of a round trip.
+With --icount it is a number of instructions.
+"""
+
+from statistics import median
+
+from wqlab import tables
+from wqlab.bench import parse, stats
+
+SAME = 'same'
+MEANING = 'above the floor: what a round trip costs more than one of two threads that wake each other on one CPU'
+
+
+def alone(boots):
+    return all(run['threads'] == 1 and run['in_flight'] == 1 for boot in boots for run in boot['runs'])
+
+
+def ground_of(rows, row):
+    """Return the row of the floor that belongs to this row, or None."""
+    return next((one for one in rows if one['scope'] == SAME and
+                 (one.get('cpus'), one['shard_size']) == (row.get('cpus'), row['shard_size'])), None)
+
+
+def add(rows, boots):
+    """Add to each row what is above the floor: {variant: ns or instructions}, and its ratios to base."""
+    if not alone(boots):
+        return
+    for row in rows:
+        ground = ground_of(rows, row)
+        if row['scope'] in parse.FLOOR or not ground:
+            continue
+        above = {variant: row[variant]['ns_per_item']['median'] - ground[variant]['ns_per_item']['median']
+                 for variant in stats.ORDER if row.get(variant) and ground.get(variant)}
+        base = above.get(stats.BASE)
+        row['above'] = above
+        row['above_ratio'] = {stats.RATIO_OF[variant]: value / base for variant, value in above.items()
+                              if variant in stats.RATIO_OF and base}
+
+
+def cell(row, variant, number):
+    return stats.number(number) if variant in row['above'] else '-'
+
+
+def cells(rows, row, variants, ratios):
+    """Return the line of a row: its figures, those of the floor, the differences, and their ratios."""
+    line = stats.begin(rows, row)
+    for source in (row, ground_of(rows, row)):
+        line += [cell(row, variant, source[variant]['ns_per_item']['median']) if variant in source else '-'
+                 for variant in variants]
+    line += [cell(row, variant, row['above'].get(variant)) for variant in variants]
+    return line + [f"{row['above_ratio'][name]:.3f}" if name in row['above_ratio'] else '-' for name in ratios]
+
+
+def table(rows, unit, names):
+    """Return the table as lines. There is none if the floor was not measured."""
+    shown = [row for row in rows if row.get('above')]
+    if not shown:
+        return []
+    variants = stats.variants_of(shown)
+    ratios = {name: head for name, head in stats.ratios_of(rows, names).items()
+              if any(name in row['above_ratio'] for row in shown)}
+    head = stats.begin(rows)
+    head += [f"{names[variant]}\n{what}, {unit or 'ns'}" for what in ('round trip', 'floor', 'above')
+             for variant in variants]
+    head += [f'{text}\nabove' for text in ratios.values()]
+    return tables.lines(head, [cells(rows, row, variants, ratios) for row in shown], stats.numbers(head))
+
+
+def legend(rows):
+    """Return lines that explain the rows of the floor."""
+    lines = ['floor: the same items, run by another thread without a workqueue; one line: two threads that spin on one '
+             'word'] if any(row['scope'] in parse.FLOOR for row in rows) else []
+    return lines + ([MEANING] if any(row.get('above') for row in rows) else [])
+
+
+def pooled(row, metric):
+    """Return the figure of a row of the floor over all variants, which run the same code there."""
+    found = [row[variant][metric]['median'] for variant in stats.ORDER if row.get(variant, {}).get(metric)]
+    return median(found) if found else None

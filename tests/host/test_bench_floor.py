@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-2.0
+"""run-bench.sh --floor, --lockstat and --sweep: options, parsing, tables and plots."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+import copied
+from test_bench import FAKE_GUEST, RECORDED, SCOPES, boot, calls, guest_arguments, params, record
+from wqlab.bench import boot as bench_boot
+from wqlab.bench import locks, parse, seat, summary, sweep
+from wqlab.bench import options as bench_options
+from wqlab.bench import plot as bench_plot
+from wqlab.bench import record as bench_record
+from wqlab.kernels.kinds import Kind
+from wqlab.paths import BUILD, ROOT
+
+FLOOR = (ROOT / 'tests/data/bench/uml-floor.log').read_text()
+ROWS = list(parse.FLOOR)
+POOL = '&pool->lock'
+
+
+def with_floor(pair, variant, factor=1.0, cpus=None, **changes):
+    """Return a recorded boot with the recorded rows of the floor."""
+    one = boot(pair, variant, factor, **changes)
+    one['runs'] += [{**run, **changes} for run in parse.parse_output(FLOOR)['runs']]
+    return {**one, **({'cpus': cpus} if cpus else {})}
+
+
+def alone(pair, variant, trip, ground):
+    """Return a boot with one thread, whose round trips took these times, with a workqueue and without."""
+    one = with_floor(pair, variant, threads=1, in_flight=1, items=100)
+    for run in one['runs']:
+        run['elapsed_ns'] = 100 * (ground if run['scope'] == 'same' else trip)
+    return one
+
+
+# The floor
+
+def test_recorded_floor_is_read():
+    parsed = parse.parse_output(FLOOR)
+    assert [run['scope'] for run in parsed['runs']] == ROWS and parsed['notes'] == [] and not parsed['violations']
+    for run in parsed['runs']:
+        assert (run['mode'], run['wq'], run['kworkers'], run['in_flight']) == ('floor', 'none', 0, 1)
+        assert run['waits'] > 0 and all(run[key] > 0 for key in ('start_max_ns', 'done_max_ns', 'items_per_s'))
+    assert [run['threads'] for run in parsed['runs']] == [2, 2, 1]
+
+
+def test_rows_without_a_second_cpu_are_passed_over():
+    log = 'test_workqueue: there is only one CPU, so no floor line: passed over\n' + FLOOR
+    assert parse.parse_output(log)['passed_over'] == ['line']
+
+
+def test_rows_of_the_floor():
+    assert bench_options.floor_of(params()) == []
+    assert bench_options.floor_of(params('--floor', '--cpus', '2')) == ROWS
+    assert bench_options.floor_of(params('--floor', '--icount')) == ['same']
+    assert bench_options.floor_of(params('--floor', '--cpus', '1')) == ['same']
+
+
+def test_module_gets_the_row():
+    chosen = params('--floor', '--mode', 'batch', '--wq', 'percpu', '--max-active', '9', '--items', '70')
+    assert seat.order(chosen, 'other') == 'threads=0 items=70 warmup=100 mode=floor batch=32 strict=0 scopes=other ' \
+        'wq=none burn_us=100 max_active=0\n'
+    assert 'items=280 ' in seat.order(chosen, 'line') and 'max_active=9' in seat.order(chosen, 'default')
+    assert 'items=10000000 ' in seat.order(params('--floor', '--items', '9000000'), 'line')
+
+
+def test_table_names_the_rows_of_the_floor():
+    boots = [with_floor(pair, variant) for pair in (1, 2) for variant in ('cmwq', 'base')]
+    lines = summary.lines(summary.summarise(boots), params('--floor'))
+    for name in parse.FLOOR.values():
+        assert sum(line.startswith(name) for line in lines) == 2      # rates, and waits
+    assert any(line.startswith('floor: the same items') for line in lines)
+    assert not any('above' in line for line in lines) and max(map(len, lines)) <= 150
+
+
+def test_what_is_above_the_floor():
+    boots = [alone(1, 'cmwq', 5000, 2000), alone(1, 'base', 7000, 2000)]
+    rows = summary.summarise(boots)
+    assert [row['above'] for row in rows[:6]] == [{'cmwq': 3000, 'base': 5000}] * 6
+    assert all(row['above_ratio'] == {'ratio': 0.6} for row in rows[:6]) and not any('above' in row for row in rows[6:])
+    lines = summary.lines(rows, params('--floor', '--icount'))
+    at = next(at for at, line in enumerate(lines) if 'above, insns' in line)
+    assert re.findall(r'(?:round trip|floor|above), insns', lines[at]) == \
+        ['round trip, insns'] * 2 + ['floor, insns'] * 2 + ['above, insns'] * 2
+    assert lines[at + 1].split() == ['cpu', '5,000', '7,000', '2,000', '2,000', '3,000', '5,000', '0.600']
+    assert [line.split()[0] for line in lines[at + 1:at + 7]] == SCOPES
+    assert any(line.startswith('above the floor: ') for line in lines) and max(map(len, lines)) <= 150
+
+
+def test_above_the_floor_of_one_variant():
+    lines = summary.lines(summary.summarise([alone(1, 'base', 7000, 2000)]), params('--floor', '--icount'))
+    at = next(at for at, line in enumerate(lines) if 'above, insns' in line)
+    assert lines[at + 1].split() == ['cpu', '7,000', '2,000', '5,000']
+
+
+@pytest.mark.parametrize('changes', [{'threads': 2}, {'in_flight': 32}])
+def test_nothing_is_above_the_floor_of_many(changes):
+    """The time of a run divided by its items is not that of a round trip."""
+    boots = [alone(1, 'cmwq', 5000, 2000)]
+    for run in boots[0]['runs']:
+        run.update(changes)
+    assert not any('above' in row for row in summary.summarise(boots))
+
+
+# The number of CPUs
+
+def test_defaults_of_a_sweep():
+    chosen = params('--engine', 'qemu', '--sweep', '2,4,32')
+    assert (chosen['cpus'], chosen['pairs'], chosen['floor'], chosen['mem']) == (32, 2, True, '2G')
+    assert chosen['scopes'] == ['cpu', 'cache_shard', 'system']
+    assert not params('--engine', 'qemu', '--sweep', '2,4', '--mode', 'burst')['floor']
+    assert not params('--engine', 'qemu', '--sweep', '2,4', '--lockstat')['floor']
+    assert params('--engine', 'qemu', '--sweep', '2,4', '--wq', 'percpu')['scopes'] == ['default']
+
+
+def test_each_boot_of_a_sweep_has_its_own_items():
+    chosen = params('--engine', 'qemu', '--sweep', '1,2,8,512')
+    found = [bench_options.of_boot(chosen, {'cpus': cpus}) for cpus in chosen['sweep']]
+    assert [one['items'] for one in found] == [20000, 10000, 2500, 200]
+    assert [bench_options.floor_of(one) for one in found] == [['same'], ROWS, ROWS, ROWS]
+    chosen = params('--engine', 'qemu', '--sweep', '2,64', '--mode', 'spread')
+    assert [bench_options.of_boot(chosen, {'cpus': cpus})['batch'] for cpus in (2, 64)] == [32, 256]
+    chosen = params('--engine', 'qemu', '--sweep', '2,8', '--items', '77')
+    assert bench_options.of_boot(chosen, {'cpus': 8})['items'] == 77
+
+
+def test_guest_of_a_sweep_has_its_cpus():
+    chosen = params('--engine', 'qemu', '--sweep', '2,8')
+    one = {'variant': 'base', 'shard_size': None, 'pair': 1, 'cpus': 8}
+    argv = seat.guest_arguments(ROOT, bench_boot.Build(ROOT, 'qemu', 'base'), bench_options.of_boot(chosen, one), one,
+                                'x.log')
+    assert argv[argv.index('--cpus') + 1] == '8'
+
+
+def test_boots_of_a_sweep(tmp_path):
+    one = record([boot(1, 'cmwq'), boot(1, 'base')], '--engine', 'qemu', '--sweep', '2,8', '--pairs', '1')
+    for made in one['boots']:
+        made['cpus'] = 2
+    bench_record.save(one, tmp_path)
+    left = bench_record.boots_left(bench_record.load(tmp_path))
+    assert [(made['cpus'], made['variant']) for made in left] == [(8, 'cmwq'), (8, 'base')]
+
+
+def test_third_guest_has_the_parameters():
+    given = ('--append-cmwq', 'workqueue.pool_per_cpu=1', '--sweep', '1,2')
+    assert bench_options.places(params(*given)) == {'cmwq': 'cmwq', 'cmwq-with': 'cmwq', 'base': 'base'}
+    assert bench_options.places(params(*given, '--variant', 'cmwq')) == {'cmwq': 'cmwq', 'cmwq-with': 'cmwq'}
+    assert bench_options.places(params(*given, '--gate')) == {'cmwq': 'cmwq', 'base': 'cmwq'}
+    assert bench_options.places(params(*given[:2], '--lockstat')) == bench_options.places(params(*given))
+    assert bench_options.places(params(*given[:2])) == {'cmwq': 'cmwq', 'base': 'base'}
+    assert guest_arguments(*given[:2], '--lockstat', variant='cmwq-with')['--append'] == given[1]
+    for variant in ('cmwq', 'base'):
+        assert '--append' not in guest_arguments(*given[:2], '--lockstat', variant=variant)
+
+
+def swept(*argv, third=True):
+    boots = [with_floor(pair, variant, factor * cpus, cpus) for pair in (1, 2) for cpus in (2, 4)
+             for variant, factor in (('cmwq', 1.5), ('cmwq-with', 3.0), ('base', 1.0))
+             if third or variant != 'cmwq-with']
+    given = ['--append-cmwq', 'workqueue.pool_per_cpu=1'] if third else []
+    return {**record(boots, '--engine', 'qemu', '--sweep', '2,4', *given, *argv), 'summary': summary.summarise(boots)}
+
+
+def test_table_of_a_sweep():
+    one = swept()
+    lines = summary.lines(one['summary'], one['parameters'], bench_options.names(one['parameters']))
+    assert lines[0].split()[:5] == ['CPUs', 'scope', 'ours', 'with', 'base']
+    assert re.findall(r'\w+/base', lines[0]) == ['ours/base', 'with/base']
+    assert lines[3].split()[:2] == ['2', 'cpu'] and ' 1.50 ' in lines[3] and ' 3.00 ' in lines[3]
+    body = lines[3:lines.index('')]
+    assert [line.split()[0] for line in body] == ['2'] * 9 + ['4'] * 9
+    assert lines[-1] == 'with: ours, booted with workqueue.pool_per_cpu=1' and max(map(len, lines)) <= 170
+
+
+def test_picture_of_a_sweep(tmp_path):
+    bench_record.save(swept(), tmp_path)
+    assert bench_plot.main([str(tmp_path)]) == 0
+    assert (tmp_path / 'plot.png').read_bytes().startswith(b'\x89PNG')
+    svg = (tmp_path / 'plot.svg').read_text()
+    for text in ('ours', 'with', 'base', *parse.FLOOR.values(), 'items/s', 'queueing to start', *SCOPES):
+        assert f'>{text}' in svg, text
+
+
+def test_lines_of_the_picture():
+    """The floor is drawn once, although each guest measured it."""
+    pyplot = bench_plot.plotting()
+    figure = sweep.draw(swept(third=False), pyplot, bench_plot.COLOURS)
+    first = figure.axes[0]
+    lines = {line.get_label(): line for line in first.get_lines()}
+    for name in parse.FLOOR.values():
+        assert list(lines[name].get_xdata()) == [2, 4]
+    rate = next(run['items_per_s'] for run in parse.parse_output(RECORDED)['runs'] if run['scope'] == 'cpu')
+    ours, = (box for box in first.containers if box.get_label() == 'ours')
+    assert list(ours[0].get_ydata()) == [round(rate * 3), round(rate * 6)]
+    pyplot.close(figure)
+
+
+@pytest.mark.parametrize('mode, label', [('burst', 'makespan'), ('mixed', 'probe'), ('roam', 'queueing to start')])
+def test_second_panel_of_a_sweep_follows_the_mode(mode, label):
+    one = record([], '--engine', 'qemu', '--sweep', '2,4', '--mode', mode)
+    assert sweep.panels(one)[1][1].startswith(label)
+
+
+# Lock contentions
+
+def test_commands_of_the_guest_count_all_waits():
+    """On a recorded /proc/lock_stat of UML, where the column "contentions" misses most, since the clock is coarse."""
+    table = ROOT / 'tests/data/bench/lock_stat'
+    command = locks.COMMAND.replace('/proc/lock_stat', str(table)) + 'locks'
+    done = subprocess.run(['dash', '-c', command], capture_output=True, text=True, check=True)
+    found = locks.read(done.stdout)
+    assert found[POOL] == [145 + 264 + 16 + 3, 21962] and found['&slots->lock'] == [0, 6]
+    assert found['&p->pi_lock'][1] > 0 and not [name for name in found if re.search(r'#|/\d|-[RW]$', name)]
+
+
+@pytest.mark.parametrize('name, of', [('&pool->lock', '&pool->lock'), ('&pool->lock#2', '&pool->lock'),
+                                      ('&pool->lock#2/1', '&pool->lock'), ('&mm->mmap_lock-W', '&mm->mmap_lock')])
+def test_classes_of_one_name_are_one_lock(name, of):
+    assert locks.class_of(name) == of
+
+
+def test_sums_of_locks():
+    text = 'lock_stat: 3 100 &pool->lock\nlock_stat: 2 50 &pool->lock#2/1\nlock_stat: 5 60 &rq->__lock\n' \
+        'lock_stat: 0 70 rcu_read_lock-R\nlock_stat: 1 40 &nna->lock\nlock_stat: end\n'
+    run = {'items': 80, 'threads': 2}
+    locks.add([run], text, warmup=10)
+    assert run['locks'] == {POOL: [5, 150], '&nna->lock': [1, 40], '&rq->__lock': [5, 60]}
+    assert (run['contentions'], run['acquisitions'], run['other_contentions']) == (0.06, 1.9, 0.05)
+    assert locks.per_item(run) == {POOL: (0.05, 1.5), '&nna->lock': (0.01, 0.4)}
+
+
+@pytest.mark.parametrize('text, why', [
+    ('lock_stat: 1 2 &pool->lock\n', 'did not print'),
+    ('lock_stat: off\nlock_stat: end\n', 'lockdep is off'),
+    ('lock_stat: 1 2 &rq->__lock\nlock_stat: end\n', 'does not have &pool->lock'),
+    ('lock_stat: 1 0 &pool->lock\nlock_stat: end\n', 'does not have &pool->lock'),
+])
+def test_incomplete_counts_are_errors(text, why):
+    with pytest.raises(parse.BenchOutputError, match=re.escape(why)):
+        locks.add([{'items': 1, 'threads': 1}], text, 0)
+
+
+SOURCES = [sorted((ROOT / 'kernel/workqueue').glob('*.c')), [BUILD / 'linux-7.3/kernel/workqueue.c']]
+
+
+@pytest.mark.parametrize('files', SOURCES, ids=['ours', 'base'])
+def test_list_has_all_locks_of_the_workqueue(files):
+    """The name of a class is the argument of its initialiser."""
+    subprocess.run([ROOT / 'scripts/lab', 'tree'], check=True, capture_output=True)
+    text = ''.join(path.read_text() for path in files)
+    found = re.findall(r'\b(?:raw_)?(?:spin_lock|mutex|rwlock)_init\((.*?)\);', text)
+    found += re.findall(r'^(?:static )?DEFINE_(?:RAW_SPINLOCK|SPINLOCK|MUTEX|RWLOCK)\((\w+)\)', text, re.M)
+    assert POOL in found and set(found) <= set(locks.LOCKS)
+
+
+def contended(pair, variant, pool, slots=0.0):
+    """Return a boot whose items waited for these locks so often."""
+    one = boot(pair, variant)
+    name = '&nna->lock' if variant == 'base' else '&slots->lock'
+    for run in one['runs']:
+        text = f'lock_stat: {int(pool * run["items"])} {2 * run["items"]} {POOL}\n' \
+            f'lock_stat: {int(slots * run["items"])} {int(slots * run["items"])} {name}\n' \
+            f'lock_stat: 0 5 wq_mayday_lock\nlock_stat: {run["items"] // 2} 99 &rq->__lock\nlock_stat: end\n'
+        locks.add([run], text, 0)
+    return one
+
+
+def test_table_of_locks():
+    boots = [one for pair in (1, 2, 3) for one in (contended(pair, 'cmwq', 0.25), contended(pair, 'cmwq-with', 0),
+                                                   contended(pair, 'base', 0.5, 0.125))]
+    chosen = params('--lockstat', '--append-cmwq', 'workqueue.pool_per_cpu=1')
+    lines = summary.lines(summary.summarise(boots), chosen, bench_options.names(chosen))
+    assert re.findall(r'ours|with|base', lines[0]) == ['ours', 'with', 'base'] * 2
+    assert re.findall(r'\S+/item', lines[1]) == ['contentions/item'] * 3 + ['taken/item'] * 3
+    assert lines[2].split() == ['cpu', 'all', '0.2500', '0.0000', '0.6250', '2.0000', '2.0000', '2.1250']
+    assert lines[3].split() == [POOL, '0.2500', '0.0000', '0.5000', '2.0000', '2.0000', '2.0000']
+    assert lines[4].split() == ['&nna->lock', '-', '-', '0.1250', '-', '-', '0.1250']
+    assert lines[5].split() == ['others', '0.5000', '0.5000', '0.5000', '-', '-', '-']
+    assert lines[6].split()[:2] == ['smt', 'all'] and not any('items/s' in line for line in lines)
+    assert lines[-1].startswith('with: ours, booted with') and max(map(len, lines)) <= 150
+
+
+def test_pictures_of_locks(tmp_path):
+    boots = [contended(1, 'cmwq', 0.25), contended(1, 'base', 0.5)]
+    one = {**record(boots, '--lockstat'), 'summary': summary.summarise(boots)}
+    assert [metric for metric, _ in bench_plot.panels(one)] == list(locks.METRICS)
+    bench_record.save(one, tmp_path)
+    assert bench_plot.main([str(tmp_path)]) == 0
+    boots = [{**contended(1, variant, 0.25), 'cpus': cpus} for variant in ('cmwq', 'base') for cpus in (2, 4)]
+    one = {**record(boots, '--lockstat', '--engine', 'qemu', '--sweep', '2,4'), 'summary': summary.summarise(boots)}
+    bench_record.save(one, tmp_path)
+    assert bench_plot.main([str(tmp_path)]) == 0
+    assert 'contentions of the workqueue' in (tmp_path / 'plot.svg').read_text()
+
+
+@pytest.mark.parametrize('engine', ['uml', 'qemu'])
+def test_kernels_that_count(engine):
+    names = [path.name for path in Kind.of(engine, 'base', 'lockstat').fragments]
+    assert {'lockstat.config', 'release.config', 'bench.config'} <= set(names) and 'debug.config' not in names
+
+
+def test_time_is_no_number_of_instructions_if_items_sleep():
+    boots = [boot(1, 'cmwq'), boot(1, 'base')]
+    lines = summary.lines(summary.summarise(boots), params('--icount', '--mode', 'mixed'))
+    assert ' ns/item ' in lines[1] and 'insns' not in ''.join(lines) and lines[-1].startswith('ns: of the guest')
+    assert 'ns of the guest per item' in bench_plot.panels(record(boots, '--icount', '--mode', 'mixed'))[0][1]
+    assert 'ns: of' not in ''.join(summary.lines(summary.summarise(boots), params('--icount')))
+
+
+# A copy of the project with a fake guest
+
+@pytest.fixture
+def project(tmp_path):
+    recorded = RECORDED + FLOOR.replace('done status', 'gone')
+    return copied.project(tmp_path, 'run-bench.sh', FAKE_GUEST, {}, 'build/bench', {'recorded': recorded})
+
+
+def test_whole_run_with_the_floor(project):
+    done = project.run('--no-build', '--pairs', '1', '--repeats', '2', '--floor')
+    assert done.returncode == 0, done.stderr
+    _, result = project.results()
+    assert all([run['scope'] for run in one['runs']] == [*SCOPES, *ROWS] * 2 for one in result['boots'])
+    orders = (project.root / 'scripts/orders-001-base').read_text().splitlines()
+    assert sum('mode=floor' in line and 'wq=none' in line for line in orders) == 6
+    assert all(name in done.stdout for name in parse.FLOOR.values())
+    assert 'two threads that spin on one word' in (project.results()[0] / 'plot.svg').read_text()
+
+
+def test_whole_sweep_is_resumed(project):
+    project.mark('dies-001-cmwq-cpus2')
+    project.mark('dies-001-cmwq-cpus2-attempt2')
+    argv = ('--no-build', '--pairs', '1', '--repeats', '1', '--sweep', '1,2', '--append-cmwq', 'quiet')
+    done = project.run(*argv)
+    assert done.returncode == 1 and 'to continue: ' in done.stderr
+    assert [(one['cpus'], one['variant']) for one in project.results()[1]['boots']] == \
+        [(1, 'cmwq'), (1, 'cmwq-with'), (1, 'base')]
+    assert '[3/6] pair 1 of 1, cmwq, 1 CPUs and cmwq-with and base: booting' in done.stderr
+    (project.root / 'scripts/dies-001-cmwq-cpus2').unlink()
+    done = project.run('--resume')
+    folder, result = project.results()
+    assert result['complete'] and len(result['boots']) == 6
+    assert [run['scope'] for run in result['boots'][0]['runs']] == ['cpu', 'cache_shard', 'system', 'same']
+    assert [run['scope'] for run in result['boots'][5]['runs']] == ['cpu', 'cache_shard', 'system', *ROWS]
+    assert re.search(r'^ *2 +system ', done.stdout, re.M) and (folder / 'plot.svg').exists()
+    orders = (project.root / 'scripts/orders-001-base-cpus2').read_text()
+    assert ' items=50000 ' in orders and ' items=200000 ' in orders
+
+
+def test_locks_need_their_own_kernels(project):
+    done = project.run('--no-build', '--lockstat')
+    assert done.returncode == 1 and 'VARIANT=cmwq CONFIG=lockstat' in done.stderr
+
+
+def test_whole_run_of_locks(project):
+    for variant in ('cmwq', 'base'):
+        os.rename(project.root / f'build/uml-{variant}-release-7.3', project.root / f'build/uml-{variant}-lockstat-7.3')
+    guest = project.root / 'scripts/wqlab/guest/run.py'
+    counts = "print('lock_stat: 7 900 &pool->lock', 'lock_stat: end', sep='\\n')\n    print(text, '@done'"
+    guest.write_text(guest.read_text().replace("print(text, '@done'", counts))
+    done = project.run('--no-build', '--lockstat', '--pairs', '1', '--repeats', '1', '--scopes', 'cpu')
+    assert done.returncode == 0, done.stderr
+    assert calls(project) == ['base', 'cmwq'] and 'contentions per item: cpu 0.0001' in done.stderr
+    assert 'items/s' not in done.stdout + done.stderr
+    run, = project.results()[1]['boots'][0]['runs']
+    assert run['locks'] == {POOL: [7, 900]}

@@ -44,14 +44,18 @@ bool bench_enter_floor(struct bench *bench, enum bench_scope scope)
 	       cpumask_weight_and(cpu_online_mask, bench->allowed) > 1;
 }
 
-/* Those that spin have their CPUs for themselves. */
+/*
+ * Those that spin have their CPUs for themselves. One pair of them is enough, unless more were
+ * asked for: in a guest, they may have to wait until the host runs both their CPUs.
+ */
 void bench_place_partners(struct bench *bench)
 {
+	unsigned int pairs = cpumask_weight(bench->usable) / 2;
 	unsigned int cpu = cpumask_first(bench->usable);
 	bool alone = bench->scope == BENCH_FLOOR_LINE;
 
 	if (alone)
-		bench->nr_threads = min(bench->max_threads, cpumask_weight(bench->usable) / 2);
+		bench->nr_threads = clamp(bench->plan.threads, 1U, pairs);
 
 	for (unsigned int i = 0; i < bench->nr_threads; i++) {
 		struct bench_thread *thread = bench->threads[i];

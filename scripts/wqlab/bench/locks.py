@@ -80,11 +80,14 @@ def per_item(run):
     return {name: (counts[0] / items, counts[1] / items) for name, counts in run['locks'].items() if name in LOCKS}
 
 
+def middle(figures):
+    """Return {name: [contentions, acquisitions]}, medians over a list of such."""
+    return {name: [median(one.get(name, (0, 0))[part] for one in figures) for part in (0, 1)]
+            for name in sorted({name for one in figures for name in one}, key=LOCKS.index)}
+
+
 def by_lock(boots, scope):
-    """Return {'locks': {name: [contentions, acquisitions]}}: medians per item over all runs of the scope."""
-    runs = [per_item(run) for boot in boots for run in boot['runs'] if run['scope'] == scope and 'locks' in run]
-    if not runs:
-        return {}
-    names = {name for run in runs for name in run}
-    return {'locks': {name: [median(run.get(name, (0, 0))[part] for run in runs) for part in (0, 1)]
-                      for name in sorted(names, key=LOCKS.index)}}
+    """Return {'locks': {name: [contentions, acquisitions]}} per item: medians over the boots of medians in each."""
+    found = [[per_item(run) for run in boot['runs'] if run['scope'] == scope and 'locks' in run] for boot in boots]
+    figures = [middle(runs) for runs in found if runs]
+    return {'locks': middle(figures)} if figures else {}

@@ -15,11 +15,10 @@ REPEATS = {'uml': 8, 'qemu': 4}
 BATCH = 32
 SMALL_CPUS = 16         # with more, a guest gets more memory
 SWEEP_SCOPES = ['cpu', 'cache_shard', 'system']
-FEWEST, MOST_ITEMS = 200, 10_000_000    # items of a thread: in a sweep by default, and in any run
+FEWEST = 200            # items of a thread in a sweep
 BURN_US = 100
 BURNING = ('spread', 'mixed')
 WARMUP = 100            # items that each thread queues before the clock starts
-LINE_TIMES = 4          # as many round trips on one line as items otherwise, since they are short
 WITH_FLOOR = ('latency', 'batch')       # modes in which items are as short as a round trip of the floor
 SLEEPING = ('mixed',)
 IDLE_TOO = 'ns: of the guest, one for each instruction; it also has idle time, since items sleep'
@@ -108,10 +107,9 @@ def floor_of(params):
     return list(parse.FLOOR) if params['cpus'] > 1 else ['same']
 
 
-def of_floor(params, row):
+def of_floor(params):
     """Return the parameters of a pass for a row of the floor."""
-    items = min(params['items'] * (LINE_TIMES if row == 'line' else 1), MOST_ITEMS)
-    return {**params, 'mode': 'floor', 'wq': 'none', 'strict': False, 'max_active': None, 'items': items}
+    return {**params, 'mode': 'floor', 'wq': 'none', 'strict': False, 'max_active': None}
 
 
 def of_boot(params, boot):
@@ -241,7 +239,7 @@ def build_parser():
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
                      help='boots of each variant, shard size and number of CPUs (default 5, or 2 with --sweep or '
                           '--lockstat)')
-    how.add_argument('--items', type=number(1, MOST_ITEMS), metavar='N',
+    how.add_argument('--items', type=number(1, 10000000), metavar='N',
                      help='items per thread and run (default uml 50000, qemu 10000, with --sweep as many of all '
                           'threads together as two threads have; in the modes spread and mixed what takes about a '
                           'second of CPU time)')

@@ -71,7 +71,7 @@ class Clock:
 def order(params: dict[str, Any], scopes: str) -> str:
     """Return the line that makes a guest run the scopes once."""
     if scopes in bench_parse.FLOOR:
-        params = options.of_floor(params, scopes)
+        params = options.of_floor(params)
     chosen = {'threads': params['threads'], 'items': params['items'], 'warmup': options.warmup(params),
               'mode': params['mode'], 'batch': params['batch'], 'strict': int(params['strict']), 'scopes': scopes,
               'wq': params['wq'], 'burn_us': params['burn_us'], 'max_active': params['max_active'] or 0}

@@ -7,6 +7,7 @@ read(), and uses next to no CPU time.
 """
 import contextlib
 import os
+import re
 import select
 import subprocess
 import tempfile
@@ -42,6 +43,8 @@ while read -r order; do
 done 2>/dev/null
 exit 0
 '''
+TSC = re.compile(r'tsc: (?:Detected|Refined TSC clocksource calibration:) ([0-9.]+) MHz')
+CLOCKS_DIFFER = 0.02
 NO_LOCKS = 'locks() { :; }; fresh() { :; }'
 Tick = Callable[[float, str], None]     # (seconds since the boots began, the newest result)
 
@@ -209,6 +212,24 @@ def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Pat
                 procs.end_gently(child, STOP_S)
 
 
+def rate_of_clock(log: Path) -> float | None:
+    """Return the frequency in MHz that an x86 guest took its time stamp counter for, or None."""
+    found = TSC.findall(read_text(log))
+    return float(found[-1]) if found else None
+
+
+def check_clocks(seats: list[Seat]) -> None:
+    """Refuse guests whose clocks differ. Guests share the counter of the host, but each measures its rate at boot.
+
+    On a busy machine that may fail: then all times of the guest are wrong by a constant factor, 6 was seen.
+    """
+    rates = {seat.boot['variant']: rate for seat in seats if (rate := rate_of_clock(seat.log))}
+    if rates and max(rates.values()) > min(rates.values()) * (1 + CLOCKS_DIFFER):
+        said = ', '.join(f'{variant} {rate:.0f} MHz' for variant, rate in rates.items())
+        raise seats[0].error(f'the guests disagree about the rate of the time stamp counter, so their times cannot be '
+                             f'compared: {said}')
+
+
 def make_passes(seats: list[Seat], params: dict[str, Any], clock: Clock) -> None:
     """Run each scope in all guests in turn, and again. Who begins changes each time: A B, B A, A B, ..."""
     scopes = list(dict.fromkeys(scope for seat in seats for scope in seat.scopes))
@@ -228,5 +249,6 @@ def play(root: Path, builds: dict[str, Build], params: dict[str, Any], boots: li
                  for boot, log in zip(boots, logs, strict=True)]
         for seat in seats:
             seat.begin(params['scopes'], clock)
+        check_clocks(seats)
         make_passes(seats, params, clock)
         return [seat.leave() for seat in seats]

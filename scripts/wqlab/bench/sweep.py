@@ -38,7 +38,7 @@ def draw_floor(axes, rows, metric):
     for scope, style in STYLES.items():
         cpus, values = points(rows, scope, lambda row: floor.pooled(row, metric))
         if cpus:
-            axes.plot(cpus, values, style, color='black', linewidth=1, label=parse.FLOOR[scope])
+            axes.plot(cpus, values, style, marker='.', color='black', linewidth=1, label=parse.FLOOR[scope])
 
 
 def scale(axes, metric, sizes):

@@ -137,11 +137,16 @@ def boot(setup: Setup, engine: Engine, reader: Reader, feeder: Feeder | None, de
     return in_time
 
 
+def check_plugin(setup: Setup, engine: Engine) -> None:
+    if setup.plugin and (not engine.has_plugins or setup.accel == 'kvm'):
+        raise GuestError('a plugin needs an emulated guest: choose the engine qemu or arm64, and leave --accel kvm out')
+
+
 def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: int | None = None,
         topology: str | dict[str, int] | None = None, mem: str = '1G', append: str = '', timeout: float = 300,
         files: Sequence[str] = (), bins: Sequence[str] = (), log: str | Path | None = None,
         stream: Writer | None = None, stdin: int | None = None, accel: str = 'auto', icount: bool = False,
-        qmp: str | Path | None = None, post_mortem: PostMortem | None = None) -> Result:
+        qmp: str | Path | None = None, plugin: str = '', post_mortem: PostMortem | None = None) -> Result:
     """Boot `kernel`, run `command` in it with /bin/sh, and return a Result.
 
     stdin is a file descriptor with the command's input; by default it has none.
@@ -153,11 +158,12 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     machinery, image, folder = find_kernel(kernel, engine)
     given = parse(topology) if isinstance(topology, str) else topology or {}
     setup = Setup(image, folder, complete(given, cpus), megabytes(mem), command, shaped=bool(given), append=append,
-                  accel=accel, icount=icount, files=files, bins=bins, qmp=str(qmp) if qmp else None,
+                  accel=accel, icount=icount, files=files, bins=bins, qmp=str(qmp) if qmp else None, plugin=plugin,
                   stdin=stdin is not None, stays=post_mortem is not None)
     machinery.check(setup)
+    check_plugin(setup, machinery)
     if machinery.may_use_kvm:
-        setup.accel = accelerator(image, accel, icount)
+        setup.accel = accelerator(image, 'tcg' if plugin else accel, icount)
     if setup.stays:
         setup.append = f'{append} {machinery.stand_still}'.strip()
     begin = time.monotonic()
@@ -195,6 +201,8 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--icount', action='store_true',
                         help='QEMU: guest time counts instructions; needs --cpus 1, except on arm64')
     parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: path of its monitor socket; dump-guest.sh finds it')
+    parser.add_argument('--plugin', metavar='FILE,KEY=VALUE,...', default='',
+                        help='QEMU: load a TCG plugin, with its arguments; the guest is emulated')
     parser.add_argument('command', nargs='+', help='the shell command to run in the guest, after --')
     return parser
 
@@ -209,7 +217,7 @@ def main(argv: list[str] | None = None) -> int:
                      topology=args.topology, mem=args.mem, append=args.append, timeout=args.timeout,
                      files=args.file, bins=args.bin, log=args.log, stream=sys.stdout,
                      stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
-                     qmp=args.qmp)
+                     qmp=args.qmp, plugin=args.plugin)
     except (GuestError, OSError) as error:
         print(f'guest: {error}', file=sys.stderr)
         return 2

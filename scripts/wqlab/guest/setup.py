@@ -22,6 +22,7 @@ class Setup:
     files: Sequence[str] = ()   # HOST:GUEST
     bins: Sequence[str] = ()    # programs of the host
     qmp: str | None = None      # where to put the monitor's socket
+    plugin: str = ''            # a TCG plugin of QEMU with its arguments
     stdin: bool = False         # the command gets input through the channel of its output
     stays: bool = False         # if the guest fails, it keeps running for a post mortem
     place: Path = Path()        # a folder for this guest only, with its initrd and channels

@@ -26,6 +26,7 @@ class Engine:
     has_monitor = True          # a QMP socket
     stand_still = ''            # the kernel parameter that prevents a reboot after a panic
     may_use_kvm = False
+    has_plugins = False         # for TCG
 
     def check(self, setup: Setup) -> None:
         """Raise GuestError if this engine or this machine cannot run the guest."""

@@ -19,6 +19,7 @@ class Qemu(Engine):
     own_output = 'qemu'
     stand_still = 'panic=0'
     may_use_kvm = True
+    has_plugins = True
 
     def check(self, setup: Setup) -> None:
         need(PROGRAM)
@@ -46,6 +47,7 @@ class Qemu(Engine):
                 '-chardev', f'{out},id=out', *self.serial_ports(),
                 '-kernel', str(setup.image), '-initrd', f'{setup.place}/initrd',
                 '-append', ' '.join([*self.parameters(setup), setup.append])]
+        args += ['-plugin', setup.plugin] if setup.plugin else []
         return args + (monitor_args(setup.qmp) if setup.qmp else [])
 
 

@@ -495,7 +495,8 @@ def test_help():
     assert set(re.findall(r'^  (?:-h, )?(--[a-z-]+)', done.stdout, re.M)) == {
         '--help', '--engine', '--cpus', '--topology', '--mem', '--icount', '--variant', '--mode', '--batch', '--scopes',
         '--strict', '--shard-size', '--threads', '--pairs', '--items', '--repeats', '--boot-timeout', '--no-build',
-        '--resume', '--gate', '--append-cmwq', '--wq', '--burn-us', '--max-active', '--sweep', '--floor', '--lockstat'}
+        '--resume', '--gate', '--append-cmwq', '--wq', '--burn-us', '--max-active', '--sweep', '--floor', '--lockstat',
+        '--lines'}
     assert 'the duration of the call of queue_work(), not how long an item waits' in done.stdout
     for mode in bench_parse.MODES:
         assert re.search(f'^  {mode} +[a-z-]', done.stdout, re.M)

@@ -56,6 +56,8 @@ def accelerator(params, build):
     """Return the accelerator of the guest: "kvm" or "tcg" for QEMU, None for UML."""
     if params['engine'] == 'uml':
         return None
+    if params.get('lines'):
+        return 'tcg'
     from wqlab.guest import run  # accelerator() may boot a kernel to find out
     return run.accelerator(build.image, icount=params['icount'])
 

@@ -5,6 +5,7 @@ import argparse
 import os
 
 from wqlab.bench import parse, stats
+from wqlab.bench.lines import plugin
 from wqlab.guest import GuestError, topology
 
 SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
@@ -12,6 +13,10 @@ VARIANTS = ('cmwq', 'base')
 # Emulation is slower by an order of magnitude. Fewer items give the same figures.
 ITEMS = {'uml': 50000, 'qemu': 10000}
 REPEATS = {'uml': 8, 'qemu': 4}
+PAIRS = 5
+# --lines counts, so it needs neither many items nor many boots.
+LINES = {'cpus': 4, 'pairs': 1, 'items': 1000, 'repeats': 1}
+LINES_MODES = ('latency', 'batch')
 BATCH = 32
 SMALL_CPUS = 16         # with more, a guest gets more memory
 SWEEP_SCOPES = ['cpu', 'cache_shard', 'system']
@@ -29,7 +34,7 @@ OWN_LIMIT = ('bh', 'ordered')
 NEED_CPUS = ('roam', 'spread')
 NOT_BH = ('mixed', 'limit')
 # The slowest guest that does not hang: seconds to boot, and items per second.
-SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500)}
+SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'lines': (600, 100)}
 
 EXAMPLES = """\
 examples:
@@ -43,6 +48,7 @@ examples:
   scripts/run-bench.sh --icount --floor                 instructions above those of two threads that wake each other
   scripts/run-bench.sh --lockstat --scopes cpu,system   lock contentions per item
   scripts/run-bench.sh --engine qemu --sweep 2,4,8,16   both variants and the floor over numbers of CPUs
+  scripts/run-bench.sh --lines --cpus 16                cache lines that move between CPUs, per item, and whose
   scripts/run-bench.sh --gate                           one kernel against itself: the ratios should be 1
   scripts/run-bench.sh --resume                         continue the latest unfinished run
 
@@ -200,6 +206,9 @@ def build_parser():
                        help=f'guest memory (default 512M, or 2G with more than {SMALL_CPUS} CPUs)')
     where.add_argument('--icount', action='store_true',
                        help='qemu with one CPU, where an instruction counts as one nanosecond; not for spread and roam')
+    where.add_argument('--lines', action='store_true',
+                       help='qemu, emulated, with 2 to 64 CPUs (default 4): count the cache lines that move between '
+                            'CPUs for each item, by struct and field, in the modes latency and batch')
     what = parser.add_argument_group('what')
     what.add_argument('--variant', choices=VARIANTS,
                       help='measure only one: cmwq is ours, base is the base kernel\'s (default both)')
@@ -237,14 +246,14 @@ def build_parser():
                       help='submitting threads (default 0: one per CPU, or just one in the modes burst and spread)')
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
-                     help='boots of each variant, shard size and number of CPUs (default 5, or 2 with --sweep or '
-                          '--lockstat)')
+                     help=f'boots of each variant, shard size and number of CPUs (default {PAIRS}, 2 with --sweep or '
+                          '--lockstat, 1 with --lines)')
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
-                     help='items per thread and run (default uml 50000, qemu 10000, with --sweep as many of all '
-                          'threads together as two threads have; in the modes spread and mixed what takes about a '
-                          'second of CPU time)')
+                     help='items per thread and run (default uml 50000, qemu 10000, --lines 1000, with --sweep as many '
+                          'of all threads together as two threads have; in the modes spread and mixed what takes about '
+                          'a second of CPU time)')
     how.add_argument('--repeats', type=number(1, 1000), metavar='N',
-                     help='runs of each scope in one boot (default uml 8, qemu 4, --icount 1)')
+                     help='runs of each scope in one boot (default uml 8, qemu 4, --icount and --lines 1)')
     how.add_argument('--boot-timeout', type=number(10, 86400), metavar='S',
                      help='time limit in seconds for one boot (default: depends on the items)')
     rest = parser.add_argument_group('other')
@@ -293,19 +302,31 @@ def refuse_nonsense_of_kinds(parser, args):
         parser.error('--gate compares rates, and --lockstat has none: leave one of them out')
 
 
+def refuse_nonsense_of_lines(parser, args):
+    if args.engine == 'uml' or args.icount:
+        parser.error(f'--lines uses QEMU without --icount: leave {"--icount" if args.icount else "--engine uml"} out')
+    if args.mode not in LINES_MODES:
+        parser.error(f'--lines needs --mode {" or ".join(LINES_MODES)}')
+    for option, given in (('--sweep', args.sweep), ('--floor', args.floor), ('--lockstat', args.lockstat)):
+        if given:
+            parser.error(f'--lines counts lines of workqueues with one number of CPUs: leave {option} out')
+
+
 def refuse_nonsense(parser, args):
     """Refuse options that would have no effect, or that the record would describe wrongly."""
     refuse_nonsense_of_mode(parser, args)
     refuse_nonsense_of_kind(parser, args)
     refuse_nonsense_of_sweep(parser, args)
     refuse_nonsense_of_kinds(parser, args)
+    if args.lines:
+        refuse_nonsense_of_lines(parser, args)
     if args.append_cmwq and args.variant == 'base':
         parser.error('--append-cmwq needs a guest of our workqueue: leave --variant base out')
     if args.icount and args.shard_size:
         parser.error('--icount has one CPU, which is always one shard: leave --shard-size out')
     if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):
         parser.error('--shard-size has no effect on these --scopes: add cache_shard')
-    if args.engine == 'qemu' or args.icount:
+    if args.engine == 'qemu' or args.icount or args.lines:
         return
     if args.shard_size:
         parser.error('--shard-size needs --engine qemu: on UML each CPU is a shard of its own')
@@ -323,6 +344,9 @@ def resolve(parser, args):
         if args.engine == 'uml' or args.topology or args.cpus not in (None, 1):
             parser.error('--icount uses QEMU with one CPU: leave --engine, --cpus and --topology out')
         args.engine, args.cpus = 'qemu', 1
+    if args.lines:
+        args.engine = 'qemu'
+        args.cpus = args.cpus or (None if args.topology else LINES['cpus'])
     args.engine = args.engine or 'uml'
     if args.topology and args.engine == 'uml':
         parser.error('--topology needs --engine qemu: UML has no topology')
@@ -332,14 +356,16 @@ def resolve(parser, args):
         args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
     except GuestError as error:
         parser.error(str(error))
+    if args.lines and not max(2, args.threads) <= args.cpus <= plugin.MAX_CPUS:
+        parser.error(f'--lines needs 2 to {plugin.MAX_CPUS} CPUs, and a CPU for each of --threads')
     if args.mode in NEED_CPUS and args.cpus == 1:
         parser.error(f'--mode {args.mode} needs more than one CPU')
     args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR and not args.lockstat)
     args.mem = args.mem or ('2G' if args.cpus > SMALL_CPUS else '512M')
-    args.pairs = args.pairs or (2 if args.sweep or args.lockstat else 5)
+    args.pairs = args.pairs or (LINES['pairs'] if args.lines else 2 if args.sweep or args.lockstat else PAIRS)
     args.scopes = args.scopes or default_scopes(args)
     args.burn_us = args.burn_us or BURN_US
-    args.repeats = args.repeats or (1 if args.icount else REPEATS[args.engine])
+    args.repeats = args.repeats or (LINES['repeats'] if args.lines else 1 if args.icount else REPEATS[args.engine])
     if not args.sweep:
         complete(args)
     args.boot_timeout = args.boot_timeout or max(default_timeout(argparse.Namespace(**of_boot(vars(args), boot)))
@@ -362,6 +388,8 @@ def default_scopes(args):
 
 def default_items(args):
     """Return how many items each thread queues. Those that burn are whole rounds, at least one."""
+    if args.lines:
+        return LINES['items']
     if args.mode not in BURNING:
         return max(2 * ITEMS[args.engine] // args.cpus, FEWEST) if args.sweep else ITEMS[args.engine]
     threads = args.threads or (1 if args.mode == 'spread' else args.cpus)
@@ -370,10 +398,10 @@ def default_items(args):
 
 
 def default_timeout(args):
-    boot, rate = SLOWEST[args.engine]
+    boot, rate = SLOWEST['lines' if args.lines else args.engine]
     if args.mode in BURNING:
         rate = min(rate, 1_000_000 // args.burn_us)
-    guests = 1 if args.icount else len(places(vars(args)))     # each waits for the others
+    guests = 1 if args.icount or args.lines else len(places(vars(args)))     # each waits for the others
     runs = args.repeats * len([*(args.scopes or SCOPES), *floor_of(vars(args))])
     return guests * (boot + runs * args.items * (args.threads or args.cpus) // rate)
 
@@ -381,6 +409,8 @@ def default_timeout(args):
 def warnings(params):
     """Yield warnings about these parameters."""
     cores = os.cpu_count() or 1
+    if params.get('lines'):
+        return
     if params['cpus'] > cores:
         yield (f"{params['cpus']} guest CPUs on {cores} cores: the figures depend more on the "
                f"host's scheduler than on the workqueue")

@@ -102,6 +102,9 @@ def panels(record):
         return [('contentions', 'contentions of the workqueue\'s locks per item'),
                 ('acquisitions', 'the workqueue\'s locks taken per item'),
                 ('other_contentions', 'contentions of all other locks per item')]
+    if record['parameters'].get('lines'):
+        return [('moves', 'lines of the workqueue that move, per item'), ('observed', 'the same, as observed'),
+                ('moves_else', 'all other lines that move, per item')]
     first = ('items_per_s', 'items/s (higher is better)')
     if record['parameters']['icount']:
         what = 'instructions' if bench_options.unit(record['parameters']) == 'insns' else 'ns of the guest'

@@ -8,9 +8,10 @@ record.py   results.json, resuming    summary.py  both tables, and what they mea
 turns.py    groups of boots, shared   floor.py    the table of what is above the floor
             with run-workload.sh      lockstat.py the table of lock contentions
 locks.py    /proc/lock_stat           plot.py     the plots
-                                      sweep.py    the plots over numbers of CPUs
+lines/      --lines                   sweep.py    the plots over numbers of CPUs
 """
 
+import dataclasses
 import signal
 import subprocess
 from pathlib import Path
@@ -23,6 +24,7 @@ from wqlab.bench import record as bench_record
 from wqlab.bench import seat, turns
 from wqlab.bench import stats as bench_stats
 from wqlab.bench import summary as bench_summary
+from wqlab.bench.lines import report as lines_report
 from wqlab.paths import ROOT
 
 RESULTS = ROOT / 'build' / 'bench'
@@ -43,7 +45,7 @@ def begin(params, build):
     record = bench_record.new_record(params, ROOT, builds)
     folder = bench_record.new_folder(RESULTS)
     bench_record.save(record, folder)
-    return turns.Results(PROGRAM, record, folder), builds
+    return turns.Results(program_of(params), record, folder), builds
 
 
 def resume(where):
@@ -53,7 +55,7 @@ def resume(where):
         raise bench_record.RecordError(f'{folder} is complete: there is nothing to resume')
     builds = prepare_builds(record['parameters'], build=False)
     bench_record.check_same_kernels(record, builds)
-    return turns.Results(PROGRAM, record, folder), builds
+    return turns.Results(program_of(record['parameters']), record, folder), builds
 
 
 def describe_boot(boot, params):
@@ -78,7 +80,12 @@ def group(boot):
 
 PROGRAM = turns.Program('run-bench', 'scripts/lab plot', describe_boot, group, stem, outline, bench_summary.summarise,
                         bench_plot.write)
+LINES = dataclasses.replace(PROGRAM, outline=lines_report.outline, summarise=lines_report.summarise)
 say, shown = PROGRAM.say, turns.shown
+
+
+def program_of(params):
+    return LINES if params.get('lines') else PROGRAM
 
 
 def once(results, builds):
@@ -86,6 +93,9 @@ def once(results, builds):
     params = results.record['parameters']
 
     def make(boots, logs, tick):
+        if params.get('lines'):
+            from wqlab.bench.lines import measure  # imported here because only this needs drgn
+            return measure.play(ROOT, builds, params, boots, logs, tick)
         if not params['icount']:
             return seat.play(ROOT, builds, params, boots, logs, tick)
         # A guest that waits would use all of a CPU: with icount, its time goes on at once.
@@ -115,9 +125,9 @@ def complaints(record):
 
 def report(record):
     """Print the table and what went wrong. Return True if nothing did."""
-    params = record['parameters']
-    print('\n'.join(bench_summary.lines(record['summary'], params, bench_options.names(params))),
-          flush=True)
+    params, names = record['parameters'], bench_options.names(record['parameters'])
+    print('\n'.join(lines_report.lines(record['summary'], names) if params.get('lines') else
+                    bench_summary.lines(record['summary'], params, names)), flush=True)
     if params.get('gate') and not params.get('append_cmwq') and all(row.get('ratio') for row in record['summary']):
         say(bench_stats.gate(record['summary'], 'items_per_s'))
     for line in lacking_scopes(record):

@@ -12,7 +12,7 @@ import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ COMMAND = f'''
 report() {{ dmesg -c | grep -a 'test_workqueue: '; locks; echo {DONE}; }}
 dmesg -c >/dev/null
 insmod {GUEST_MODULE} keep=1 threads=1 items=1 warmup=0 || exit
+@more@
 report
 while read -r order; do
 	for word in $order; do
@@ -81,7 +82,9 @@ def order(params: dict[str, Any], scopes: str) -> str:
     return ' '.join(f'{key}={value}' for key, value in chosen.items()) + '\n'
 
 
-def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path) -> list[str]:
+def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path,
+                    options_of_guest: Sequence[str] = (), more: str = ':') -> list[str]:
+    """Return the command that boots a guest. `more` runs in it as soon as the module is loaded."""
     argv = [str(Path(root) / 'scripts/lab'), 'guest', '--stdin',
             '--kernel', str(build.folder), '--engine', params['engine'],
             '--cpus', str(params['cpus']), '--mem', params['mem'], '--timeout', str(params['boot_timeout']),
@@ -97,7 +100,8 @@ def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict
         append.append(params['append_cmwq'])
     if append:
         argv += ['--append', ' '.join(append)]
-    return argv + ['--', (locks.COMMAND if params.get('lockstat') else NO_LOCKS) + COMMAND]
+    command = (locks.COMMAND if params.get('lockstat') else NO_LOCKS) + COMMAND.replace('@more@', more)
+    return [*argv, *options_of_guest, '--', command]
 
 
 class Seat:
@@ -108,6 +112,7 @@ class Seat:
         self.limit = params['boot_timeout']
         self.begun = time.monotonic()
         self.rest = b''
+        self.said: list[str] = []       # with the last report
         self.scopes: list[str] = []
         self.runs: list[dict] = []
         self.found: dict[str, Any] = {'passed_over': [], 'status': 'ok', 'violations': 0, 'notes': []}
@@ -123,7 +128,8 @@ class Seat:
             lines = [line.decode('utf-8', 'replace') for line in whole]
             if DONE in lines:
                 self.rest = b'\n'.join([*whole[lines.index(DONE) + 1:], rest])
-                return self.parsed('\n'.join(lines[:lines.index(DONE)]))
+                self.said = lines[:lines.index(DONE)]
+                return self.parsed('\n'.join(self.said))
             clock()
             if not select.select([self.child.stdout], [], [], PROGRESS_S)[0]:
                 continue
@@ -170,16 +176,24 @@ class Seat:
         if not self.scopes:
             raise self.error(f'this kernel has none of the scopes {", ".join(wanted or [])}')
 
-    def make_pass(self, line: str, repeat: int, clock: Clock) -> None:
-        """Give an order and wait for the result."""
+    def give(self, line: str) -> None:
+        """Give an order."""
         assert self.child.stdin
         with contextlib.suppress(BrokenPipeError):      # report() says why
             self.child.stdin.write(line.encode())
             self.child.stdin.flush()
+
+    def take(self, repeat: int, clock: Clock) -> None:
+        """Wait for the result of an order."""
         parsed = self.report(clock)
         self.note(parsed)
         self.runs += [{**run, 'repeat': repeat} for run in parsed['runs']]
         clock.newest = f"{self.boot['variant']}, {outline(self.runs[-1:])}"
+
+    def make_pass(self, line: str, repeat: int, clock: Clock) -> None:
+        """Give an order and wait for the result."""
+        self.give(line)
+        self.take(repeat, clock)
 
     def lost(self) -> bool:
         """Return True if items were lost. Further passes would only wait for more of them."""
@@ -200,9 +214,10 @@ class Seat:
 
 
 @contextlib.contextmanager
-def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path) -> Iterator[Seat]:
+def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path,
+          options_of_guest: Sequence[str] = (), more: str = ':') -> Iterator[Seat]:
     """Boot a guest that waits for orders, and end it with the block."""
-    argv = guest_arguments(root, build, params, boot, log)
+    argv = guest_arguments(root, build, params, boot, log, options_of_guest, more)
     with tempfile.TemporaryFile() as messages, \
             procs.kept(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=messages) as child:
         try:

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Read the memory of a guest: which object and which field lies at an address?
+
+The objects of the workqueue are found by way of its own lists. All else is called by the
+name of the variable, of the slab cache, or of the task whose stack it is.
+"""
+import bisect
+import contextlib
+import dataclasses
+import logging
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from drgn import FaultError, MissingDebugInfoError, Object, Program, Type, TypeKind, sizeof
+from drgn.helpers.linux.cpumask import for_each_possible_cpu
+from drgn.helpers.linux.idr import idr_for_each_entry
+from drgn.helpers.linux.list import list_for_each_entry
+from drgn.helpers.linux.percpu import per_cpu_ptr
+from drgn.helpers.linux.pid import for_each_task
+from drgn.helpers.linux.slab import slab_object_info
+
+from wqlab.bench.lines.count import WORD
+
+SUBMITTER = b'wq_bench/'
+STACK_BYTES = 16384
+IMAGE = 0xffffffff80000000      # the kernel's code and data, then modules
+# Types of objects that a slab cache of another name, or of a general one, contains.
+SLABS = {'task_struct': 'struct task_struct'}
+
+
+class ObjectsError(Exception):
+    """The memory cannot be read."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What lies at an address."""
+    what: str           # a struct, a variable, a slab cache
+    field: str          # '' if unknown
+    offset: int         # of the address in the object
+    size: int           # of the object, 0 if unknown
+    workqueue: bool     # an object of the workqueue
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Range:
+    begin: int
+    end: int
+    what: str = dataclasses.field(compare=False)
+    type: Type | None = dataclasses.field(compare=False)
+
+
+class Ranges:
+    """Objects that do not overlap."""
+
+    def __init__(self, found: Iterable[Range]):
+        self.all = sorted(set(found))
+        self.begins = [one.begin for one in self.all]
+
+    def at(self, address: int) -> Range | None:
+        number = bisect.bisect_right(self.begins, address) - 1
+        return self.all[number] if number >= 0 and address < self.all[number].end else None
+
+
+# Types
+
+def plain(type_: Type) -> Type:
+    while type_.kind == TypeKind.TYPEDEF:
+        type_ = type_.type
+    return type_
+
+
+def size_of(type_: Type) -> int:
+    try:
+        return sizeof(type_)
+    except TypeError:       # a flexible array takes the rest
+        return 1 << 32
+
+
+def fields(type_: Type, begin: int, end: int) -> Iterator[str]:
+    """Yield the names of the members that lie in these bytes of a struct. Of an array, look into its elements."""
+    type_ = plain(type_)
+    if type_.kind == TypeKind.ARRAY:
+        size = size_of(type_.type)
+        yield from fields(type_.type, begin % size, begin % size + end - begin)
+        return
+    if type_.kind not in (TypeKind.STRUCT, TypeKind.UNION) or type_.members is None:
+        return
+    for member in type_.members:
+        first = member.bit_offset // 8
+        bits = member.bit_field_size
+        size = (member.bit_offset % 8 + bits + 7) // 8 if bits else size_of(member.type)
+        if first >= end or begin >= first + size:
+            continue
+        if member.name:
+            yield member.name
+        else:
+            yield from fields(member.type, max(begin - first, 0), end - first)
+
+
+def field_at(type_: Type | None, offset: int) -> str:
+    """Return the fields that share a word: mostly one."""
+    return '/'.join(dict.fromkeys(fields(type_, offset, offset + WORD))) if type_ else ''
+
+
+# Objects of the workqueue, and of the benchmark
+
+def whole(pointer: Object, what: str = '') -> Iterator[Range]:
+    """Yield the range of the object that a pointer points to, if any."""
+    if pointer:
+        type_ = pointer.type_.type
+        begin = pointer.value_()
+        yield Range(begin, begin + sizeof(type_), what or plain(type_).tag or str(type_), type_)
+
+
+def of_pool(pool: Object) -> Iterator[Range]:
+    yield from whole(pool)
+    yield from whole(pool.attrs)
+    for worker in list_for_each_entry('struct worker', pool.workers.address_of_(), 'node'):
+        yield from whole(worker)
+
+
+def of_workqueue(prog: Program, wq: Object, cpus: list[int]) -> Iterator[Range]:
+    yield from whole(wq)
+    yield from whole(wq.attrs if hasattr(wq, 'attrs') else wq.unbound_attrs)    # the first in the base kernel
+    yield from whole(wq.rescuer)
+    yield from whole(wq.dfl_pwq)
+    for pwq in list_for_each_entry('struct pool_workqueue', wq.pwqs.address_of_(), 'pwqs_node'):
+        yield from whole(pwq)
+    for cpu in cpus:
+        entry = per_cpu_ptr(wq.cpu_pwq, cpu).value_()
+        yield Range(entry, entry + 8, 'workqueue_struct.cpu_pwq[]', None)
+    if wq.flags.value_() & prog.constant('WQ_UNBOUND').value_():
+        for node in range(prog['nr_node_ids'].value_() + 1):
+            yield from whole(wq.node_nr_active[node])
+
+
+def of_the_workqueue(prog: Program) -> Iterator[Range]:
+    cpus = list(for_each_possible_cpu(prog))
+    for _, entry in idr_for_each_entry(prog['worker_pool_idr'].address_of_(), 'struct worker_pool'):
+        yield from of_pool(entry)
+    for wq in list_for_each_entry('struct workqueue_struct', prog['workqueues'].address_of_(), 'list'):
+        yield from of_workqueue(prog, wq, cpus)
+
+
+def submitters(prog: Program) -> Iterator[Object]:
+    for task in for_each_task(prog):
+        if task.comm.string_().startswith(SUBMITTER):
+            kthread = Object(prog, 'struct kthread *', task.worker_private)
+            yield Object(prog, 'struct bench_thread *', kthread.data)
+
+
+def items_of(thread: Object) -> Iterator[Range]:
+    for number in range(thread.nr_items.value_()):
+        yield from whole(thread.items[number].work.address_of_())
+
+
+# All else
+
+def symbols_of(folder: Path) -> set[str]:
+    """Return the names of the workqueue's own variables."""
+    objects = [*folder.glob('kernel/workqueue.o'), *folder.glob('kernel/workqueue/*.o')]
+    done = subprocess.run(['nm', '--defined-only', '--format=posix', *objects], capture_output=True, text=True,
+                          check=False)
+    if not objects or done.returncode:
+        raise ObjectsError(f'the symbols of {folder}/kernel/workqueue cannot be read: build the kernel again')
+    words = [line.split() for line in done.stdout.splitlines()]
+    return {row[0] for row in words if len(row) > 2 and row[1] in 'bBdDrRV'}
+
+
+class Memory:
+    """The memory of a guest whose benchmark runs."""
+
+    def __init__(self, core: Path, folder: Path, module: Path):
+        self.prog = opened(core, [folder / 'vmlinux', module])
+        try:
+            self.workqueue = Ranges([*of_the_workqueue(self.prog),
+                                     *(item for thread in submitters(self.prog) for item in items_of(thread))])
+            self.benchmark = Ranges(one for thread in submitters(self.prog) for one in self.thread(thread))
+            self.stacks = Ranges(self.stacks_of_tasks())
+            self.offsets = self.per_cpu_areas()
+        except (LookupError, FaultError, ValueError) as error:
+            raise ObjectsError(f'the memory of the guest makes no sense: {error}') from None
+        self.own_symbols = symbols_of(folder)
+        self.last = Range(0, 0, '', None), False
+
+    @staticmethod
+    def thread(thread: Object) -> Iterator[Range]:
+        for one in whole(thread):
+            yield dataclasses.replace(one, end=one.end + sizeof(thread.items[0]) * thread.nr_items.value_())
+
+    def stacks_of_tasks(self) -> Iterator[Range]:
+        for task in for_each_task(self.prog):
+            begin = task.stack.value_()
+            comm = task.comm.string_().decode(errors='replace')
+            owner = 'a kworker' if comm.startswith('kworker') else \
+                'a submitter' if comm.startswith(SUBMITTER.decode()) else 'another task'
+            yield Range(begin, begin + STACK_BYTES, f'stack of {owner}', None)
+
+    def per_cpu_areas(self) -> list[tuple[int, int, int]]:
+        """Return (first address, address after the last, what to subtract) for the per-CPU variables of each CPU."""
+        first, last = (self.prog.symbol(name).address for name in ('__per_cpu_start', '__per_cpu_end'))
+        begins = ((first + self.prog['__per_cpu_offset'][cpu].value_()) % (1 << 64)
+                  for cpu in for_each_possible_cpu(self.prog))
+        return [(begin, begin + last - first, begin - first) for begin in begins]
+
+    def at(self, address: int) -> Place:
+        one, own = self.object_at(address)
+        offset = address - one.begin
+        return Place(one.what, field_at(one.type, offset), offset, one.end - one.begin, own)
+
+    def object_at(self, address: int) -> tuple[Range, bool]:
+        """Return an object, and whether it is the workqueue's. Words of a line are asked for one after the other."""
+        for ranges, own in ((self.workqueue, True), (self.benchmark, False), (self.stacks, False)):
+            found = ranges.at(address)
+            if found:
+                return found, own
+        if not self.last[0].begin <= address < self.last[0].end:
+            other = self.variable(address) or self.slab(address) or Range(address, address + WORD, 'other memory', None)
+            self.last = other, other.what in self.own_symbols
+        return self.last
+
+    def variable(self, address: int) -> Range | None:
+        """Return the range of a variable of the kernel or of a module."""
+        less = next((offset for first, last, offset in self.offsets if first <= address < last), 0)
+        if not less and address < IMAGE:
+            return None
+        try:
+            symbol = self.prog.symbol(address - less)
+        except LookupError:
+            return None
+        type_ = None
+        with contextlib.suppress(LookupError):
+            type_ = self.prog[symbol.name].type_
+        begin = symbol.address + less
+        return Range(begin, begin + max(symbol.size, address - begin + WORD), symbol.name, type_)
+
+    def slab(self, address: int) -> Range | None:
+        try:
+            found = slab_object_info(self.prog, address)
+        except (FaultError, LookupError, ValueError):
+            return None
+        if not found:
+            return None
+        name = found.slab_cache.name.string_().decode(errors='replace')
+        type_ = self.prog.type(SLABS[name]) if name in SLABS else None
+        return Range(found.address, found.address + found.slab_cache.object_size.value_(), name, type_)
+
+
+def opened(core: Path, symbols: list[Path]) -> Program:
+    prog = Program()
+    logger = logging.getLogger('drgn')
+    logger.setLevel(logging.CRITICAL)       # what matters comes as an exception
+    try:
+        prog.set_core_dump(core)
+        prog.load_debug_info([str(path) for path in symbols])
+    except MissingDebugInfoError as error:
+        raise ObjectsError(f'{symbols[0]} has no debug information: {str(error).splitlines()[0]}') from None
+    except (OSError, ValueError) as error:
+        raise ObjectsError(f'the memory of the guest cannot be read: {error}') from None
+    return prog

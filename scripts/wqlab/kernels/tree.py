@@ -29,6 +29,7 @@ DOCUMENTS = {'workqueue.rst': 'workqueue-cmwq.rst', 'workqueue-tools.rst': 'work
              'workqueue-workloads.rst': 'workqueue-cmwq-workloads.rst',
              'workqueue-scopes.rst': 'workqueue-cmwq-scopes.rst',
              'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
+             'workqueue-lines.rst': 'workqueue-cmwq-lines.rst',
              'workqueue-36-cores.svg': 'workqueue-36-cores.svg',
              'workqueue-workloads.svg': 'workqueue-workloads.svg'}
 

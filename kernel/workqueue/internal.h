@@ -133,6 +133,7 @@ enum {
  * a work item's last pool can be looked up by id under RCU.
  */
 struct worker_pool {
+	/* one line: what is written for each item, also of other CPUs if they share the pool */
 	raw_spinlock_t lock;
 	unsigned int flags;			/* L; POOL_DISASSOCIATED: see there */
 	struct list_head worklist;		/* L: items ready to run, in order */
@@ -147,19 +148,20 @@ struct worker_pool {
 	int nr_running;
 
 	int nr_idle;				/* L */
-	int nr_workers;				/* L: rescuers not included */
+	unsigned long last_progress_ts;		/* L: jiffies; the watchdog peeks */
+	struct worker *last_woken_worker;	/* L: for dumps only */
 	struct list_head idle_list;		/* L: the last to go idle comes first */
 	/* L: workers that run an item, keyed by current_work */
 	DECLARE_HASHTABLE(busy_hash, BUSY_WORKER_HASH_ORDER);
-	unsigned long last_progress_ts;		/* L: jiffies; the watchdog peeks */
-	struct worker *manager;			/* L: for dumps only */
-	struct worker *last_woken_worker;	/* L: for dumps only */
 
+	/* read for each item, written seldom */
+	int nr_workers;				/* L: rescuers not included */
 	int cpu;				/* I: -1 for unbound pools */
 	int node;				/* I after boot: NUMA_NO_NODE if several */
 	int id;					/* I: worker_pool_idr */
 	int refcnt;				/* P: pwqs of unbound pools */
 	struct workqueue_attrs *attrs;		/* I */
+	struct worker *manager;			/* L: for dumps only */
 	struct hlist_node hash_node;		/* P: unbound_pool_hash */
 
 	struct list_head workers;		/* A: rescuers at work included */
@@ -176,7 +178,7 @@ struct worker_pool {
 #ifdef CONFIG_PREEMPT_RT
 	spinlock_t cb_lock;			/* held while the BH worker runs items */
 #endif
-};
+} ____cacheline_aligned_in_smp;			/* a CPU's two pools are one array */
 
 /* What is counted per pwq; tools/workqueue/wq_monitor.py shows it. */
 enum pool_workqueue_stats {
@@ -216,6 +218,7 @@ struct pool_workqueue {
 	 * this ordered workqueue are unfinished.
 	 */
 	bool plugged;
+	bool was_last;				/* of a dead pwq: no other one was linked */
 	int nr_entries;				/* P and W: entries of @wq that name the pwq */
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
@@ -227,7 +230,6 @@ struct pool_workqueue {
 
 	/* for a dead pwq: see reaper.c */
 	struct llist_node release_node;
-	bool was_last;				/* no other pwq was linked */
 	struct rcu_head rcu;
 } __aligned(1 << WORK_STRUCT_PWQ_SHIFT);
 

@@ -48,7 +48,7 @@ HELPER = re.compile(r'(pwq|work|worker|pool|wq|slots)_\w+|__pwq_activate_work|__
                     r'(get|put|set|init)_(work|pwq)(_\w+)?|node_activate_pending_pwq|tryinc_node_nr_active|'
                     r'debug_work_\w+|create_worker|check_flush_dependency|data_(pwq|off_pool|static_bits)|'
                     r'is_own_item|is_chained_work|clear_pending_if_disabled|flush_workqueue_prep_pwqs|need_more_worker|'
-                    r'keep_working|may_start_working|set_pf_worker|node_to_cpu|dwork_start_timer|'
+                    r'keep_working|may_start_working|set_pf_worker|node_to_cpu|node_cpu_to_name|dwork_start_timer|'
                     r'move_item_and_barriers|'
                     r'bh_(lock|unlock|wait)_running|hog_find\w*|report_hog')
 LOCKS = re.compile(r'_raw_(spin|read|write)_(lock|trylock)\w*|\w*queued_spin_lock_slowpath|do_raw_spin_(lock|trylock)')

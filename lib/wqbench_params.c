@@ -52,7 +52,7 @@ MODULE_PARM_DESC(warmup, "untimed items that each thread queues first (default 1
 
 static int sample = 17;
 module_param(sample, int, 0644);
-MODULE_PARM_DESC(sample, "in latency, batch, roam, limit and floor, record the wait of every so manieth item (default 17)");
+MODULE_PARM_DESC(sample, "in latency, batch, roam, limit and floor: record the wait of one in this many items (default 17)");
 
 static int max_active;
 module_param(max_active, int, 0644);

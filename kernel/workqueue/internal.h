@@ -218,7 +218,6 @@ struct pool_workqueue {
 	 * this ordered workqueue are unfinished.
 	 */
 	bool plugged;
-	bool was_last;				/* of a dead pwq: no other one was linked */
 	int nr_entries;				/* P and W: entries of @wq that name the pwq */
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
@@ -230,6 +229,7 @@ struct pool_workqueue {
 
 	/* for a dead pwq: see reaper.c */
 	struct llist_node release_node;
+	bool was_last;				/* no other pwq was linked */
 	struct rcu_head rcu;
 } __aligned(1 << WORK_STRUCT_PWQ_SHIFT);
 

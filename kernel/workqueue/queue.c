@@ -240,32 +240,36 @@ bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *wor
 EXPORT_SYMBOL(queue_work_on);
 
 /*
- * The place of the CPU to name among @nr CPUs of another node.  If there is a pool for each
- * CPU, submitters must not all name the same one, or all that they queue would meet in one
- * pool.  For the order of its items, each goes on with the one that it has, until a CPU of
- * either node comes or goes.
+ * The CPU to name of another node's @cpus; nr_cpu_ids or more if none is online.  If there
+ * is a pool for each CPU, submitters must not all name the same one, or all that they queue
+ * would meet in one pool.  For the order of its items, each goes on with the one that it
+ * has, until a CPU of either node comes or goes.
  */
-static unsigned int node_cpu_to_name(unsigned int nr)
+static unsigned int node_cpu_to_name(const struct cpumask *cpus)
 {
-	return wq_pool_per_cpu ? READ_ONCE(*this_cpu_ptr(&wq_node_rank)) % nr : 0;
+	unsigned int nr;
+
+	if (!wq_pool_per_cpu)
+		return cpumask_any_and(cpus, cpu_online_mask);
+
+	nr = cpumask_weight_and(cpus, cpu_online_mask);
+	if (!nr)
+		return nr_cpu_ids;
+	return cpumask_nth_and(READ_ONCE(*this_cpu_ptr(&wq_node_rank)) % nr,
+			       cpus, cpu_online_mask);
 }
 
 /* an online CPU of the node, preferably this one; WORK_CPU_UNBOUND if there is none */
 static int node_to_cpu(int node)
 {
-	const struct cpumask *cpus;
-	unsigned int cpu, nr;
+	unsigned int cpu;
 
 	if (node < 0 || node >= MAX_NUMNODES || !node_online(node))
 		return WORK_CPU_UNBOUND;
 	if (numa_node_id() == node)
 		return raw_smp_processor_id();
 
-	cpus = cpumask_of_node(node);
-	nr = cpumask_weight_and(cpus, cpu_online_mask);
-	if (!nr)
-		return WORK_CPU_UNBOUND;
-	cpu = cpumask_nth_and(node_cpu_to_name(nr), cpus, cpu_online_mask);
+	cpu = node_cpu_to_name(cpumask_of_node(node));
 	return cpu >= nr_cpu_ids ? WORK_CPU_UNBOUND : cpu;
 }
 

@@ -103,7 +103,7 @@ struct bench_plan {
 	unsigned int	warmup;		/* per thread */
 	unsigned int	max_active;
 	unsigned int	timeout;	/* in seconds */
-	unsigned int	sample;		/* the wait of every so manieth item is recorded */
+	unsigned int	sample;		/* the wait of one in this many items is recorded */
 	unsigned int	burn_us;	/* time of an item that burns or sleeps */
 	enum bench_kind	kind;
 	enum bench_mode	mode;

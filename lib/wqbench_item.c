@@ -128,7 +128,7 @@ static __always_inline void bench_submit(struct bench_thread *thread, struct ben
 }
 
 /*
- * The wait of the item with number @next is recorded, and of each so manieth after it.
+ * The wait of the item with number @next is recorded, then that of one in plan.sample.
  * For all others this is a loop of its own, to which that adds nothing.
  */
 static unsigned int bench_submit_round(struct bench_thread *thread, struct bench_item *items,

@@ -34,7 +34,7 @@ MODULE_PARM_DESC(fault, "lose, twice, outside, refuse, probe or none");
 
 static int every = 1000;
 module_param(every, int, 0444);
-MODULE_PARM_DESC(every, "strike at each so manieth call");
+MODULE_PARM_DESC(every, "strike at one in this many calls");
 
 static atomic_t faulty_calls = ATOMIC_INIT(0);
 

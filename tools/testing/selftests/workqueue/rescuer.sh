@@ -10,8 +10,12 @@
 LIMIT=/proc/sys/kernel/threads-max
 TRACING=/sys/kernel/tracing
 
+# Sets CROWD to a number of sleeping items that occupies every worker of a pool. The pool may
+# have hundreds of idle ones: a test before made them, if a manager tried again just when the
+# shortage was over.
 shortage()
 {
+	CROWD=$(($(cat /proc/[0-9]*/comm 2>/dev/null | grep -c ^kworker/) + 50))
 	BEFORE=$(cat $LIMIT) && echo 20 >$LIMIT
 }
 
@@ -52,10 +56,10 @@ test_rescue()	# percpu or unbound
 {
 	local rc=0 ran=0
 
-	create wqt_k "$1" max_active=512
+	create wqt_k "$1" max_active=2048
 	create wqt_r "$1" mem_reclaim
 	shortage || return 1
-	tell wqt_k queue "block cpu=0 n=400"
+	tell wqt_k queue "block cpu=0 n=$CROWD"
 	tell wqt_r queue "nop cpu=0 n=50"
 	tell wqt_r wait "50 20000" || rc=1
 	plenty
@@ -63,10 +67,21 @@ test_rescue()	# percpu or unbound
 	[ $rc -eq 0 ] || diag "only $ran of 50 items ran"
 	[ "$(stat_of wqt_r rescued)" -gt 0 ] || { diag "the rescuer ran none"; rc=1; }
 	clear_up wqt_k wqt_r
-	is_equal "items that ran after all" "$(stat_of wqt_k ran)" 400 || rc=1
+	is_equal "items that ran after all" "$(stat_of wqt_k ran)" "$CROWD" || rc=1
 	destroy wqt_k
 	destroy wqt_r
 	return $rc
+}
+
+# There is a shortage even if an earlier test left hundreds of idle workers.
+test_rescue_after_a_crowd()
+{
+	create wqt_k percpu max_active=512
+	tell wqt_k queue "block cpu=0 n=450"
+	within 100 held_is wqt_k 450 || return 1
+	clear_up wqt_k
+	destroy wqt_k
+	test_rescue percpu
 }
 
 # Both workqueues wait in the pools of two CPUs. Each gets its turn in each pool.
@@ -75,12 +90,12 @@ test_turns()
 	local rc=0 wq cpu
 
 	[ "$(nr_online)" -gt 1 ] || { diag "needs 2 CPUs"; return 1; }
-	create wqt_k percpu max_active=512
+	create wqt_k percpu max_active=2048
 	create wqt_r percpu mem_reclaim
 	create wqt_q percpu mem_reclaim
 	shortage || return 1
 	for cpu in 0 1; do
-		tell wqt_k queue "block cpu=$cpu n=400"
+		tell wqt_k queue "block cpu=$cpu n=$CROWD"
 		tell wqt_r queue "nop cpu=$cpu n=100"
 		tell wqt_q queue "nop cpu=$cpu n=100"
 	done
@@ -104,14 +119,14 @@ test_load()	# percpu or unbound
 {
 	local rc=0 before
 
-	create wqt_k "$1" max_active=512
+	create wqt_k "$1" max_active=2048
 	create wqt_r "$1" mem_reclaim
 	tell wqt_r load "threads=2 depth=8 sleep_us=50"
 	progresses wqt_r || rc=1
 	before=$(stat_of wqt_r ran)
 	shortage || return 1
 	for cpu in $CPUS; do
-		tell wqt_k queue "block cpu=$cpu n=400"
+		tell wqt_k queue "block cpu=$cpu n=$CROWD"
 	done
 	tell wqt_r wait "$((before + 400)) 30000" || rc=1
 	plenty
@@ -132,7 +147,7 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 	local rc=0 other=0 scope
 	scope=$(dev wqt_r affinity_scope)
 
-	create wqt_k unbound max_active=1024
+	create wqt_k unbound max_active=2048
 	create wqt_r unbound mem_reclaim max_active=1
 	if [ "$1" != pool ]; then
 		other=1
@@ -144,8 +159,8 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 		clear_up wqt_k
 	fi
 	shortage || return 1
-	tell wqt_k queue "block cpu=0 n=400"
-	[ "$1" != pools ] || tell wqt_k queue "block cpu=1 n=400"
+	tell wqt_k queue "block cpu=0 n=$CROWD"
+	[ "$1" != pools ] || tell wqt_k queue "block cpu=1 n=$CROWD"
 	tell wqt_r queue "nop cpu=0 n=100"
 	[ $other -ne 0 ] || echo cache >"$scope" || rc=1
 	tell wqt_r queue "nop cpu=$other n=100"
@@ -165,13 +180,13 @@ test_long_worklist()	# percpu or unbound
 {
 	local rc=0 wq
 
-	create wqt_k "$1" max_active=512
+	create wqt_k "$1" max_active=2048
 	create wqt_f "$1" max_active=2048
 	create wqt_g "$1" max_active=2048
 	create wqt_r "$1" mem_reclaim max_active=2048
 	create wqt_q "$1" mem_reclaim max_active=1
 	shortage || return 1
-	tell wqt_k queue "block cpu=0 n=400"
+	tell wqt_k queue "block cpu=0 n=$CROWD"
 	for wq in wqt_f wqt_r wqt_q wqt_g; do
 		tell $wq queue "nop cpu=0 n=2000"
 	done
@@ -234,13 +249,13 @@ test_long_way_in_one_tick()	# percpu or unbound
 {
 	local rc=0 wq ticks fillers="wqt_f0 wqt_f1 wqt_f2 wqt_f3 wqt_f4"
 
-	create wqt_k "$1" max_active=512
+	create wqt_k "$1" max_active=2048
 	for wq in $fillers; do
 		create "$wq" "$1" max_active=2048
 	done
 	create wqt_r "$1" mem_reclaim
 	trace_calls && shortage || return 1
-	tell wqt_k queue "block cpu=0 n=400"
+	tell wqt_k queue "block cpu=0 n=$CROWD"
 	for wq in $fillers; do
 		tell "$wq" queue "nop cpu=0 n=2000"
 	done
@@ -263,12 +278,12 @@ test_order()
 {
 	local rc=0
 
-	create wqt_k unbound max_active=512
+	create wqt_k unbound max_active=2048
 	create wqt_r ordered mem_reclaim
 	tell wqt_r load "threads=1 depth=16"
 	shortage || return 1
 	for cpu in $CPUS; do
-		tell wqt_k queue "block cpu=$cpu n=400"
+		tell wqt_k queue "block cpu=$cpu n=$CROWD"
 	done
 	tell wqt_r wait "2000 30000" || rc=1
 	plenty
@@ -291,7 +306,7 @@ test_gone_before_it_ran()
 	local rc i all
 	all=$(cat "$GLOBAL/cpumask")
 
-	create wqt_k percpu max_active=1024
+	create wqt_k percpu max_active=2048
 	# first let unused pools go, with their workers
 	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" && sleep 1 || return 1
 	for i in 1 2 3 4; do
@@ -318,8 +333,7 @@ never_runs()
 
 	create wqt_r percpu mem_reclaim
 	shortage || return 1
-	# more items than idle workers that are left from other tests
-	tell wqt_k queue "block cpu=0 n=500"
+	tell wqt_k queue "block cpu=0 n=$CROWD"
 	tell wqt_r queue "nop cpu=0"
 	tell wqt_r wait "1 100" 2>/dev/null && rc=1
 	plenty
@@ -430,8 +444,8 @@ CPUS=$(online_cpus)
 [ "$VARIANT" != base ] ||
 	skip "the base kernel fails it, as \`make basebugs\` shows" turns_at_the_slot:pool \
 		slow_to_begin turns_at_the_slot:pools turns_at_the_slot:pools-one-short gone_before_it_ran
-run_tests shortage_is_real rescue:percpu rescue:unbound load:percpu load:unbound order \
-	long_worklist:percpu long_worklist:unbound long_way_in_one_tick:percpu \
-	long_way_in_one_tick:unbound turns slow_to_end slow_to_begin \
-	turns_at_the_slot:pool turns_at_the_slot:pools turns_at_the_slot:pools-one-short \
-	gone_before_it_ran
+run_tests shortage_is_real rescue:percpu rescue:unbound rescue_after_a_crowd \
+	load:percpu load:unbound order long_worklist:percpu long_worklist:unbound \
+	long_way_in_one_tick:percpu long_way_in_one_tick:unbound turns \
+	slow_to_end slow_to_begin turns_at_the_slot:pool turns_at_the_slot:pools \
+	turns_at_the_slot:pools-one-short gone_before_it_ran

@@ -185,6 +185,41 @@ static void moved_pod_gets_a_pool_of_its_node(struct kunit *test)
 	wq_api_wait(test, &item->finished, "the item runs on the new pool");
 	KUNIT_EXPECT_EQ(test, item->nice, 3);
 }
+
+static void set_global_mask(void *mask)
+{
+	wq_set_unbound_cpumask(mask);
+}
+
+/*
+ * What a CPU outside the global mask queues goes to the default pool, or, if each CPU has a
+ * pool, to that of its stand-in.  workqueue_congested() has to look there, too.
+ */
+static void congested_outside_the_mask(struct kunit *test)
+{
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND, 1);
+	struct wq_api_item *items = wq_api_items(test, 2);
+	struct workqueue_attrs *attrs = new_attrs(test);
+	struct cpumask *all = kunit_kzalloc(test, cpumask_size(), GFP_KERNEL);
+	int cpu = wq_api_cpu(1);
+
+	KUNIT_ASSERT_NOT_NULL(test, all);
+	cpumask_copy(all, wq_requested_unbound_cpumask);
+	attrs->affn_scope = WQ_AFFN_CPU;
+	KUNIT_ASSERT_EQ(test, apply_workqueue_attrs(wq, attrs), 0);
+	KUNIT_ASSERT_EQ(test, wq_set_unbound_cpumask(cpumask_of(wq_api_cpu(0))), 0);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, set_global_mask, all), 0);
+
+	items[0].gated = true;
+	queue_work_on(cpu, wq, wq_api_work(&items[0]));
+	wq_api_wait(test, &items[0].started, "the blocker starts");
+	KUNIT_EXPECT_FALSE(test, workqueue_congested(cpu, wq));
+	queue_work_on(cpu, wq, wq_api_work(&items[1]));
+	KUNIT_EXPECT_TRUE(test, workqueue_congested(cpu, wq));
+	complete_all(&items[0].gate);
+	wq_api_wait(test, &items[1].finished, "what was held back runs");
+	KUNIT_EXPECT_FALSE(test, workqueue_congested(cpu, wq));
+}
 #endif
 
 static atomic_t each_cpu_runs;
@@ -297,6 +332,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cpu_picks_the_pod),
 #ifdef CONFIG_WORKQUEUE_CMWQ
 	KUNIT_CASE(moved_pod_gets_a_pool_of_its_node),
+	KUNIT_CASE(congested_outside_the_mask),
 #endif
 	KUNIT_CASE(on_each_cpu_once),
 	KUNIT_CASE(description_shows),

@@ -393,6 +393,9 @@ void rescuer_follows_slot(struct pool_workqueue *pwq);
 void pool_mayday_timeout(struct timer_list *timer);
 void pool_mayday_arm(struct worker_pool *pool);
 
+/* queue.c */
+int wq_entry_of(struct workqueue_struct *wq, int cpu);
+
 /* pool.c */
 extern struct idr worker_pool_idr;		/* PR */
 DECLARE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], cpu_worker_pools);

@@ -85,14 +85,26 @@ static int wq_select_unbound_cpu(int cpu)
 	return next;
 }
 
-/*
- * Whose entry takes what @cpu queues if each CPU has a pool.  A CPU outside the mask may have
- * a pool to lodge in.  Else its entry names the default pool, and its stand-in's is better.
+/**
+ * wq_entry_of - the CPU whose entry takes what a CPU queues
+ * @wq: the workqueue
+ * @cpu: possible CPU, which queues or is named
+ *
+ * This is @cpu itself, unless each CPU has a pool.  In that case a CPU outside the mask may
+ * have a pool to lodge in.  Else its entry names the default pool, and its stand-in's is
+ * better.
+ *
+ * Context: under RCU.
+ * Return: the CPU; its entry may change at any time.
  */
-static int wq_entry_of(struct workqueue_struct *wq, int cpu)
+int wq_entry_of(struct workqueue_struct *wq, int cpu)
 {
-	int stand_in = READ_ONCE(per_cpu(wq_stand_in, cpu));
+	int stand_in;
 
+	if (!wq_pool_per_cpu || !(READ_ONCE(wq->flags) & WQ_UNBOUND))
+		return cpu;
+
+	stand_in = READ_ONCE(per_cpu(wq_stand_in, cpu));
 	if (likely(stand_in == cpu) ||
 	    rcu_access_pointer(*per_cpu_ptr(wq->cpu_pwq, cpu)) != rcu_access_pointer(wq->dfl_pwq))
 		return cpu;
@@ -118,8 +130,7 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
 		 */
 		cpu = raw_smp_processor_id();
 	}
-	if (wq_pool_per_cpu && (READ_ONCE(wq->flags) & WQ_UNBOUND))
-		cpu = wq_entry_of(wq, cpu);
+	cpu = wq_entry_of(wq, cpu);
 	return rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
 }
 

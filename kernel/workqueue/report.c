@@ -445,7 +445,8 @@ void wq_worker_comm(char *buf, size_t size, struct task_struct *task)
  * @wq: the workqueue
  *
  * The answer may be outdated on return and is only a hint.  Each CPU of a per-CPU
- * workqueue and each pod of an unbound one is congested independently.
+ * workqueue and each pod of an unbound one is congested independently; with
+ * workqueue.pool_per_cpu, each CPU of a pod is.
  *
  * Context: any.
  * Return: true if items queued from @cpu wait for others to finish.
@@ -458,6 +459,7 @@ bool workqueue_congested(int cpu, struct workqueue_struct *wq)
 
 	if (cpu == WORK_CPU_UNBOUND)
 		cpu = raw_smp_processor_id();
+	cpu = wq_entry_of(wq, cpu);
 	pwq = rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
 	return !list_empty(&pwq->inactive_works);
 }

@@ -66,7 +66,7 @@ static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bo
 	if (attrs->__home_cpu >= 0) {
 		if (cpu_active(attrs->__home_cpu))
 			return attrs->__home_cpu;
-		if (!cpu_active(cpu))
+		if (strayed || !cpu_active(cpu))
 			return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_active_mask);
 	}
 	if (!strayed)

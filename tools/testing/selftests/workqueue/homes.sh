@@ -183,6 +183,39 @@ test_stand_ins()	# SCOPE
 	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
 }
 
+# For each online CPU: itself, and the CPUs that its worker may use.
+allowed()	# NAME
+{
+	sed -n 's/^cpu=\([0-9]*\) .* allowed=\([^ ]*\) .*/\1 \2/p' "$HELPER/$1/map_on"
+}
+
+# Of a list, the CPUs that are in a list of lines, too.
+both()	# LIST LINES
+{
+	expand_list "$1" | grep -xF "$2" | tr '\n' ' '
+}
+
+# One CPU of a strict pod is outside the global mask.  What names it stays in the pod as long as
+# the pod has a CPU inside, even if the nearest CPU of the mask is elsewhere.
+test_named_CPU_keeps_its_pod()	# SCOPE
+{
+	local all inside pods cpu now want ok=0
+	all=$(cat "$GLOBAL/cpumask")
+	inside=$(online_cpus | sed '$d')
+
+	set_scope "$1" || return 1
+	pods=$(allowed wqt_s)
+	set_global "$inside" || return 1
+	allowed wqt_s >/tmp/allowed
+	while read -r cpu now; do
+		want=$(both "$(echo "$pods" | sed -n "s/^$cpu //p")" "$inside")
+		[ -z "$want" ] || is_equal "CPUs for what names CPU $cpu" \
+			"$(expand_list "$now" | tr '\n' ' ')" "$want" || ok=1
+	done </tmp/allowed
+	is_equal "number of CPUs" "$(wc -l </tmp/allowed)" "$(nr_online)" || ok=1
+	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
+}
+
 # The number of online CPUs of each node that has any.
 node_sizes()
 {
@@ -205,6 +238,34 @@ test_named_nodes()
 	set_scope system &&
 		is_equal "number of pools" "$(pools wqt_u map_node | awk '{ print $2 }' | sort -u |
 			wc -l)" "$(nr_named)"
+}
+
+# The other online CPUs of a CPU's node.
+node_mates()	# CPU
+{
+	local list cpus
+
+	for list in /sys/devices/system/node/node[0-9]*/cpulist; do
+		[ -f "$list" ] || continue
+		cpus=$(expand_list "$(cat "$list")")
+		! echo "$cpus" | grep -qx "$1" || echo "$cpus" | grep -vx "$1"
+	done
+}
+
+# Only the last CPU is outside, and the first CPU inside is on another node.
+test_stand_in_is_near()
+{
+	local all inside cpu by ok=0
+	all=$(cat "$GLOBAL/cpumask")
+	inside=$(online_cpus | sed '$d')
+	cpu=$(online_cpus | tail -n 1)
+
+	set_scope cpu && set_global "$inside" || return 1
+	# shellcheck disable=SC2086 # lines of words
+	by=$(served_by $inside | sed -n "s/^$cpu //p")
+	node_mates "$cpu" | grep -qxF "$by" ||
+		{ diag "CPU '$by' stands in for CPU $cpu of another node"; ok=1; }
+	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
 }
 
 # Threads of unbound pools.
@@ -324,11 +385,15 @@ set -- "$@" queueing_CPU_decides equal_attributes_share_pools ordered_has_one_po
 	items_that_move:system items_that_move:cpu burst_uses_all_CPUs pools_vanish
 if per_cpu_pools; then
 	set -- "$@" outside_the_mask:system outside_the_mask:cpu stand_ins:system stand_ins:cpu \
-		lodger
+		lodger named_CPU_keeps_its_pod:smt named_CPU_keeps_its_pod:cache_shard \
+		named_CPU_keeps_its_pod:numa
 	[ "$(nr_online)" -gt 1 ] ||
 		skip "one CPU is in every mask" outside_the_mask:system outside_the_mask:cpu \
-			stand_ins:system stand_ins:cpu lodger
+			stand_ins:system stand_ins:cpu lodger named_CPU_keeps_its_pod:smt \
+			named_CPU_keeps_its_pod:cache_shard named_CPU_keeps_its_pod:numa
 	[ "$(node_sizes | wc -l)" -ne 2 ] || set -- "$@" named_nodes
+	[ "$(node_sizes | wc -l)" -lt 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
+		set -- "$@" stand_in_is_near
 fi
 if [ -n "$LAST" ]; then
 	for scope in cpu cache_shard system; do

@@ -19,6 +19,7 @@
 #define ALIVE		0x600d1dea
 #define POISON		0x6b
 #define KEPT_AT_MOST	4096
+#define PARAMS		"module/workqueue/parameters/"
 
 enum stage {
 	STAGE_PLAIN,
@@ -52,6 +53,7 @@ struct wqt_token {
 };
 
 static unsigned int reader_seq;		/* odd while wqt_reader_thread() reads */
+static bool no_turns;			/* constant: this CPU is as good as a named one */
 static struct kmem_cache *cache;
 static LLIST_HEAD(kept);
 static atomic_t nr_kept;
@@ -263,13 +265,16 @@ static bool queue_on(struct wqt_token *token, struct wqt_slot *slot, struct rnd_
 	return queued;
 }
 
-/* Bound: runs here. Unbound: anywhere, if this CPU is not in the mask. */
+/*
+ * Bound: runs here. Unbound: in the pod of this CPU, unless the CPUs that are not in the mask
+ * take turns with those that are.
+ */
 static bool queue_here(struct wqt_token *token, struct wqt_slot *slot)
 {
 	bool queued;
 
 	preempt_disable();
-	foresee(token, slot, slot->bound ? smp_processor_id() : -1);
+	foresee(token, slot, slot->bound || no_turns ? smp_processor_id() : -1);
 	queued = queue_work(token->wq, &token->work);
 	preempt_enable();
 	return queued;
@@ -371,8 +376,16 @@ int wqt_reader_thread(void *arg)
 	return wqt_actor_ends(actor);
 }
 
+static bool param_is_on(const char *name)
+{
+	char text[8] = "";
+
+	return !wqt_sys_read(name, text, sizeof(text)) && text[0] == 'Y';
+}
+
 int wqt_tokens_init(void)
 {
+	no_turns = param_is_on(PARAMS "pool_per_cpu") && !param_is_on(PARAMS "debug_force_rr_cpu");
 	/* on its own, so that nothing but items reuses the memory of items */
 	cache = kmem_cache_create("wqtorture_token", sizeof(struct wqt_token), 0,
 				  SLAB_NO_MERGE, NULL);

@@ -3,8 +3,8 @@
  * Who takes what a CPU queues that has no pool, if other CPUs have one each.
  *
  * With workqueue.pool_per_cpu, such a CPU queues through that of another, which is near, and
- * remains the same: if CPUs took turns, the items of one submitter would be spread over
- * pools that know no order between them.
+ * remains the same while no CPU comes or goes: if CPUs took turns, the items of one
+ * submitter would be spread over pools that know no order between them.
  *
  * If its pod has CPUs that the workqueue may use, it is a lodger: its entry names the pool of
  * one of these.  See attrs_home_of().  If not, its entry names the default pool, which may
@@ -35,7 +35,10 @@ static unsigned int rank_of(int cpu, const struct cpumask *a, const struct cpuma
  * @cpu: possible CPU, not in @cpus
  * @cpus: online CPUs
  *
- * Those that are equally near are divided among the online CPUs which look for one.
+ * Those that are equally near are divided among the online CPUs which are not in @cpus.  So
+ * the choice may change if one of these comes or goes, though the CPU that was chosen stays.
+ * If all possible CPUs were counted instead, the offline siblings of cores could take each
+ * second place, and all that are online would choose among half of @cpus.
  *
  * Context: wq_pool_mutex held, or early boot.
  * Return: the CPU, or @cpu if @cpus is empty.
@@ -77,7 +80,8 @@ static int node_rank(int cpu)
  * Call this after a change of wq_unbound_cpumask, of wq_online_cpumask or of the pods.
  * Until then a CPU goes on with the one that it has, even if that is offline or outside
  * the mask by now: each possible CPU has an entry in each workqueue.  So that a CPU does
- * not stand in before it has pools, call this after the workqueues have got them.
+ * not stand in before it has pools, call this after the workqueues have got them.  When a
+ * CPU goes, the order does not matter: those that are left have their pools.
  *
  * Context: wq_pool_mutex held, or early boot.
  */

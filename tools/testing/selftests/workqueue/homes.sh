@@ -268,6 +268,32 @@ test_stand_in_is_near()
 	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
 }
 
+# The first online CPU of each node that has any.
+node_heads()
+{
+	local list
+
+	for list in /sys/devices/system/node/node[0-9]*/cpulist; do
+		[ ! -f "$list" ] || expand_list "$(cat "$list")" | head -n 1
+	done
+}
+
+# One CPU of each of two nodes is inside, so each node has half of the slots.  What a CPU outside
+# queues takes those of its stand-in's node, not the ones for pools that span nodes.
+test_limit_outside_the_mask()
+{
+	local all cpu ok=0
+	all=$(cat "$GLOBAL/cpumask")
+	cpu=$(online_cpus | tail -n 1)
+
+	create wqt_l unbound max_active=32
+	set_to "$(dev wqt_l affinity_scope)" cpu && set_global "$(node_heads)" || return 1
+	tell wqt_l queue "block cpu=$cpu n=40" && within 100 held_is wqt_l 16 && sleep 0.5 &&
+		is_equal "items of CPU $cpu that run" "$(held wqt_l)" 16 || ok=1
+	tell wqt_l release 1 && tell wqt_l wait "40 5000" || ok=1
+	set_to "$GLOBAL/cpumask" "$all" && destroy wqt_l && own_pools && return $ok
+}
+
 # Threads of unbound pools.
 nr_unbound_workers()
 {
@@ -392,8 +418,8 @@ if per_cpu_pools; then
 			stand_ins:system stand_ins:cpu lodger named_CPU_keeps_its_pod:smt \
 			named_CPU_keeps_its_pod:cache_shard named_CPU_keeps_its_pod:numa
 	[ "$(node_sizes | wc -l)" -ne 2 ] || set -- "$@" named_nodes
-	[ "$(node_sizes | wc -l)" -lt 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
-		set -- "$@" stand_in_is_near
+	[ "$(node_sizes | wc -l)" -ne 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
+		set -- "$@" stand_in_is_near limit_outside_the_mask
 fi
 if [ -n "$LAST" ]; then
 	for scope in cpu cache_shard system; do

@@ -39,6 +39,7 @@ class _Reader:
         self.possible = structs.possible_cpus(prog)
         self.online = structs.online_cpus(prog)
         self.nodes = structs.nodes(prog)
+        self.stand_ins = self.part('stand-ins', lambda: structs.stand_ins(prog), {})
 
     def snapshot(self, parts, wanted):
         kernel = self.kernel()
@@ -298,7 +299,7 @@ class _Reader:
 
     def cpu_pool(self, wq, name):
         def pool_id(cpu):
-            pwq = structs.cpu_pwq(wq, cpu)
+            pwq = structs.cpu_pwq(wq, cpu, self.stand_ins)
             return None if pwq is None else pwq.pool.id.value_()
         pools = {cpu: self.part(f'pool of {name} on CPU {cpu}', functools.partial(pool_id, cpu), None)
                  for cpu in self.possible}

@@ -92,6 +92,9 @@ BOOTS = (
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', timeout=900),
     Boot('qemu-homes', 'qemu', ('homes', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append='workqueue.pool_per_cpu=1', timeout=900),
+    # pods of two CPUs in one LLC: the nearest CPU may be in another pod
+    Boot('qemu-homes-smt', 'qemu', ('homes',), cpus=4, topology='cores=2,threads=2', mem='1G',
+         append='workqueue.pool_per_cpu=1', timeout=600),
     # one LLC of 36 cores: the most even division is 8 7 7 7 7
     Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',
          shards='8 7 7 7 7', timeout=600),

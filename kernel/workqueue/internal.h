@@ -639,8 +639,8 @@ const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
  * uses if its own names the default pool, itself if it is in the mask; and how many CPUs of
  * its node precede it.
  */
-DECLARE_PER_CPU(int, wq_stand_in);
-DECLARE_PER_CPU(int, wq_node_rank);
+DECLARE_PER_CPU_READ_MOSTLY(int, wq_stand_in);
+DECLARE_PER_CPU_READ_MOSTLY(int, wq_node_rank);
 int nearest_cpu(int cpu, const struct cpumask *cpus);
 void stand_ins_update(void);
 

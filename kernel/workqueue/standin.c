@@ -17,8 +17,8 @@
 
 #include "internal.h"
 
-DEFINE_PER_CPU(int, wq_stand_in);
-DEFINE_PER_CPU(int, wq_node_rank);
+DEFINE_PER_CPU_READ_MOSTLY(int, wq_stand_in);
+DEFINE_PER_CPU_READ_MOSTLY(int, wq_node_rank);
 
 static const enum wq_affn_scope near_to_far[] = {
 	WQ_AFFN_CACHE, WQ_AFFN_NUMA, WQ_AFFN_SYSTEM

@@ -5,8 +5,11 @@
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/sched.h>
+#include <linux/sched/topology.h>
 
 #include "internal.h"
+
+#define HOME_LOOKS	8	/* CPUs near home to look at before work leaves its cache */
 
 /* raises the softirq of a BH pool on its CPU */
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_pool_irq_works);
@@ -53,19 +56,41 @@ static struct task_struct *bh_pool_kick(struct worker_pool *pool)
 
 #ifdef CONFIG_SMP
 /*
+ * If a woken task's CPU is busy, the scheduler looks for an idle one behind the same cache,
+ * and not beyond.  So an idle CPU of @pod behind another cache would have no part in the
+ * work of @home.  Let a worker that slept on such a @cpu wake up there, unless a CPU near
+ * home is idle.  Not all of these are looked at: each look reads what that CPU writes.
+ */
+static bool work_may_leave(unsigned int home, unsigned int cpu, const struct cpumask *pod)
+{
+	unsigned int near, looks = HOME_LOOKS;
+
+	if (cpus_share_cache(home, cpu) || !cpu_active(cpu) || !idle_cpu(cpu))
+		return false;
+	for_each_cpu_wrap(near, pod, home) {
+		if (cpus_share_cache(home, near) && idle_cpu(near))
+			return false;
+		if (!--looks)
+			break;
+	}
+	return true;
+}
+
+/*
  * The CPU on which to wake a worker that would wake up on @cpu.  The scheduler may have
  * moved a worker of a non-strict pool out of its pod, as @strayed says.  A pool with a home
- * wakes its workers there: the data of the items is there.  If that CPU is busy, the
- * scheduler moves the worker.  While the CPU is down, or on its way there, the pool does
- * without.
+ * wakes its workers there, or near it: the data of the items is there.  While the CPU is
+ * down, or on its way there, the pool does without.
  */
 static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bool strayed)
 {
 	const struct workqueue_attrs *attrs = pool->attrs;
+	unsigned int home = attrs->__home_cpu;
 
 	if (attrs->__home_cpu >= 0) {
-		if (cpu_active(attrs->__home_cpu))
-			return attrs->__home_cpu;
+		if (cpu_active(home))
+			return !strayed && work_may_leave(home, cpu, attrs->__pod_cpumask) ?
+				cpu : home;
 		if (strayed || !cpu_active(cpu))
 			return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_active_mask);
 	}

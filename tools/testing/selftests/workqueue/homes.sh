@@ -7,6 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 CPU=/sys/devices/system/cpu
+TRACING=/sys/kernel/tracing
 
 # One line for each online CPU: itself and the pool of the worker that served it.
 pools()	# NAME [map|map_on]
@@ -104,6 +105,93 @@ test_burst_uses_all_CPUs()
 		{ diag "CPUs in use: $(busy_cpus wqt_u | tr '\n' ' ')"; ok=1; }
 	tell wqt_u release 1
 	within 50 held_is wqt_u 0 && return $ok
+}
+
+# Where work goes that is queued on a full cache
+
+# The CPUs behind the cache of the first one, if there are others.
+near_home()
+{
+	local list
+
+	for list in "$CPU/cpu$FIRST"/cache/index*/shared_cpu_list; do :; done
+	[ ! -f "$list" ] || [ "$(expand_list "$(cat "$list")" | wc -l)" -eq "$(nr_online)" ] ||
+		expand_list "$(cat "$list")"
+}
+
+# Busy loops, one on each CPU near home. They are this shell's jobs.
+fill_near_home()
+{
+	local cpu
+
+	for cpu in $(near_home); do
+		sh -c 'while :; do :; done' &
+		taskset -p "$(cpu_mask "$cpu")" $! >/dev/null && renice -n 0 -p $! >/dev/null ||
+			return 1
+		SPINNERS="$SPINNERS $!"
+	done
+}
+
+empty_near_home()
+{
+	# shellcheck disable=SC2086 # words
+	kill $SPINNERS
+	# shellcheck disable=SC2086 # words
+	wait $SPINNERS 2>/dev/null
+	SPINNERS=
+}
+
+# Blocks all workers of the first CPU's pool but one, one after the other. Sets TARGETS to the
+# CPUs on which they woke up.
+wake_all_from_home()
+{
+	local event=$TRACING/events/sched/sched_wakeup pool i n
+	pool=$(pool_of "$FIRST")
+	n=$(($(cat /proc/[0-9]*/comm 2>/dev/null | grep -c "^kworker/u$pool:") - 1))
+
+	echo "comm ~ \"kworker/u$pool:*\"" >"$event/filter" || return 1
+	echo >$TRACING/trace
+	echo 1 >"$event/enable"
+	for i in $(seq $n); do
+		tell wqt_u queue "block cpu=$FIRST" && within 50 held_is wqt_u "$i" || break
+	done
+	echo 0 >"$event/enable"
+	echo 0 >"$event/filter"
+	TARGETS=$(sed -n 's/.* sched_wakeup: .*target_cpu=0*\([0-9]\).*/\1/p' $TRACING/trace)
+	tell wqt_u release 1
+	within 50 held_is wqt_u 0 && is_equal "number of wake-ups" "$(echo "$TARGETS" | wc -l)" "$n"
+}
+
+targets_are_near()
+{
+	wake_all_from_home || return 1
+	# shellcheck disable=SC2086 # words
+	! printf '%s\n' $TARGETS | grep -qvxF "$(near_home)"
+}
+
+some_target_is_far()
+{
+	! targets_are_near && [ -n "$TARGETS" ]
+}
+
+# The pool's workers have slept behind both caches. While the CPUs near home are busy, those
+# that slept on the others wake up there. While a CPU near home is idle, all wake up near home.
+# Another task may get in between, so each is tried up to three times.
+test_full_cache()
+{
+	local ok=0 all
+
+	all=$(taskset -p $$ | sed 's/.* //')
+	set_scope system || return 1
+	tell wqt_u queue "hog cpu=$FIRST n=$(nr_online) ms=60000"
+	within 300 keeps_all_busy wqt_u || ok=1
+	tell wqt_u release 1
+	within 50 held_is wqt_u 0 || return 1
+	taskset -p "$(cpu_mask "$FIRST")" $$ >/dev/null && fill_near_home || return 1
+	within 2 some_target_is_far || { diag "full: woken on CPUs" $TARGETS; ok=1; }
+	empty_near_home
+	within 2 targets_are_near || { diag "not full: woken on CPUs" $TARGETS; ok=1; }
+	taskset -p "$all" $$ >/dev/null && return $ok
 }
 
 # A mask as the kernel parses it: words of 32 bits, the highest first.
@@ -399,6 +487,7 @@ create wqt_u unbound
 create wqt_s unbound
 create wqt_o ordered
 echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
+SPINNERS=
 FIRST=$(online_cpus | head -n 1)
 LAST=$(removable_cpu)
 [ "$LAST" != "$FIRST" ] || LAST=
@@ -420,6 +509,7 @@ if per_cpu_pools; then
 	[ "$(node_sizes | wc -l)" -ne 2 ] || set -- "$@" named_nodes
 	[ "$(node_sizes | wc -l)" -ne 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
 		set -- "$@" stand_in_is_near limit_outside_the_mask
+	[ -z "$(near_home)" ] || set -- "$@" full_cache
 fi
 if [ -n "$LAST" ]; then
 	for scope in cpu cache_shard system; do

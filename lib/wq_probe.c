@@ -32,13 +32,8 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
+#include "wq_compat.h"
 #include "wq_hist.h"
-
-/* scripts/wqlab/kernels/module.py reads the kernel's headers and sets WQBENCH_NO_*. */
-#ifdef WQBENCH_NO_PERCPU_FLAG
-/* before 6.18 */
-#define WQ_PERCPU		0
-#endif
 
 #define PROBE_TIMER_MODE	HRTIMER_MODE_REL_PINNED_HARD
 #define PROBE_MIN_US		50
@@ -111,20 +106,6 @@ static void probe_start_timer(void *info)
 	hrtimer_start(&probe->timer, ns_to_ktime(probe_period + offset), PROBE_TIMER_MODE);
 }
 
-#ifdef WQBENCH_NO_HRTIMER_SETUP
-/* before 6.15 */
-static void probe_setup_timer(struct hrtimer *timer)
-{
-	hrtimer_init(timer, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
-	timer->function = probe_tick;
-}
-#else
-static void probe_setup_timer(struct hrtimer *timer)
-{
-	hrtimer_setup(timer, probe_tick, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
-}
-#endif
-
 static int probe_start(unsigned int kind)
 {
 	unsigned int cpu;
@@ -144,7 +125,7 @@ static int probe_start(unsigned int kind)
 	probe_period = (u64)period_us * NSEC_PER_USEC;
 	for_each_possible_cpu(cpu) {
 		INIT_WORK(&probes[cpu].work, probe_work_fn);
-		probe_setup_timer(&probes[cpu].timer);
+		hrtimer_setup(&probes[cpu].timer, probe_tick, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
 	}
 
 	cpus_read_lock();

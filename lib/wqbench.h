@@ -31,6 +31,7 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
+#include "wq_compat.h"
 #include "wq_hist.h"
 
 #define BENCH_WQ_NAME		"test_workqueue"
@@ -80,19 +81,6 @@ enum bench_mode {
 	BENCH_FLOOR,
 	NR_BENCH_MODES,
 };
-
-/* scripts/wqlab/kernels/module.py reads the kernel's headers and sets WQBENCH_NO_*. */
-#ifdef WQBENCH_NO_PERCPU_FLAG
-/* before 6.18: a workqueue that is not unbound was per CPU without saying so */
-#define WQ_PERCPU	0
-#endif
-#ifdef WQBENCH_NO_BH
-/* before 6.9 */
-#define BENCH_WQ_BH	0
-#else
-/* Some kernels know WQ_PERCPU, but refuse it here. */
-#define BENCH_WQ_BH	(WQ_BH | (WQ_PERCPU & __WQ_BH_ALLOWS))
-#endif
 
 /* What one pass does: the parameters, checked and copied when it starts. */
 struct bench_plan {

@@ -249,7 +249,7 @@ static int bench_plan_kind(struct bench_plan *plan, char *name, char *how)
 		return -EINVAL;
 	}
 	plan->kind = kind;
-	if (kind == BENCH_BH && !BENCH_WQ_BH) {
+	if (kind == BENCH_BH && !WQ_COMPAT_BH) {
 		pr_err("wq=bh: this kernel has no BH workqueues\n");
 		return -EOPNOTSUPP;
 	}

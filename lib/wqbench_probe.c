@@ -15,20 +15,6 @@
 
 #define PROBE_TIMER_MODE	HRTIMER_MODE_REL_PINNED_HARD
 
-#ifdef WQBENCH_NO_HRTIMER_SETUP
-/* before 6.15 */
-static void bench_setup_timer(struct hrtimer *timer, enum hrtimer_restart (*fn)(struct hrtimer *))
-{
-	hrtimer_init(timer, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
-	timer->function = fn;
-}
-#else
-static void bench_setup_timer(struct hrtimer *timer, enum hrtimer_restart (*fn)(struct hrtimer *))
-{
-	hrtimer_setup(timer, fn, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
-}
-#endif
-
 static enum hrtimer_restart bench_probe_tick(struct hrtimer *timer)
 {
 	struct bench_probe *probe = container_of(timer, struct bench_probe, timer);
@@ -65,7 +51,7 @@ void bench_probe_init(struct bench_probe *probe, struct wq_hist *hist)
 {
 	probe->hist = hist;
 	INIT_WORK(&probe->work, bench_probe_fn);
-	bench_setup_timer(&probe->timer, bench_probe_tick);
+	hrtimer_setup(&probe->timer, bench_probe_tick, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
 }
 
 /* A probe of an earlier run may be lost. */

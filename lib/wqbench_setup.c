@@ -126,7 +126,7 @@ static struct workqueue_struct *bench_alloc_wq(const struct bench_plan *plan)
 		[BENCH_UNBOUND_HIGHPRI]	= WQ_UNBOUND | WQ_SYSFS | WQ_HIGHPRI,
 		[BENCH_PERCPU]		= WQ_PERCPU,
 		[BENCH_HIGHPRI]		= WQ_PERCPU | WQ_HIGHPRI,
-		[BENCH_BH]		= BENCH_WQ_BH,
+		[BENCH_BH]		= WQ_COMPAT_BH,
 	};
 
 	if (plan->kind == BENCH_ORDERED)

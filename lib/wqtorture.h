@@ -36,7 +36,8 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
-#include "wqtorture_compat.h"
+#include "wq_compat.h"
+#include "wqtorture_conduct.h"
 
 #define WQT_ITEMS	16	/* shared items of each workqueue */
 

@@ -12,6 +12,7 @@
 #include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/topology.h>
@@ -253,6 +254,14 @@ static void random_mask(struct rnd_state *rnd, struct cpumask *mask)
 		cpumask_copy(mask, cpu_possible_mask);
 }
 
+/* With CONFIG_FAILSLAB and its task-filter, allocations of this task may fail. */
+static void fail_allocations(bool fail)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	current->make_it_fail = fail;
+#endif
+}
+
 /*
  * Write one attribute. If the write fails, as some do on purpose, nothing may have
  * changed.
@@ -266,9 +275,9 @@ static bool write_attr(struct wqt_slot *slot, const char *attr, const char *text
 
 	scnprintf(name, sizeof(name), ATTRS_DIR "wqt_%s/%s", slot->kind->name, attr);
 	readable = !wqt_sys_read(name, before, sizeof(before));
-	wqt_fail_allocations(wqt_one_in(rnd, 2));
+	fail_allocations(wqt_one_in(rnd, 2));
 	ret = wqt_sys_write(name, text);
-	wqt_fail_allocations(false);
+	fail_allocations(false);
 	wqt_count(ret ? WQT_ATTRS_FAILED : WQT_ATTRS);
 	if (!ret)
 		return true;

@@ -26,7 +26,7 @@
 
 /* The kinds of pool that a CPU has. */
 static const unsigned int pools[] = {
-	WQ_PERCPU, WQ_PERCPU | WQ_HIGHPRI, WQ_BH | WQT_BH_PERCPU,
+	WQ_PERCPU, WQ_PERCPU | WQ_HIGHPRI, WQ_COMPAT_BH,
 };
 
 struct mark {

@@ -66,7 +66,7 @@ int wqt_irq_init(int softirqs, int hardirqs, int base)
 		source->is_hard = i >= softirqs;
 		wqt_actor_init(&source->actor, source->is_hard ? "hardirq" : "softirq", base + i);
 		timer_setup(&source->soft, soft_fn, 0);
-		wqt_hrtimer_setup(&source->hard, hard_fn);
+		hrtimer_setup(&source->hard, hard_fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
 		if (source->is_hard)
 			hrtimer_start(&source->hard, ns_to_ktime(NAP_NS), HRTIMER_MODE_REL_HARD);
 		else

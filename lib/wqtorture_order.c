@@ -75,8 +75,8 @@ static void order_round(struct ranked *items, struct rnd_state *rnd)
 		{ "", WQ_PERCPU | WQ_HIGHPRI, 1 },
 		{ "", WQ_PERCPU | WQ_MEM_RECLAIM, 1 },
 		{ "", WQ_PERCPU | WQ_CPU_INTENSIVE, 1 },
-		{ "", WQ_BH | WQT_BH_PERCPU },
-		{ "", WQ_BH | WQT_BH_PERCPU | WQ_HIGHPRI },
+		{ "", WQ_COMPAT_BH },
+		{ "", WQ_COMPAT_BH | WQ_HIGHPRI },
 		{ "", WQ_PERCPU, 4 },
 	};
 	const struct wqt_kind *kind = &kinds[wqt_rnd(rnd, ARRAY_SIZE(kinds))];

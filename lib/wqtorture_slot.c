@@ -28,8 +28,8 @@ static const struct wqt_kind kinds[] = {
 	{ "ordered",		WQ_UNBOUND, 1, true },
 	{ "ordered_reclaim",	WQ_UNBOUND | WQ_MEM_RECLAIM, 1, true },
 	{ "ordered_freezable",	WQ_UNBOUND | WQ_FREEZABLE, 1, true },
-	{ "bh",			WQ_BH | WQT_BH_PERCPU },
-	{ "bh_highpri",		WQ_BH | WQT_BH_PERCPU | WQ_HIGHPRI },
+	{ "bh",			WQ_COMPAT_BH },
+	{ "bh_highpri",		WQ_COMPAT_BH | WQ_HIGHPRI },
 };
 
 struct wqt_slot *wqt_slots;

@@ -31,7 +31,8 @@ def place():
 def module():
     """Build the module. Return its path."""
     folder = Path(place().name)
-    sources = [*(ROOT / 'lib').glob('wqbench*.[ch]'), ROOT / 'lib/wq_hist.h', ROOT / 'tests/guest/bench_faults.c']
+    sources = [*(ROOT / 'lib').glob('wqbench*.[ch]'), ROOT / 'lib/wq_hist.h', ROOT / 'lib/wq_compat.h',
+               ROOT / 'tests/guest/bench_faults.c']
     for source in sources:
         (folder / source.name).write_bytes(source.read_bytes())
     objects = ' '.join(f'{source.stem}.o' for source in sources

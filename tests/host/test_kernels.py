@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from calls import CLEAN_ENV, HEARS_ALL, call, refuses, stub
-from wqlab.kernels import base, build, check, kinds
+from wqlab.kernels import base, build, check, kinds, module
 from wqlab.kernels.kinds import Kind
+from wqlab.kernels.module import sources as module_sources
 from wqlab.paths import ROOT
 
 LINUX = kinds.LINUX
@@ -397,9 +398,56 @@ def test_arch_of_the_module(copy, tmp_path, machine, config, arch):
     words = said.read_text().split()
     assert f'ARCH={arch}' in words and words[-1] == 'modules'
     place = copy / 'build/module-6.12.1'
-    for name in ('wqbench_main.c', 'wqbench.h', 'wq_hist.h', 'wq_probe.c', 'wqtorture_main.c'):
-        assert (place / name).exists()
-    assert 'wqtorture' in (place / 'Kbuild').read_text()
+    for name in ('Kbuild', 'wqbench_main.c', 'wqbench.h', 'wq_hist.h', 'wq_compat.h', 'wq_probe.c', 'wqtorture_main.c'):
+        assert (place / name).read_bytes() == (copy / 'lib' / name).read_bytes()
+
+
+def test_removed_source_leaves_the_module(copy, tmp_path):
+    kdir, gone = fake_kdir(tmp_path / 'kdir', '6.12.1'), copy / 'lib/wqbench_more.c'
+    path, place = stub(tmp_path / 'bin', 'make', ''), copy / 'build/module-6.12.1'
+
+    def built_from():
+        assert call(copy / 'scripts/lab', 'module', cwd=copy, PATH=path, KDIR=kdir).returncode == 0
+        return {path.name for path in place.glob('wq*')}
+    gone.touch()
+    assert gone.name in built_from()
+    (place / 'wq_probe.mod.c').touch()
+    gone.unlink()
+    assert built_from() == {path.name for path in module_sources() if path.name != 'Kbuild'} | {'wq_probe.mod.c'}
+
+
+# All that newer kernels have: what of each header is searched, and the flag if it is missing
+HEADERS = {'WQ_PERCPU': ('workqueue.h', 'PERCPU'), 'WQ_BH': ('workqueue.h', 'BH'),
+           'hrtimer_setup': ('hrtimer.h', 'HRTIMER_SETUP')}
+
+
+@pytest.mark.parametrize('version, has', [
+    ('6.5', ()), ('6.9', ('WQ_BH',)), ('6.11', HEADERS), ('6.12', ('WQ_BH', 'WQ_PERCPU')), ('6.100', HEADERS),
+    ('7.3', HEADERS), ('10.0', HEADERS),
+])
+def test_what_kbuild_asks_for(tmp_path, version, has):
+    include = tmp_path / 'include/linux'
+    include.mkdir(parents=True)
+    for name in ('workqueue.h', 'hrtimer.h'):
+        lines = [word for word in has if HEADERS[word][0] == name]
+        (include / name).write_text('\n'.join(['__WQ_BH_ALLOWS hrtimer_setup_on_stack', *lines, '']))
+    (tmp_path / 'Makefile').write_text(f'include {ROOT}/lib/Kbuild\nall: ; @echo $(obj-m) $(ccflags-y)\n')
+    major, minor = version.split('.')
+    done = call('make', '-s', '-C', tmp_path, f'VERSION={major}', f'PATCHLEVEL={minor}', f'srctree={tmp_path}',
+                f'src={ROOT}/lib')
+    assert done.returncode == 0, done.stderr
+    modules = module.modules_for((int(major), int(minor)))
+    assert set(done.stdout.split()) == {f'{name}.o' for name in modules} | {
+        f'-DWQ_COMPAT_NO_{HEADERS[word][1]}' for word in HEADERS if word not in has}
+    assert ('wqtorture' in modules) == (version not in ('6.5', '6.9', '6.11'))
+
+
+def test_modules_have_all_that_they_include():
+    given = {path.name: path.read_text() for path in module_sources()}
+    for name, text in given.items():
+        assert set(re.findall(r'^#include "(.*)"', text, re.M)) <= set(given), name
+    flags = set(re.findall(r'WQ_COMPAT_NO_(\w+)', given['wq_compat.h']))
+    assert flags == {flag for _, flag in HEADERS.values()}
 
 
 # make clean

@@ -10,7 +10,6 @@ import argparse
 import os
 import platform
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -24,22 +23,17 @@ OLDEST, OLDEST_TORTURE = (6, 5), (6, 12)
 # uname -m -> ARCH=, if the kernel's arch/ uses another name.
 ARCHES = {'aarch64': 'arm64', 'i386': 'x86', 'i686': 'x86', 'ppc64le': 'powerpc', 'ppc64': 'powerpc',
           'riscv64': 'riscv', 's390x': 's390', 'loongarch64': 'loongarch', 'armv7l': 'arm', 'armv6l': 'arm'}
-# The headers tell what a kernel lacks. Its version would not, since distributions backport
-# features to old releases.
-BENCH = r'''
-obj-m += test_workqueue.o wq_probe.o
-test_workqueue-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqbench_*.c))
-without = $(if $(shell grep -w $(1) $(srctree)/include/linux/$(2)),,-D$(3))
-ccflags-y += $(call without,WQ_PERCPU,workqueue.h,WQBENCH_NO_PERCPU_FLAG)
-ccflags-y += $(call without,WQ_BH,workqueue.h,WQBENCH_NO_BH)
-ccflags-y += $(call without,hrtimer_setup,hrtimer.h,WQBENCH_NO_HRTIMER_SETUP)
-'''
-TORTURE = r'''
-obj-m += wqtorture.o
-wqtorture-y := $(patsubst $(src)/%.c,%.o,$(wildcard $(src)/wqtorture_*.c))
-ccflags-y += $(call without,WQ_PERCPU,workqueue.h,WQT_NO_PERCPU_FLAG)
-ccflags-y += $(call without,hrtimer_setup,hrtimer.h,WQT_NO_HRTIMER_SETUP)
-'''
+SOURCES = ('Kbuild', 'wqbench*.[ch]', 'wq_probe.c', 'wqtorture*.[ch]', 'wq_hist.h', 'wq_compat.h')
+
+
+def sources() -> list[Path]:
+    """The files that the modules are built from, without the kernel's own tree."""
+    return sorted(path for pattern in SOURCES for path in (ROOT / 'lib').glob(pattern))
+
+
+def modules_for(version: tuple[int, int]) -> list[str]:
+    """The modules that lib/Kbuild builds for a kernel of this version."""
+    return ['test_workqueue', 'wq_probe', *(['wqtorture'] if version >= OLDEST_TORTURE else [])]
 
 
 def kernel_folder(given: str) -> Path:
@@ -72,23 +66,26 @@ def arch_of(folder: Path) -> str:
     return ARCHES.get(machine, machine)
 
 
+def copy_sources(place: Path) -> None:
+    """Copy what differs. Delete what is no longer there, since lib/Kbuild builds each file that it finds."""
+    given = {path.name: path.read_bytes() for path in sources()}
+    for old in [*place.glob('wq*.c'), *place.glob('wq*.h')]:
+        if old.name not in given and not old.name.endswith('.mod.c'):
+            old.unlink()
+    for name, content in given.items():
+        copy = place / name
+        if not copy.exists() or copy.read_bytes() != content:
+            files.write(copy, content)
+
+
 def build(folder: Path) -> list[Path]:
     release = release_of(folder)
     place, log = BUILD / f'module-{release}', BUILD / f'log/module-{release}.log'
-    modules, sources = ['test_workqueue', 'wq_probe'], ['wqbench*.[ch]', 'wq_probe.c', 'wq_hist.h']
-    torture = version_of(folder) >= OLDEST_TORTURE
-    if torture:
-        modules.append('wqtorture')
-        sources.append('wqtorture*.[ch]')
+    modules = modules_for(version_of(folder))
     need('make', 'gcc')
     with locked(place.name):
         place.mkdir(parents=True, exist_ok=True)
-        for pattern in sources:
-            for source in (ROOT / 'lib').glob(pattern):
-                copy = place / source.name
-                if not copy.exists() or copy.read_bytes() != source.read_bytes():
-                    shutil.copy(source, copy)
-        files.write(place / 'Kbuild', BENCH + (TORTURE if torture else ''))
+        copy_sources(place)
         if logged(log, f'building {" ".join(modules)} for {release}',
                   ['make', '-C', folder, f'M={place}', f'ARCH={arch_of(folder)}', 'modules'], say=say):
             lines = log.read_text(errors='replace').splitlines()

@@ -1,55 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * All differences between kernels from 6.12 on that matter to wqtorture.
- * scripts/wqlab/kernels/module.py reads the kernel's headers and sets WQT_NO_*.
+ * Distributions do not build kernel/torture.c. The test runs without it, but has no
+ * stutter, shuffle and shutdown then. wqt_conduct_missing() says so.
  */
-#ifndef _LIB_WQTORTURE_COMPAT_H
-#define _LIB_WQTORTURE_COMPAT_H
+#ifndef _LIB_WQTORTURE_CONDUCT_H
+#define _LIB_WQTORTURE_CONDUCT_H
 
-#include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/sched.h>
 #include <linux/torture.h>
-#include <linux/workqueue.h>
 
-#ifdef WQT_NO_PERCPU_FLAG
-/* before 6.18: a workqueue that is not unbound was per CPU without saying so */
-#define WQ_PERCPU	0
-#endif
-
-enum {
-	/* 6.12 has got the flag meanwhile, but refuses it here */
-	WQT_BH_PERCPU = WQ_PERCPU & __WQ_BH_ALLOWS,
-};
-
-#ifdef WQT_NO_HRTIMER_SETUP
-/* before 6.15 */
-static inline void wqt_hrtimer_setup(struct hrtimer *timer,
-				     enum hrtimer_restart (*fn)(struct hrtimer *))
-{
-	hrtimer_init(timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
-	timer->function = fn;
-}
-#else
-static inline void wqt_hrtimer_setup(struct hrtimer *timer,
-				     enum hrtimer_restart (*fn)(struct hrtimer *))
-{
-	hrtimer_setup(timer, fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
-}
-#endif
-
-/* With CONFIG_FAILSLAB and its task-filter, allocations of this task may fail. */
-static inline void wqt_fail_allocations(bool fail)
-{
-#ifdef CONFIG_FAULT_INJECTION
-	current->make_it_fail = fail;
-#endif
-}
-
-/*
- * Distributions do not build kernel/torture.c. The test runs without it, but has no
- * stutter, shuffle and shutdown then. wqt_conduct_missing says so.
- */
 #if IS_REACHABLE(CONFIG_TORTURE_TEST)
 static inline bool wqt_conduct_missing(void)
 {
@@ -145,4 +105,4 @@ static inline void wqt_pause(const char *name)
 }
 #endif
 
-#endif /* _LIB_WQTORTURE_COMPAT_H */
+#endif /* _LIB_WQTORTURE_CONDUCT_H */

@@ -51,6 +51,7 @@ test-quick: deps ## run the tests that take 3 minutes, before each commit: VARIA
 
 test-all: deps ## run all tests; takes hours; adds arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= ARGS=
 	@ENGINE=arm64 CONFIG=workload scripts/deps.sh
+	@CONFIG=packages scripts/deps.sh
 	@tests/run.sh --tier all $(ARGS)
 
 mutants: deps ## put known bugs into the workqueue, one at a time, and show which test catches each: ARGS='--list'
@@ -66,13 +67,16 @@ check: deps ## run checkpatch, sparse, more warnings, ruff, mypy, shellcheck and
 module: ## build the benchmark and the torture test as modules for another kernel, 6.5 or later: KDIR=
 	@scripts/lab module
 
+dkms: ## make a Debian package of these modules, which DKMS builds for each kernel of a machine
+	@scripts/lab dkms
+
 series: ## write patches for `git am` on the base tree: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
 	@scripts/lab series
 
 clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv
 	@scripts/lab clean
 
-.PHONY: help deps tree kernel boot dump bench workload torture matrix basebugs test test-quick test-all mutants arm64 check module series clean
+.PHONY: help deps tree kernel boot dump bench workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms series clean
 
 # Refuse a variable that no requested target names in its help, since it would have no effect.
 given := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))

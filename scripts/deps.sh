@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # Install what the project needs: Debian packages (as root) and build/venv.
 #
-# usage: [ENGINE=qemu|uml|arm64] [CONFIG=workload] scripts/deps.sh [--check]
+# usage: [ENGINE=qemu|uml|arm64] [CONFIG=workload|packages] scripts/deps.sh [--check]
 #
 # ENGINE=arm64 adds packages that only arm64 guests need (a cross compiler, another QEMU).
 # CONFIG=workload adds those that only run-workload.sh needs (tools of file systems, loads, perf).
+# CONFIG=packages adds those that only the tests of our packages need (a Debian root).
 # What is already installed is left alone. Without root, or with --check, this only names
 # the packages that are missing.
 set -euo pipefail
@@ -83,6 +84,10 @@ have()
 	*) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null ;;
 	esac
 }
+
+[ "${CONFIG:-}" != packages ] || NEEDS="$NEEDS
+mmdebstrap:mmdebstrap newuidmap:uidmap
+"
 
 missing_packages()
 {

@@ -13,6 +13,7 @@ PROGRAMS = {
     'tree': ('kernels.tree', 'put our files and patches into a copy of the base tree (make tree)'),
     'kernel': ('kernels.build', 'build one kernel (make kernel)'),
     'module': ('kernels.module', 'build our modules for another kernel (make module)'),
+    'dkms': ('dkms.package', 'make a Debian package of our modules for any kernel (make dkms)'),
     'series': ('kernels.series', 'write the project as patches for the base tree (make series)'),
     'check': ('kernels.check', 'run all checkers (make check)'),
     'clean': ('kernels.clean', 'remove what was built (make clean)'),

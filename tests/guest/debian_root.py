@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A root of Debian, made by mmdebstrap under build/, in which a script runs. Only what it keeps stays."""
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import guests
+from wqlab import procs
+from wqlab.kernels import debian
+from wqlab.paths import BUILD
+
+CACHE = BUILD / 'apt/debs'      # packages of earlier runs
+LIMIT_S = 3600
+# A mount that is left over goes with the namespace. Without root, mmdebstrap makes one itself.
+ALONE = ('unshare', '--mount') if os.geteuid() == 0 else ()
+# Neither manuals nor other languages are of use here.
+OPTIONS = ('--aptopt=Acquire::Languages none', '--aptopt=Dpkg::Use-Pty 0', '--dpkgopt=path-exclude=/usr/share/man/*',
+           '--dpkgopt=path-exclude=/usr/share/locale/*')
+
+
+@functools.cache
+def place():
+    """Make a folder for this run. It is deleted at the end, or by the next run if this one is killed."""
+    guests.RESULTS.mkdir(parents=True, exist_ok=True)
+    procs.remove_leftovers(guests.RESULTS, 'root-*')
+    return tempfile.TemporaryDirectory(prefix=f'root-{os.getpid()}-', dir=guests.RESULTS)
+
+
+def run(suite, packages, script, name, given=()):
+    """
+    Install the packages of the suite. Then run the script in the new root with sh -e, in a folder with the given
+    files. Return a folder with the files that the script has put into `out` there. The root is gone then.
+    """
+    if not shutil.which('mmdebstrap'):
+        raise AssertionError('mmdebstrap is missing: run CONFIG=packages scripts/deps.sh (as root) first')
+    work, log = Path(place().name) / name, guests.RESULTS / f'{name}.log'
+    for folder in (work / 'in', work / 'tmp'):
+        folder.mkdir(parents=True)
+    for path in given:
+        shutil.copy(path, work / 'in')
+    (work / 'in/script').write_text(script)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    archive = f'deb [signed-by={debian.KEYRING}] {debian.mirror("or leave these tests out")} {suite} main'
+    hooks = [f'--setup-hook={hook}' for hook in ('mkdir -p "$1"/var/cache/apt/archives/',
+                                                 f'sync-in {CACHE} /var/cache/apt/archives/')]
+    hooks += [f'--customize-hook={hook}' for hook in (
+        f'sync-out /var/cache/apt/archives {CACHE}', f'copy-in {work}/in /root',
+        'chroot "$1" sh -ec "mkdir /root/in/out; cd /root/in; . ./script"', f'tar-out /root/in/out {work}/out.tar')]
+    guests.say(f'{name}: making a root of {suite} (log: {log.relative_to(BUILD.parent)})')
+    with open(log, 'wb') as out, procs.kept(
+            [*ALONE, 'mmdebstrap', '--variant=apt', '--skip=essential/unlink', f'--include={",".join(packages)}', *OPTIONS,
+             *hooks, suite, '/dev/null', archive],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            # The kernel gets another initrd.
+            env={**os.environ, 'TMPDIR': str(work / 'tmp'), 'INITRD': 'No', 'LC_ALL': 'C'}) as child:
+        assert child.wait(timeout=LIMIT_S) == 0, log.read_text(errors='replace')[-3000:]
+    subprocess.run(['tar', '-xf', work / 'out.tar', '-C', work, '--no-same-owner'], check=True)
+    return work / 'out'

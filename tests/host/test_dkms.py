@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The DKMS package: what is in it, for which kernels, and that the same commit gives the same bytes."""
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from calls import call, refuses, stub
+from wqlab.dkms import package
+from wqlab.kernels import module
+from wqlab.paths import ROOT
+
+PARTS = ('scripts', 'lib', 'Documentation/core-api')
+WHEN = '2026-11-22T10:20:30+0000'
+WHO = {f'GIT_{who}_{what}': value for who in ('AUTHOR', 'COMMITTER')
+       for what, value in (('NAME', 'A. Packager'), ('EMAIL', 'a@packager.example'), ('DATE', WHEN))}
+
+
+def git(folder, *words):
+    done = call('git', '-C', folder, *words, GIT_CONFIG_GLOBAL='/dev/null', GIT_CONFIG_NOSYSTEM='1', **WHO)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def repository(folder):
+    """Commit what the package is made from. Return the folder."""
+    for name in PARTS:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns('__pycache__'))
+    shutil.copy(ROOT / 'requirements.txt', folder)
+    (folder / 'build').mkdir()
+    (folder / 'build/venv').symlink_to(ROOT / 'build/venv')
+    (folder / '.gitignore').write_text('build/\n__pycache__/\n')
+    git(folder, 'init', '-q', '-b', 'main')
+    git(folder, 'add', '-A')
+    git(folder, 'commit', '-q', '-m', 'all')
+    return folder
+
+
+@pytest.fixture
+def copy(tmp_path):
+    return repository(tmp_path)
+
+
+def make(copy, umask=0o022, **env):
+    """Run the program. Return the only package that is there then."""
+    done = call('sh', '-c', f'umask {umask:o}; exec scripts/lab dkms', cwd=copy, **env)
+    assert done.returncode == 0, done.stderr
+    path, = (copy / 'build/dkms').iterdir()
+    assert str(path.relative_to(copy)) in done.stderr
+    assert not list((copy / 'build').glob('.dkms-*'))
+    return path
+
+
+@pytest.fixture(scope='module')
+def made(tmp_path_factory):
+    """Return (package, where it was unpacked, folder of the source in there)."""
+    folder = tmp_path_factory.mktemp('made')
+    deb, root = make(repository(folder)), folder / 'root'
+    assert call('dpkg-deb', '-R', deb, root).returncode == 0
+    source, = (root / 'usr/src').iterdir()
+    return deb, root, source
+
+
+def field(deb, name):
+    return call('dpkg-deb', '-f', deb, name).stdout.strip()
+
+
+def test_name_and_version(made):
+    deb, root, source = made
+    version = field(deb, 'Version')
+    assert re.fullmatch(r'0\.20261122\.102030\.g[0-9a-f]{12}', version)
+    assert deb.name == f'workqueue-test-dkms_{version}_all.deb' and source.name == f'workqueue-test-{version}'
+    assert field(deb, 'Maintainer') == 'A. Packager <a@packager.example>'
+    assert field(deb, 'Depends').startswith('dkms')
+    with gzip.open(root / 'usr/share/doc/workqueue-test-dkms/changelog.gz', 'rt') as text:
+        assert text.readline().startswith(f'workqueue-test-dkms ({version}) ')
+    for path in root.rglob('*'):
+        assert not path.is_file() or path.suffix == '.gz' or not re.search(r'@[A-Z]+@', path.read_text()), path
+
+
+def test_files(made):
+    _, root, source = made
+    assert {path.name for path in source.iterdir()} == {'dkms.conf', *(path.name for path in module.sources())}
+    for path in module.sources():
+        assert (source / path.name).read_bytes() == path.read_bytes()
+    assert {path.name for path in (root / 'usr/share/doc/workqueue-test-dkms').iterdir()} == {
+        'changelog.gz', 'copyright', 'workqueue-benchmark.rst', 'workqueue-torture.rst'}
+    sums = dict(reversed(line.split('  ')) for line in (root / 'DEBIAN/md5sums').read_text().splitlines())
+    assert sums == {str(path.relative_to(root)): hashlib.md5(path.read_bytes()).hexdigest()
+                    for path in (root / 'usr').rglob('*') if path.is_file()}
+
+
+def test_owner_mode_and_time(made):
+    deb, _, _ = made
+    done = call('dpkg-deb', '-c', deb, TZ='UTC')
+    kinds = {tuple(line.split()[:2]) + tuple(line.split()[3:5]) for line in done.stdout.splitlines()}
+    time = ('2026-11-22', '10:20')
+    assert kinds == {('drwxr-xr-x', 'root/root', *time), ('-rw-r--r--', 'root/root', *time)}
+
+
+def test_same_commit_same_bytes(copy, tmp_path):
+    first = make(copy).read_bytes()
+    assert make(copy, umask=0o077, TZ='Asia/Tokyo', LANG='C').read_bytes() == first
+    # this file is not in the package
+    (copy / 'lib/wq_api.h').write_text('/* other */\n')
+    assert make(copy).read_bytes() == first
+
+
+def test_given_time(copy):
+    deb = make(copy, SOURCE_DATE_EPOCH='86400')
+    assert {line.split()[3] for line in call('dpkg-deb', '-c', deb, TZ='UTC').stdout.splitlines()} == {'1970-01-02'}
+    # later than now
+    assert make(copy, SOURCE_DATE_EPOCH='4102444800').read_bytes() == make(
+        copy, SOURCE_DATE_EPOCH='4102444800').read_bytes()
+
+
+@pytest.mark.parametrize('value', ['yesterday', '-1', '1.5', '9' * 12])
+def test_wrong_time(copy, value):
+    refuses(r'SOURCE_DATE_EPOCH=\S+ is not a number of seconds', 'scripts/lab', 'dkms', cwd=copy,
+            SOURCE_DATE_EPOCH=value)
+
+
+@pytest.mark.parametrize('name, change', [
+    ('lib/wqbench_item.c', 'edit'), ('lib/wqtorture_irq.c', 'delete'), ('lib/wqbench_new.c', 'edit'),
+    ('scripts/wqlab/dkms/postinst', 'edit'), ('Documentation/core-api/workqueue-torture.rst', 'edit'),
+])
+def test_changed_files_are_told(copy, name, change):
+    before = make(copy)
+    if change == 'edit':
+        with open(copy / name, 'a') as file:
+            file.write('\n')
+    else:
+        (copy / name).unlink()
+    version = field(make(copy), 'Version')
+    assert version == f'{before.name.split("_")[1]}.changed' and not before.exists()
+
+
+def test_later_commit_is_newer(copy):
+    first = field(make(copy), 'Version')
+    later = {name: '2026-11-22T10:20:31+0000' for name in WHO if name.endswith('DATE')}
+    subprocess.run(['git', '-C', copy, 'commit', '-q', '--allow-empty', '-m', 'later'], check=True,
+                   env={**os.environ, **WHO, **later})
+    assert call('dpkg', '--compare-versions', field(make(copy), 'Version'), 'gt', f'{first}.changed').returncode == 0
+
+
+def test_no_repository(copy):
+    shutil.rmtree(copy / '.git')
+    refuses('this is no git repository: clone it', 'scripts/lab', 'dkms', cwd=copy)
+
+
+def test_failing_tool_leaves_nothing(copy, tmp_path):
+    path = stub(tmp_path / 'bin', 'dpkg-deb', 'echo "dpkg-deb: error: disk full" >&2; exit 2')
+    refuses('dpkg-deb failed: .*disk full', 'scripts/lab', 'dkms', cwd=copy, PATH=path)
+    assert not list((copy / 'build/dkms').iterdir()) and not list((copy / 'build').glob('.dkms-*'))
+
+
+# dkms.conf
+
+def told(source, kernel):
+    """Read dkms.conf as DKMS does. Return (names of the modules, the pattern of kernels)."""
+    script = ('. "$0" && printf "%s\\n" "$BUILD_EXCLUSIVE_KERNEL" "$PACKAGE_NAME-$PACKAGE_VERSION" '
+              '"${BUILT_MODULE_NAME[*]}" "${DEST_MODULE_LOCATION[*]}"')
+    done = call('bash', '-uc', script, source / 'dkms.conf', **({'kernelver': kernel} if kernel else {}))
+    assert done.returncode == 0, done.stderr
+    pattern, name, modules, places = done.stdout.splitlines()
+    assert name == source.name and set(places.split()) == {'/updates/dkms'}
+    assert len(places.split()) == len(modules.split())
+    return modules.split(), pattern
+
+
+@pytest.mark.parametrize('kernel', [
+    '6.5.0-5-amd64', '6.9.7', '6.11.0-29-generic', '6.12.107+deb13-amd64', '6.12.0', '6.18.44', '6.100.1', '7.3.4',
+    '10.0.0'])
+def test_built_for(made, kernel):
+    modules, pattern = told(made[2], kernel)
+    major, minor = kernel.split('.')[:2]
+    assert modules == module.modules_for((int(major), int(minor)))
+    assert call('bash', '-c', '[[ $0 =~ $1 ]]', kernel, pattern).returncode == 0
+
+
+@pytest.mark.parametrize('kernel', ['6.4.16-1', '6.1.0-41-amd64', '5.15.0-99', '5.6.5', '4.19.300', '6.50'])
+def test_not_built_for(made, kernel):
+    _, pattern = told(made[2], kernel)
+    assert call('bash', '-c', '[[ $0 =~ $1 ]]', kernel, pattern).returncode == 1
+
+
+def test_read_without_a_kernel(made):
+    assert told(made[2], '')[0] == ['test_workqueue', 'wq_probe', 'wqtorture']
+
+
+# Scripts of the package
+
+@pytest.mark.parametrize('word, known, calls', [
+    ('remove', True, ['status', 'remove']), ('upgrade', True, ['status', 'remove']), ('remove', False, ['status']),
+    ('failed-upgrade', True, []),
+])
+def test_prerm(made, tmp_path, word, known, calls):
+    _, root, source = made
+    said, version = tmp_path / 'said', source.name.removeprefix('workqueue-test-')
+    path = stub(tmp_path / 'bin', 'dkms', f'echo "$@" >>{said}; [ $1 != status ] || echo {"added" if known else ""}')
+    said.touch()
+    done = call(root / 'DEBIAN/prerm', word, PATH=path)
+    assert done.returncode == 0, done.stderr
+    lines = said.read_text().splitlines()
+    assert [line.split()[0] for line in lines] == calls
+    assert all(line.split()[1:5] == ['-m', 'workqueue-test', '-v', version] for line in lines)
+
+
+def test_prerm_fails_with_dkms(made, tmp_path):
+    path = stub(tmp_path / 'bin', 'dkms', '[ $1 = status ] && echo added')
+    assert call(made[1] / 'DEBIAN/prerm', 'remove', PATH=path).returncode
+
+
+def test_postinst_only_configures(made):
+    assert call(made[1] / 'DEBIAN/postinst', 'abort-upgrade').returncode == 0
+    assert package.NAME in (made[1] / 'DEBIAN/postinst').read_text()

@@ -4,7 +4,7 @@
 
   tests/run.sh                 what `make test` runs
   tests/run.sh --tier quick    what `make test-quick` runs
-  tests/run.sh --tier all      what `make test-all` runs (ENGINE=arm64 scripts/deps.sh first)
+  tests/run.sh --tier all      what `make test-all` runs (it installs packages first)
   tests/run.sh -k uml          the tests of `make test` with "uml" in their names
   tests/run.sh tests/host      the tests of `make test` in this folder or file
 

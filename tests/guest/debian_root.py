@@ -13,12 +13,13 @@ from wqlab.kernels import debian
 from wqlab.paths import BUILD
 
 CACHE = BUILD / 'apt/debs'      # packages of earlier runs
+SUITE = 'trixie'
 LIMIT_S = 3600
 # A mount that is left over goes with the namespace. Without root, mmdebstrap makes one itself.
 ALONE = ('unshare', '--mount') if os.geteuid() == 0 else ()
 # Neither manuals nor other languages are of use here.
-OPTIONS = ('--aptopt=Acquire::Languages none', '--aptopt=Dpkg::Use-Pty 0', '--dpkgopt=path-exclude=/usr/share/man/*',
-           '--dpkgopt=path-exclude=/usr/share/locale/*')
+OPTIONS = ('--aptopt=Acquire::Languages none', '--aptopt=Dpkg::Use-Pty 0', '--aptopt=Apt::Install-Recommends 0',
+           '--dpkgopt=path-exclude=/usr/share/man/*', '--dpkgopt=path-exclude=/usr/share/locale/*')
 
 
 @functools.cache
@@ -29,10 +30,10 @@ def place():
     return tempfile.TemporaryDirectory(prefix=f'root-{os.getpid()}-', dir=guests.RESULTS)
 
 
-def run(suite, packages, script, name, given=()):
+def run(script, name, given=(), suite=SUITE, more=()):
     """
-    Install the packages of the suite. Then run the script in the new root with sh -e, in a folder with the given
-    files. Return a folder with the files that the script has put into `out` there. The root is gone then.
+    Make a root of the suite, in which apt also knows more suites. Run the script there with sh -e, in a folder with
+    the given files. Return a folder with the files that the script has put into `out` there. The root is gone then.
     """
     if not shutil.which('mmdebstrap'):
         raise AssertionError('mmdebstrap is missing: run CONFIG=packages scripts/deps.sh (as root) first')
@@ -43,16 +44,16 @@ def run(suite, packages, script, name, given=()):
         shutil.copy(path, work / 'in')
     (work / 'in/script').write_text(script)
     CACHE.mkdir(parents=True, exist_ok=True)
-    archive = f'deb [signed-by={debian.KEYRING}] {debian.mirror("or leave these tests out")} {suite} main'
+    mirror = debian.mirror('or leave these tests out')
     hooks = [f'--setup-hook={hook}' for hook in ('mkdir -p "$1"/var/cache/apt/archives/',
                                                  f'sync-in {CACHE} /var/cache/apt/archives/')]
     hooks += [f'--customize-hook={hook}' for hook in (
-        f'sync-out /var/cache/apt/archives {CACHE}', f'copy-in {work}/in /root',
-        'chroot "$1" sh -ec "mkdir /root/in/out; cd /root/in; . ./script"', f'tar-out /root/in/out {work}/out.tar')]
+        f'copy-in {work}/in /root', 'chroot "$1" sh -ec "mkdir /root/in/out; cd /root/in; . ./script"',
+        f'tar-out /root/in/out {work}/out.tar', f'sync-out /var/cache/apt/archives {CACHE}')]
     guests.say(f'{name}: making a root of {suite} (log: {log.relative_to(BUILD.parent)})')
     with open(log, 'wb') as out, procs.kept(
-            [*ALONE, 'mmdebstrap', '--variant=apt', '--skip=essential/unlink', f'--include={",".join(packages)}', *OPTIONS,
-             *hooks, suite, '/dev/null', archive],
+            [*ALONE, 'mmdebstrap', '--variant=apt', '--skip=essential/unlink', *OPTIONS, *hooks, suite, '/dev/null',
+             *(f'deb [signed-by={debian.KEYRING}] {mirror} {one} main' for one in (suite, *more))],
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
             # The kernel gets another initrd.
             env={**os.environ, 'TMPDIR': str(work / 'tmp'), 'INITRD': 'No', 'LC_ALL': 'C'}) as child:

@@ -16,12 +16,32 @@ from wqlab.logs import check
 from wqlab.torture import run as torture
 
 pytestmark = pytest.mark.tier('all')
-SUITE = 'trixie'        # its own kernel is 6.12
 MODULES = ('test_workqueue', 'wq_probe', 'wqtorture')
-PACKAGES = ('linux-image-amd64', 'linux-headers-amd64', 'dkms')
-# In the root: install the package, keep what modprobe needs, and remove the package.
-INSTALL = r'''
+
+
+@dataclasses.dataclass(frozen=True)
+class Debian:
+    """A kernel of Debian 13."""
+    linux: str
+    suite: str
+    kernel_first: bool      # or the package: then DKMS builds when the kernel's headers are installed
+    scopes: frozenset       # that it has
+
+
+SCOPES = frozenset(('cpu', 'smt', 'cache', 'numa', 'system'))
+DEBIANS = (Debian('6.12', 'trixie', True, SCOPES), Debian('7.3', 'trixie-backports', False, SCOPES | {'cache_shard'}))
+each_debian = pytest.mark.parametrize('debian', DEBIANS, ids=lambda debian: debian.linux)
+
+KERNEL_FIRST = r'''
+apt-get -y install -t SUITE linux-image-amd64 linux-headers-amd64 dkms
 apt-get -y install ./*.deb
+'''
+PACKAGE_FIRST = r'''
+apt-get -y install ./*.deb
+apt-get -y install -t SUITE linux-image-amd64 linux-headers-amd64
+'''
+# Keep what modprobe needs, and remove the package.
+KEEP = r'''
 release=$(basename /lib/modules/*)
 echo "$release" >out/release
 dkms status >out/status
@@ -66,67 +86,71 @@ class Installed:
 
 
 @functools.cache
-def installed():
-    return Installed(debian_root.run(SUITE, PACKAGES, INSTALL, 'dkms', [package.write()]))
+def installed(debian):
+    script = (KERNEL_FIRST if debian.kernel_first else PACKAGE_FIRST).replace('SUITE', debian.suite) + KEEP
+    more = {debian.suite} - {debian_root.SUITE}
+    return Installed(debian_root.run(script, f'dkms-{debian.linux}', [package.write()], more=more))
 
 
 @functools.cache
-def booted():
-    """Boot Debian's kernel and load each module."""
-    made = installed()
-    guests.say(f'dkms: booting {made.release}')
+def booted(debian):
+    """Boot the kernel and load each module."""
+    made = installed(debian)
+    guests.say(f'dkms-{debian.linux}: booting {made.release}')
     command = RUN.replace('RUNS', '\n'.join(map(' '.join, RUNS))) + torture.IN_GUEST.replace('PARAMETERS', TORTURE)
     result = guest.run(made.folder / 'vmlinuz', command, engine='qemu', cpus=2, mem='1G', timeout=900,
                        files=[f'{made.folder}/modules:/lib/modules/{made.release}'],
-                       log=guests.RESULTS / 'dkms-guest.log')
+                       log=guests.RESULTS / f'dkms-{debian.linux}-guest.log')
     assert result.rc == 0, f'guest status {result.rc}\n{result.log[-3000:]}'
     return result
 
 
-def log_of(name):
+def log_of(debian, name):
     """Return the kernel's log after the mark, up to the next."""
-    found = re.search(rf'@@ begin {name}\n(.*?)(?=@@ begin |\Z)', booted().kernel, re.S)
+    found = re.search(rf'@@ begin {name}\n(.*?)(?=@@ begin |\Z)', booted(debian).kernel, re.S)
     assert found, f'no {name}'
     return found[1]
 
 
-def test_apt_installs_and_removes_it():
-    made = installed()
-    version = package.write().name.split('_')[1]
+@each_debian
+def test_apt_installs_and_removes_it(debian):
+    made, version = installed(debian), package.write().name.split('_')[1]
+    assert made.release.startswith(f'{debian.linux}.')
     assert made.text('status') == f'workqueue-test/{version}, {made.release}, x86_64: installed\n'
     there = {path.name.partition('.ko')[0] for path in (made.folder / 'modules/updates/dkms').iterdir()}
     assert there == set(MODULES)
     assert made.text('left') == ''
 
 
-def test_it_builds_without_a_warning():
-    log = installed().text('make.log')
+@each_debian
+def test_it_builds_without_a_warning(debian):
+    log = installed(debian).text('make.log')
     assert all(f'{module}.ko' in log for module in MODULES)
     assert not re.findall(r'^.*\b(?:warning|error)\b.*$', log, re.M | re.I), log
 
 
-def test_its_modules_are_loaded():
-    files = dict(re.findall(r'^file /lib/modules/\S+/updates/dkms/((\w+)\.ko)', booted().output, re.M))
-    assert set(files.values()) == set(MODULES)
-    assert not check.bad_lines(booted().kernel)
-
-
-def test_probe_counts():
-    line, = re.findall(r'^kind=unbound .*', booted().output, re.M)
+@each_debian
+def test_its_modules_are_loaded(debian):
+    output = booted(debian).output
+    assert set(re.findall(r'^file /lib/modules/\S+/updates/dkms/(\w+)\.ko', output, re.M)) == set(MODULES)
+    assert not check.bad_lines(booted(debian).kernel)
+    line, = re.findall(r'^kind=unbound .*', output, re.M)
     found = parse.parse_fields(line)
     assert found['queued'] == found['ran'] != '0'
 
 
+@each_debian
 @pytest.mark.parametrize('mode, wq', RUNS)
-def test_benchmark_reports(mode, wq):
-    report = parse.parse_output(log_of(f'{mode} {wq}'))
-    scopes = {run['scope'] for run in report['runs']}
+def test_benchmark_reports(debian, mode, wq):
+    report = parse.parse_output(log_of(debian, f'{mode} {wq}'))
+    scopes = [run['scope'] for run in report['runs']]
     assert report['status'] == 'ok' and report['violations'] == 0
-    assert scopes >= {'cpu', 'smt', 'cache', 'numa', 'system'} if wq == 'unbound' else scopes == {'default'}
+    assert sorted(scopes) == sorted(debian.scopes if wq == 'unbound' else ['default'])
     assert all(run['items'] == 1000 for run in report['runs'])
 
 
-def test_torture_survives():
-    verdict = torture.VERDICT.search(log_of('torture'))
-    assert verdict and verdict[2] == 'SUCCESS', booted().kernel[-3000:]
+@each_debian
+def test_torture_survives(debian):
+    verdict = torture.VERDICT.search(log_of(debian, 'torture'))
+    assert verdict and verdict[2] == 'SUCCESS', booted(debian).kernel[-3000:]
     assert int(parse.parse_fields(verdict[1].partition('SUCCESS: ')[2])['runs']) > 1000

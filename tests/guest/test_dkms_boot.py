@@ -29,8 +29,8 @@ class Debian:
 
 
 SCOPES = frozenset(('cpu', 'smt', 'cache', 'numa', 'system'))
-DEBIANS = (Debian('6.12', 'trixie', True, SCOPES), Debian('7.3', 'trixie-backports', False, SCOPES | {'cache_shard'}))
-each_debian = pytest.mark.parametrize('debian', DEBIANS, ids=lambda debian: debian.linux)
+KERNELS = (Debian('6.12', 'trixie', True, SCOPES), Debian('7.3', 'trixie-backports', False, SCOPES | {'cache_shard'}))
+each_debian = pytest.mark.parametrize('debian', KERNELS, ids=lambda debian: debian.linux)
 
 KERNEL_FIRST = r'''
 apt-get -y install -t SUITE linux-image-amd64 linux-headers-amd64 dkms

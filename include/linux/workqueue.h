@@ -354,8 +354,8 @@ do {									\
 
 #define __INIT_DELAYED_WORK(_work, _func, _tflags)			\
 do {									\
-	__timer_init(&(_work)->timer, delayed_work_timer_fn,		\
-		     TIMER_IRQSAFE | (_tflags));			\
+	timer_setup(&(_work)->timer, delayed_work_timer_fn,		\
+		    TIMER_IRQSAFE | (_tflags));				\
 	INIT_WORK(&(_work)->work, (_func));				\
 } while (0)
 
@@ -408,8 +408,8 @@ do {									\
 
 #define __INIT_DELAYED_WORK_ONSTACK(_work, _func, _tflags)		\
 do {									\
-	__timer_init_on_stack(&(_work)->timer, delayed_work_timer_fn,	\
-			      TIMER_IRQSAFE | (_tflags));		\
+	timer_setup_on_stack(&(_work)->timer, delayed_work_timer_fn,	\
+			     TIMER_IRQSAFE | (_tflags));		\
 	INIT_WORK_ONSTACK(&(_work)->work, (_func));			\
 } while (0)
 
@@ -716,7 +716,8 @@ static inline int workqueue_sysfs_register(struct workqueue_struct *wq)
  *
  * ``system_wq``, ``system_unbound_wq``
  *   Former names of ``system_percpu_wq`` and ``system_dfl_wq``. They still exist
- *   for modules; queueing on them warns.
+ *   for modules; queueing on them warns. In kernels before 7.0 most callers use them:
+ *   there both names mean the same workqueue, and nothing warns.
  */
 extern struct workqueue_struct *system_percpu_wq;
 extern struct workqueue_struct *system_highpri_wq;
@@ -937,7 +938,9 @@ static __always_inline bool __wq_known_same(const struct workqueue_struct *wq,
 static __always_inline void flush_workqueue(struct workqueue_struct *wq)
 {
 	if (__wq_known_same(wq, system_percpu_wq) ||
+	    __wq_known_same(wq, system_wq) ||
 	    __wq_known_same(wq, system_dfl_wq) ||
+	    __wq_known_same(wq, system_unbound_wq) ||
 	    __wq_known_same(wq, system_highpri_wq) ||
 	    __wq_known_same(wq, system_long_wq) ||
 	    __wq_known_same(wq, system_dfl_long_wq) ||

@@ -425,6 +425,8 @@ void __init affinity_init_early(void)
 	cpumask_copy(wq_online_cpumask, cpu_online_mask);
 	cpumask_copy(wq_unbound_cpumask, cpu_possible_mask);
 	unbound_cpumask_restrict("isolcpus", housekeeping);
+	if (wq_nohz_housekeeping())
+		unbound_cpumask_restrict("nohz_full", wq_nohz_housekeeping());
 	if (!cpumask_empty(&wq_cmdline_cpumask))
 		unbound_cpumask_restrict("workqueue.unbound_cpus", &wq_cmdline_cpumask);
 	cpumask_copy(wq_requested_unbound_cpumask, wq_unbound_cpumask);

@@ -66,7 +66,8 @@ static void wq_set_limits(struct workqueue_struct *wq, int max_active)
 static unsigned int wq_fix_flags(unsigned int flags, const char *name)
 {
 	if (!(flags & (WQ_PERCPU | WQ_UNBOUND))) {
-		WARN_ONCE(1, "workqueue: %s has neither WQ_PERCPU nor WQ_UNBOUND, taking WQ_PERCPU\n",
+		WARN_ONCE(!WQ_OLD_CALLERS,
+			  "workqueue: %s has neither WQ_PERCPU nor WQ_UNBOUND, taking WQ_PERCPU\n",
 			  name);
 		flags |= WQ_PERCPU;
 	} else if ((flags & WQ_PERCPU) && (flags & WQ_UNBOUND)) {

@@ -69,6 +69,7 @@
 #include <linux/workqueue.h>
 
 #include "../workqueue_internal.h"
+#include "compat.h"
 #include "cursor.h"
 
 /* If @condition, do @warn and defer what it prints: see "Printing" above. */

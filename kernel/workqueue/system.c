@@ -117,8 +117,16 @@ void __init workqueue_init_early(void)
 	}
 
 	for (desc = system_wqs; desc < system_wqs + ARRAY_SIZE(system_wqs); desc++) {
+		if (WQ_OLD_CALLERS && (desc->flags & __WQ_DEPRECATED))
+			continue;
 		*desc->wq = alloc_workqueue("%s", desc->flags, desc->max_active, desc->name);
 		wq_boot_needs(*desc->wq);
+	}
+
+	/* where they are not deprecated, items queued by either name are on one workqueue */
+	if (WQ_OLD_CALLERS) {
+		system_wq = system_percpu_wq;
+		system_unbound_wq = system_dfl_wq;
 	}
 }
 

@@ -14,6 +14,28 @@
 #include <linux/list.h>
 #include <linux/workqueue.h>
 
+#include "../../kernel/workqueue/compat.h"
+
+/* The head of a function that gives a case one parameter after another. */
+#ifdef KUNIT_CASE_PARAM_WITH_INIT
+#define WQ_API_GENERATOR(name)	\
+	const void *(name)(struct kunit *test, const void *prev, char *desc)
+#else
+/* before 6.18 */
+#define WQ_API_GENERATOR(name)	const void *(name)(const void *prev, char *desc)
+#endif
+
+#ifdef kunit_warning_suppress
+#define WQ_API_CAN_SUPPRESS	true
+#else
+/* before 7.1: do not provoke warnings, which would be printed as if they were real ones */
+#define WQ_API_CAN_SUPPRESS	false
+#define kunit_warning_suppress(test)	for (; !(test);)
+#define KUNIT_SUPPRESSED_WARNING_COUNT()	0
+#define KUNIT_EXPECT_SUPPRESSED_WARNING_COUNT(test, expected)	\
+	KUNIT_EXPECT_EQ(test, KUNIT_SUPPRESSED_WARNING_COUNT(), expected)
+#endif
+
 /* Long enough for a debug kernel on a busy emulator; reached only on failure. */
 #define WQ_API_TIMEOUT		(30 * HZ)
 
@@ -89,6 +111,7 @@ int wq_api_init(struct kunit *test);
 void wq_api_exit(struct kunit *test);
 void wq_api_stuck(struct kunit *test, const char *what);
 void wq_api_skip_on_base(struct kunit *test, const char *why);
+void wq_api_will_warn(struct kunit *test);
 
 void *wq_api_zalloc(struct kunit *test, size_t size);
 void wq_api_items_are_for(struct kunit *test, unsigned int flags);
@@ -119,9 +142,10 @@ void wq_api_queue_batch(int cpu, struct workqueue_struct *wq,
 void wq_api_fence(struct kunit *test, int cpu);
 int wq_api_cpu(int nth);
 
-const void *wq_api_thread_kinds(struct kunit *test, const void *prev, char *desc);
-const void *wq_api_few_kinds(struct kunit *test, const void *prev, char *desc);
-const void *wq_api_all_kinds(struct kunit *test, const void *prev, char *desc);
+const struct wq_api_kind *wq_api_next_kind(const struct wq_api_kind *prev, char *desc);
+WQ_API_GENERATOR(wq_api_thread_kinds);
+WQ_API_GENERATOR(wq_api_few_kinds);
+WQ_API_GENERATOR(wq_api_all_kinds);
 
 static inline struct wq_api_item *to_wq_api_item(struct work_struct *work)
 {

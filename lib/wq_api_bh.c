@@ -19,12 +19,12 @@
 #define BH_ITEMS	16
 #define BH_ROUNDS	40
 
-static const void *bh_kinds(struct kunit *test, const void *prev, char *desc)
+static WQ_API_GENERATOR(bh_kinds)
 {
 	const struct wq_api_kind *kind = prev;
 
 	do {
-		kind = wq_api_all_kinds(test, kind, desc);
+		kind = wq_api_next_kind(kind, desc);
 	} while (kind && !(kind->flags & WQ_BH));
 	return kind;
 }
@@ -133,7 +133,7 @@ static void bh_sync_waits_for_other_cpu(struct kunit *test)
 	u64 end;
 
 	if (num_online_cpus() < 2)
-		kunit_skip(test, "an item that runs on another CPU needs two");
+		kunit_skip(test, "one CPU cannot run two items at once");
 
 	INIT_WORK(&spin->work, bh_spin_fn);
 	/*
@@ -305,9 +305,10 @@ static void bh_system_workqueues(struct kunit *test)
 /* Flags that a BH workqueue cannot have are refused with a warning. */
 static void bh_bad_flags(struct kunit *test)
 {
-	struct workqueue_struct *wq, *unbound, *reclaim, *limited;
+	struct workqueue_struct *wq, *unbound = NULL, *reclaim = NULL, *limited = NULL;
 	int warnings = 0;
 
+	wq_api_will_warn(test);
 	kunit_warning_suppress(test) {
 		unbound = alloc_workqueue("wq_api", WQ_BH | WQ_UNBOUND, 0);
 		reclaim = alloc_workqueue("wq_api", WQ_BH | WQ_PERCPU | WQ_MEM_RECLAIM, 0);

@@ -15,6 +15,7 @@
 #include <linux/timer.h>
 
 #include "wq_api.h"
+#include "wq_compat.h"
 
 #define MOD_ROUNDS	60
 #define MOD_PERIOD	ms_to_ktime(1)	/* leaves time for other tasks on a slow machine */

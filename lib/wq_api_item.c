@@ -411,12 +411,12 @@ static void ordered_across_queuers(struct kunit *test)
 	wq_api_ordered_stress(test, wq, NULL, NULL);
 }
 
-static const void *ordered_kinds(struct kunit *test, const void *prev, char *desc)
+static WQ_API_GENERATOR(ordered_kinds)
 {
 	const struct wq_api_kind *kind = prev;
 
 	do {
-		kind = wq_api_all_kinds(test, kind, desc);
+		kind = wq_api_next_kind(kind, desc);
 	} while (kind && !kind->ordered);
 	return kind;
 }

@@ -303,6 +303,7 @@ static void muddled_flags(struct kunit *test)
 	struct workqueue_struct *neither = NULL, *both = NULL;
 	int cpu = wq_api_cpu(1);
 
+	wq_api_will_warn(test);
 	kunit_warning_suppress(test) {
 		neither = wq_api_wq(test, 0, 0);
 		wq_api_expect_warn_once(test, KUNIT_SUPPRESSED_WARNING_COUNT(), 1);

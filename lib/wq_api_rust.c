@@ -8,6 +8,10 @@
 
 #include "wq_api.h"
 
+/* the file may leave it to its includer to make the function static */
+static void rust_helper_init_work_with_key(struct work_struct *work, work_func_t func,
+					   bool onstack, const char *name,
+					   struct lock_class_key *key);
 #define __rust_helper	static
 #include "../../rust/helpers/workqueue.c"
 

@@ -58,33 +58,41 @@ void wq_api_skip_on_base(struct kunit *test, const char *why)
 		kunit_skip(test, "%s", why);
 }
 
-static const void *give_kind(const struct wq_api_kind *kind, char *desc)
+/* skip a case that is about warnings if this kernel's KUnit cannot suppress them */
+void wq_api_will_warn(struct kunit *test)
 {
+	if (!WQ_API_CAN_SUPPRESS)
+		kunit_skip(test, "this KUnit cannot suppress warnings");
+}
+
+const struct wq_api_kind *wq_api_next_kind(const struct wq_api_kind *prev, char *desc)
+{
+	const struct wq_api_kind *kind = prev ? prev + 1 : kinds;
+
+	if (kind == kinds + ARRAY_SIZE(kinds))
+		return NULL;
 	strscpy(desc, kind->name, KUNIT_PARAM_DESC_SIZE);
 	return kind;
 }
 
-const void *wq_api_all_kinds(struct kunit *test, const void *prev, char *desc)
+WQ_API_GENERATOR(wq_api_all_kinds)
 {
-	const struct wq_api_kind *kind = prev;
-
-	kind = kind ? kind + 1 : kinds;
-	return kind < kinds + ARRAY_SIZE(kinds) ? give_kind(kind, desc) : NULL;
+	return wq_api_next_kind(prev, desc);
 }
 
-const void *wq_api_thread_kinds(struct kunit *test, const void *prev, char *desc)
+WQ_API_GENERATOR(wq_api_thread_kinds)
 {
-	const struct wq_api_kind *kind = wq_api_all_kinds(test, prev, desc);
+	const struct wq_api_kind *kind = wq_api_next_kind(prev, desc);
 
 	return kind && !(kind->flags & WQ_BH) ? kind : NULL;
 }
 
-const void *wq_api_few_kinds(struct kunit *test, const void *prev, char *desc)
+WQ_API_GENERATOR(wq_api_few_kinds)
 {
 	const struct wq_api_kind *kind = prev;
 
 	do {
-		kind = wq_api_all_kinds(test, kind, desc);
+		kind = wq_api_next_kind(kind, desc);
 	} while (kind && !kind->few);
 	return kind;
 }

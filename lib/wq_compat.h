@@ -2,7 +2,7 @@
 /*
  * What kernels from 6.5 on lack that our modules use. lib/Kbuild reads the kernel's headers
  * and sets WQ_COMPAT_NO_*, since versions do not tell: distributions backport features.
- * In the kernel's own tree nothing sets them.
+ * In the kernel's own tree, lib/Makefile does.
  */
 #ifndef _LIB_WQ_COMPAT_H
 #define _LIB_WQ_COMPAT_H

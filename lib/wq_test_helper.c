@@ -1203,11 +1203,19 @@ static const struct wqt_file wqt_files[] = {
 	{ "map_node",	NULL,			wqt_show_map_node },
 };
 
+/* the entry of an open file */
+static const struct wqt_file *wqt_file_of(const struct file *file)
+{
+	const struct wqt_file *wf = wqt_files;
+
+	while (strcmp(wf->name, file_dentry(file)->d_name.name))
+		wf++;
+	return wf;
+}
+
 static int wqt_file_show(struct seq_file *s, void *unused)
 {
-	const struct wqt_file *wf = debugfs_get_aux(s->file);
-
-	return wf->show(s, s->private);
+	return wqt_file_of(s->file)->show(s, s->private);
 }
 
 static int wqt_file_open(struct inode *inode, struct file *file)
@@ -1218,7 +1226,6 @@ static int wqt_file_open(struct inode *inode, struct file *file)
 static ssize_t wqt_file_write(struct file *file, const char __user *ubuf,
 			      size_t len, loff_t *pos)
 {
-	const struct wqt_file *wf = debugfs_get_aux(file);
 	char *input;
 	int ret;
 
@@ -1228,7 +1235,7 @@ static ssize_t wqt_file_write(struct file *file, const char __user *ubuf,
 	if (IS_ERR(input))
 		return PTR_ERR(input);
 
-	ret = wf->write(file_inode(file)->i_private, input);
+	ret = wqt_file_of(file)->write(file_inode(file)->i_private, input);
 	kfree(input);
 	return ret ?: len;
 }
@@ -1251,8 +1258,7 @@ static void wqt_create_files(struct wqt_queue *q)
 		const struct wqt_file *wf = &wqt_files[i];
 		umode_t mode = (wf->write ? 0200 : 0) | (wf->show ? 0400 : 0);
 
-		debugfs_create_file_aux(wf->name, mode, q->dir, q, wf,
-					&wqt_file_fops);
+		debugfs_create_file(wf->name, mode, q->dir, q, &wqt_file_fops);
 	}
 }
 

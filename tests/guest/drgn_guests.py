@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -53,8 +52,13 @@ class Machine:
         return guests.Kernel('qemu', 'release', self.variant, self.linux)
 
     @property
+    def old(self):
+        """Return True if this is the base's workqueue of an old release."""
+        return (self.linux, self.variant) == (OLD, 'base')
+
+    @property
     def scopes(self):
-        return [scope for scope in SCOPES if self.linux != OLD or scope != 'cache_shard']
+        return [scope for scope in SCOPES if not self.old or scope != 'cache_shard']
 
 
 # numa: 2 sockets, each with one LLC, one node and 2 cores.
@@ -68,9 +72,10 @@ MACHINES = (
     Machine('homes', 4, 'sockets=2,cores=2,nodes=2', append='workqueue.pool_per_cpu=1', offline=(3,)),
 )
 BASE = Machine('base', 4, 'sockets=2,cores=2,nodes=2', variant='base', tier='all')
-OLDER = Machine(OLD, 4, 'sockets=2,cores=2,nodes=2', variant='base', linux=OLD, tier='all')
+OLDER = Machine(f'base-{OLD}', 4, 'sockets=2,cores=2,nodes=2', variant='base', linux=OLD, tier='all')
+CARRIED = Machine(f'cmwq-{OLD}', 4, 'sockets=2,cores=2,nodes=2', variant='cmwq', linux=OLD, tier='all')
 
-# On Linux 6.12 the helper cannot create ordered and BH workqueues, so they are left out.
+# On the base kernel 6.12 the helper cannot create ordered and BH workqueues, so they are left out.
 WORK = r'''
 H=/sys/kernel/debug/wq_test
 P=/sys/module/workqueue/parameters
@@ -135,10 +140,9 @@ echo "@@ end facts"
 def script(machine):
     last = max(set(range(online_limit(machine))) - set(machine.offline))
     down = '\n'.join(f'echo 0 >/sys/devices/system/cpu/cpu{cpu}/online' for cpu in machine.offline)
-    module = 'insmod /wq_test_helper.ko' if machine.linux == OLD else 'modprobe wq_test_helper'
     return '\n'.join([
-        f'{down}\n{module} || exit 1',
-        f'LAST={last} OLD={int(machine.linux == OLD)} SCOPES="{" ".join(machine.scopes)}"',
+        f'{down}\nmodprobe wq_test_helper || exit 1',
+        f'LAST={last} OLD={int(machine.old)} SCOPES="{" ".join(machine.scopes)}"',
         WORK, STALL, 'sleep 1', FACTS, 'echo "@@ ready"',
         'while read -r up rest </proc/uptime; do echo "@@ tick $up"; sleep 0.5; done'])
 
@@ -157,22 +161,6 @@ def place():
     folder = Path(tempfile.mkdtemp(prefix=f'drgn-{os.getpid()}-', dir=guests.RESULTS))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
-
-
-# The helper for Linux 6.12
-
-@functools.cache
-def old_helper():
-    """Build wq_test_helper.ko for 6.12. A header supplies what 6.12 lacks."""
-    folder = place() / f'module-{OLD}'
-    folder.mkdir()
-    shutil.copy(ROOT / 'lib/wq_test_helper.c', folder)
-    shutil.copy(ROOT / f'tests/guest/wq_test_helper_{OLD}.h', folder / 'compat.h')
-    (folder / 'Kbuild').write_text('obj-m := wq_test_helper.o\nccflags-y := -include $(src)/compat.h\n')
-    env = {key: value for key, value in os.environ.items() if key not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
-    subprocess.run(['make', '-s', '-C', str(guests.builds.RUN.get(OLDER.kernel)), f'M={folder}', 'modules'],
-                   env=env, check=True, stdout=sys.stderr)
-    return folder / 'wq_test_helper.ko'
 
 
 # Guests
@@ -297,13 +285,12 @@ def came_to(pattern, output, timeout):
 @contextlib.contextmanager
 def guest_of(machine, folder):
     """Boot the machine and wait until its items are queued. Yield its name for dump-guest.sh, and its Output."""
-    files = ['--file', f'{old_helper()}:/wq_test_helper.ko'] if machine.linux == OLD else []
     log = place() / f'{machine.name}.log'
     socket = os.path.relpath(place() / f'{machine.name}.qmp', ROOT)     # relative, since QEMU allows 107 bytes
     try:
         with started('guest', '--kernel', folder, '--engine', 'qemu', '--cpus', machine.cpus, '--topology',
                      machine.topology, '--mem', machine.mem, f'--append={machine.append}', '--timeout',
-                     machine.timeout, '--log', log, '--qmp', socket, *files, '--', script(machine)) as (child, output):
+                     machine.timeout, '--log', log, '--qmp', socket, '--', script(machine)) as (child, output):
             came_to('^@@ ready$', output, machine.timeout)
             yield str(child.pid), output
     finally:

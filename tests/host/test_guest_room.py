@@ -2,6 +2,7 @@
 """The description of a guest, without a boot: machines, kernels, KVM, the initrd."""
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import time
@@ -42,6 +43,14 @@ def folder(tmp_path):
     image.parent.mkdir(parents=True)
     image.write_text('')
     return tmp_path
+
+
+def test_kernel_that_make_boot_cannot_use(folder, capsys):
+    """Its root is the host's file system, which needs 9p."""
+    (folder / '.config').write_text('CONFIG_64BIT=y\n# CONFIG_9P_FS is not set\n')
+    assert boot.main(['--kernel', str(folder), '--command', 'true']) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(r'boot: .* has no 9p .*`scripts/lab guest`\n', said), said
 
 
 @pytest.mark.parametrize('text, number, why', [

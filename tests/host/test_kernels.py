@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from calls import CLEAN_ENV, HEARS_ALL, call, refuses, stub
-from wqlab.kernels import base, build, check, kinds, module
+from wqlab.kernels import base, build, check, kinds, module, series, tree
 from wqlab.kernels.kinds import Kind
 from wqlab.kernels.module import sources as module_sources
 from wqlab.paths import ROOT
+from wqlab.steps import Failure
 
 LINUX = kinds.LINUX
 PARTS = ('scripts', 'patches', 'configs', 'kernel', 'include', 'lib', 'Makefile', 'Kconfig.debug',
@@ -304,6 +305,33 @@ def test_kinds(engine):
             kind = Kind.of(engine, variant, config)
             assert all(path.is_file() for path in kind.fragments) and kind.image.is_relative_to(kind.folder)
             assert kind.folder.name == f'{engine}-{variant}-{config}-{LINUX}'
+
+
+OLD = '6.12'
+
+
+def test_kinds_of_an_older_release():
+    for engine, config in (('qemu', 'release'), ('qemu', 'debug'), ('uml', 'up')):
+        for variant in kinds.VARIANTS:
+            names = [path.stem for path in Kind.of(engine, variant, config, OLD).fragments]
+            assert '6.12' in names and 'torture' in names and ('base-6.12' in names) == (variant == 'base')
+    assert Kind.of('qemu', 'base', 'release', OLD).tree.name == 'tree-6.12'
+    for config in ('release', 'debug', 'workload'):
+        with pytest.raises(Failure, match=r'LINUX=6\.12: UML has one CPU before 6\.19: use CONFIG=up or ENGINE=qemu'):
+            Kind.of('uml', 'cmwq', config, OLD)
+    assert Kind.of('uml', 'cmwq', 'release', LINUX).release == (7, 3)
+    with pytest.raises(Failure, match=r'there is no patches/6\.5'):
+        Kind.of('qemu', 'cmwq', 'release', '6.5')
+
+
+@pytest.mark.parametrize('linux', [LINUX, OLD])
+def test_patches_have_subjects_and_reasons(linux):
+    """They become commits of the series."""
+    found = [series.message_of(patch) for patch in tree.patches(linux)]
+    assert len(found) == 3
+    for message in found:
+        subject, empty, body = message.partition('\n\n')
+        assert empty and len(subject) < 75 and len(body) > 50
 
 
 def test_options_that_did_not_take(tmp_path):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.kernels import base, tree
-from wqlab.kernels.kinds import Kind
+from wqlab.kernels.kinds import LINUX, Kind
 from wqlab.paths import BUILD
 from wqlab.steps import Failure, first_match, locked, logged, plain_environment, sayer, shown
 
@@ -70,7 +70,7 @@ def configure(kind: Kind, log: Path) -> None:
                 env=kind.environment()):
             raise Failure(f'allnoconfig failed: {first_match(log.read_text(), "error", ": ")}')
     missing = not_taken(options(merge / '.config'), options(new))
-    if missing and not kind.ours:
+    if missing and kind.linux != LINUX:
         have = known({option.split('=')[0] for option in missing}, kind.tree)
         missing = [option for option in missing if option.split('=')[0] in have]
     if missing:

@@ -2,6 +2,7 @@
 """The kernels that can be built. For each: its folder, its make command, and its fragments from configs/."""
 import dataclasses
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ VARIANTS = ('cmwq', 'base')
 CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up', 'workload', 'lockstat')
 COMMON = ('common', 'workqueue', 'cgroup', 'tracing', 'hang', 'kunit', 'bench', 'selftest', 'torture')
 PLAIN = ('common', 'workqueue', 'qemu', 'crashdump')      # for a release that is built without our files
+UML_SMP = (6, 19)      # the first release in which UML can have several CPUs
 LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload', 'lockstat')      # the release configuration and more
 
 
@@ -65,6 +67,9 @@ class Kind:
         if not kind.ours and (engine, variant, config) != ('qemu', 'base', 'release'):
             raise Failure(f'LINUX={linux}: there is no patches/{linux} (have: {releases()}): '
                           'only ENGINE=qemu VARIANT=base CONFIG=release can be built')
+        if engine == 'uml' and config != 'up' and kind.release < UML_SMP:
+            raise Failure(f'LINUX={linux}: UML has one CPU before {UML_SMP[0]}.{UML_SMP[1]}: '
+                          'use CONFIG=up or ENGINE=qemu')
         if config not in kind.engine.configs:
             other = 'uml' if config == 'up' else 'qemu'
             raise Failure(f'{engine.upper()} cannot have CONFIG={config}: use ENGINE={other}')
@@ -75,6 +80,11 @@ class Kind:
         """Return the kind that the environment names. make passes its variables there."""
         return cls.of(*(environ.get(name) or default for name, default in (
             ('ENGINE', 'qemu'), ('VARIANT', 'cmwq'), ('CONFIG', 'release'), ('LINUX', LINUX))))
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """Return the release as numbers, to compare it."""
+        return tuple(int(part) for part in re.findall(r'\d+', self.linux))
 
     @property
     def ours(self) -> bool:
@@ -102,6 +112,8 @@ class Kind:
         names = [*(self.engine.fragments if self.ours else PLAIN)]
         if (ROOT / f'configs/{self.linux}.config').is_file():
             names.append(self.linux)
+        if (ROOT / f'configs/{self.variant}-{self.linux}.config').is_file():
+            names.append(f'{self.variant}-{self.linux}')
         if self.config in LIKE_RELEASE:
             names.append('release')
         names.append(self.config)

@@ -7,7 +7,7 @@ help: ## list the targets
 	@echo 'usage: make TARGET [NAME=VALUE...]'
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 19
 	@echo 'values (the first is the default): ENGINE=qemu|uml|arm64 VARIANT=cmwq|base CONFIG=release|debug|kcsan|preempt|rt|up|workload|lockstat'
-	@echo '  LINUX=7.3|6.12 (only VARIANT=base)'
+	@echo '  LINUX=7.3|6.12 (UML with 6.12: only CONFIG=up)'
 	@echo '  the base tree, if not from Debian: KERNEL_SRC=DIR, or LINUX_TARBALL=FILE|URL LINUX_TARBALL_SHA256=SUM'
 
 deps: ## install missing Debian packages (as root) and make build/venv: ENGINE=
@@ -43,13 +43,13 @@ matrix: deps ## run the torture test in every configuration and print a table: D
 basebugs: deps ## run tests on both kernels that show bugs which only the base kernel has: ONLY='flush leak'
 	@scripts/lab basebugs $(ONLY)
 
-test: deps ## run the tests, on the host and in guests; ends with "N passed, N failed": VARIANT= ARGS='-k uml'
+test: deps ## run the tests, on the host and in guests; ends with "N passed, N failed": VARIANT= LINUX= ARGS='-k uml'
 	@tests/run.sh $(ARGS)
 
-test-quick: deps ## run the tests that take 3 minutes, before each commit: VARIANT= ARGS=
+test-quick: deps ## run the tests that take 3 minutes, before each commit: VARIANT= LINUX= ARGS=
 	@tests/run.sh --tier quick $(ARGS)
 
-test-all: deps ## run all tests; takes hours; adds arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= ARGS=
+test-all: deps ## run all tests; takes hours; adds arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= LINUX= ARGS=
 	@ENGINE=arm64 CONFIG=workload scripts/deps.sh
 	@CONFIG=packages scripts/deps.sh
 	@tests/run.sh --tier all $(ARGS)

@@ -13,7 +13,7 @@ import progress
 from rebuilt import KERNELS
 from wqlab.paths import BUILD, ROOT
 
-LINUX = os.environ.get('LINUX', '7.3')
+LINUX = os.environ.get('LINUX') or '7.3'
 VARIANT = os.environ.get('VARIANT', 'cmwq')
 PATIENCE = 30           # seconds between progress messages while a case waits for a kernel
 

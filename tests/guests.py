@@ -13,12 +13,13 @@ import builds
 from builds import LINUX, VARIANT, Kernel
 from progress import say
 from wqlab.guest import run as guest
+from wqlab.kernels import kinds
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
 
+OLD = '6.12'        # the long-term release that we support
 RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
-KTAP_HELPERS = ROOT / f'build/tree-{LINUX}/tools/testing/selftests/kselftest/ktap_helpers.sh'
 KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
 BUILT_IN = 'kunit'              # all suites, if they are built into the kernel
 BEYOND_BASE = {'resize', 'homes', 'console'}     # scripts that test features which the base kernel lacks
@@ -32,6 +33,7 @@ class Boot:
     suites: tuple = ()
     config: str = 'release'
     variant: str = VARIANT
+    linux: str = LINUX
     tier: str = 'test'
     cpus: int = 2
     topology: str = ''
@@ -46,7 +48,7 @@ class Boot:
 
     @property
     def kernel(self):
-        return Kernel(self.engine, self.config, self.variant)
+        return Kernel(self.engine, self.config, self.variant, self.linux)
 
     def pieces(self):
         return [*self.scripts, *self.suites]
@@ -62,6 +64,8 @@ class Boot:
     def may_skip(self):
         """Return a pattern of the reasons for which a point may be skipped."""
         reasons = ['one CPU'] * (self.cpus == 1) + ['the base kernel'] * (self.variant == 'base')
+        # Its KUnit gives no reason when a suite that ran at boot runs again.
+        reasons += ['this KUnit cannot suppress warnings', '$'] * (self.linux == OLD)
         return '|'.join(reasons) or None
 
 
@@ -117,6 +121,24 @@ BOOTS = (
 if VARIANT == 'cmwq':
     BOOTS += tuple(dataclasses.replace(boot, name=f'base-{boot.name}', variant='base', tier='all') for boot in BOOTS
                    if boot.name in ('uml-2', 'uml-1', 'uml-kunit', 'uml-parameters', 'uml-panic', 'qemu-numa'))
+# Run the same on the long-term release. Its UML has one CPU.
+if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
+    BOOTS += tuple(dataclasses.replace(boot, name=f'{OLD}-{boot.name}', linux=OLD, tier='all') for boot in BOOTS
+                   if boot.name in ('qemu-numa', 'qemu-homes', 'qemu-36', 'qemu-unequal', 'qemu-isolated', 'qemu-late'))
+    BOOTS += (
+        Boot(f'{OLD}-uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), (BUILT_IN,), config='up',
+             linux=OLD, cpus=1, tier='all', timeout=400),
+        Boot(f'{OLD}-qemu-everywhere', 'qemu', (*EVERYWHERE, 'watchdog'), KUNIT, linux=OLD, cpus=4,
+             topology='sockets=2,cores=2', mem='1G', tier='all', timeout=1200),
+        Boot(f'{OLD}-qemu-parameters', 'qemu', ('boot',), linux=OLD, cpus=2, tier='all', append=GOOD_PARAMETERS),
+        Boot(f'{OLD}-qemu-panic', 'qemu', ('panic',), linux=OLD, cpus=2, append='workqueue.panic_on_stall=1',
+             tier='all', dies=True, timeout=120),
+    )
+
+
+def ktap_helpers(linux=LINUX):
+    """Return the shell functions that the scripts need, which the tree of that release has."""
+    return ROOT / f'build/tree-{linux}/tools/testing/selftests/kselftest/ktap_helpers.sh'
 
 
 def kernel(engine, config='release', variant=VARIANT, linux=LINUX):
@@ -191,7 +213,7 @@ def boot_once(boot, folder):
         folder, guest_command(boot), engine=boot.engine, cpus=boot.cpus, topology=boot.topology or None,
         mem=boot.mem, append=f'{boot.append} {kunit_parameters(boot)}'.strip(), timeout=boot.timeout,
         icount=boot.icount,
-        files=[f'{SELFTESTS}:/wq', f'{KTAP_HELPERS}:/wq/ktap_helpers.sh'],
+        files=[f'{SELFTESTS}:/wq', f'{ktap_helpers(boot.linux)}:/wq/ktap_helpers.sh'],
         log=RESULTS / f'{boot.name}.log', stream=Progress(boot.name))
     say(f'{boot.name}: {time.monotonic() - begin:.0f} s')
     return outcome

@@ -155,7 +155,7 @@ def in_guest(folder, boot):
     outcome = guest.run(folder, guests.guest_command(boot), engine=boot.engine, cpus=None if SHAPE[boot.engine] else 2,
                         mem='1G', append=append, timeout=STEP_S[boot.engine],
                         log=PLACE / f'{boot.name}.log', **SHAPE[boot.engine],
-                        files=[f'{guests.SELFTESTS}:/wq', f'{guests.KTAP_HELPERS}:/wq/ktap_helpers.sh'])
+                        files=[f'{guests.SELFTESTS}:/wq', f'{guests.ktap_helpers()}:/wq/ktap_helpers.sh'])
     return first_fault(outcome, boot.pieces())
 
 

@@ -14,7 +14,7 @@ NAMED = {target: set(re.findall(r'\b([A-Z0-9_]+)=', words)) for target, words in
 TARGETS = {target: names for target, names in NAMED.items() if target != 'help'}
 # Variables that the programs read from the environment.
 BY_ENVIRONMENT = {'deps': {'ENGINE'}, 'module': {'KDIR'}, 'arm64': {'VARIANT'},
-                  'test': {'VARIANT'}, 'test-quick': {'VARIANT'}, 'test-all': {'VARIANT'},
+                  **dict.fromkeys(('test', 'test-quick', 'test-all'), {'VARIANT', 'LINUX'}),
                   'boot': {'VARIANT', 'CONFIG'}, 'check': {'ENGINE', 'CONFIG'}}
 FOR_KERNELS = {'ENGINE', 'VARIANT', 'CONFIG', 'LINUX', 'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256'}
 SAY = 'printf "%s\\n" "$(basename "$0") $*" >>said; env >>env'

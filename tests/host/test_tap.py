@@ -101,7 +101,7 @@ def test_skip_of_the_scripts(tmp_path, shell, reason, skipped):
     script = tmp_path / 'script.sh'
     script.write_text(SCRIPT.format(lib=guests.SELFTESTS / 'lib.sh', reason=reason))
     done = subprocess.run([*shell, script], capture_output=True, text=True, check=False, env={
-        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.KTAP_HELPERS})
+        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.ktap_helpers()})
     points = tap.parse(done.stdout, 'one CPU')
     assert [(point.name, point.skipped) for point in points] == [
         ('runs', False), ('cannot', skipped > 0), ('cannot: here', skipped > 0), ('cannot: there', False)], done

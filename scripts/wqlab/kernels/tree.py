@@ -30,6 +30,7 @@ DOCUMENTS = {'workqueue.rst': 'workqueue-cmwq.rst', 'workqueue-tools.rst': 'work
              'workqueue-scopes.rst': 'workqueue-cmwq-scopes.rst',
              'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
              'workqueue-lines.rst': 'workqueue-cmwq-lines.rst',
+             'workqueue-bases.rst': 'workqueue-cmwq-bases.rst',
              'workqueue-36-cores.svg': 'workqueue-36-cores.svg',
              'workqueue-workloads.svg': 'workqueue-workloads.svg'}
 

@@ -29,7 +29,6 @@ ENDING_S = 60       # enough for a runner to end its guest and to delete its fil
 PYTHON = ROOT / 'build/venv/bin/python3'
 DRGN = ROOT / 'build/venv/bin/drgn'
 TOOLS = ROOT / 'tools/workqueue'
-BASE_TOOLS = ROOT / f'build/linux-{guests.LINUX}/tools/workqueue'
 OLD = '6.12'
 SCOPES = ('cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
 
@@ -355,7 +354,7 @@ child = subprocess.Popen([sys.executable, os.environ['TOOLS'] + '/wq_monitor.py'
 times = set()
 for line in child.stdout:
     print('@@ sample', line, end='', flush=True)
-    times.add(json.loads(line)['time'])
+    times.add(json.loads(line)['timestamp'])
     if len(times) == 3 and os.path.exists('/sys/kernel/debug/wq_test/m_gone'):
         with open('/sys/kernel/debug/wq_test/destroy', 'w') as file:
             file.write('m_gone')
@@ -416,6 +415,10 @@ def booted():
 def call(*command, timeout=120, **more):
     return subprocess.run([str(word) for word in command], cwd=ROOT, text=True, capture_output=True,
                           stdin=subprocess.DEVNULL, timeout=timeout, check=False, **more)
+
+
+def base_tools(linux):
+    return ROOT / f'build/linux-{linux}/tools/workqueue'
 
 
 def tool(name, what, *arguments, **more):

@@ -523,11 +523,39 @@ def test_run_by_drgn(machine):
     assert json.loads(done.stdout) == seen.dump
 
 
+@EACH
+@pytest.mark.parametrize('command', [['wq_dump.py'], ['wq_monitor.py', '-i', '0'],
+                                     ['wq_monitor.py', '-i', '0', '^t_', 'events$']], ids=' '.join)
+def test_same_as_base(machine, command):
+    """Without new options our scripts print what those of the kernel's own tree print, on each kernel."""
+    seen, (name, *arguments) = world.seen(machine), command
+    base = world.by_drgn(world.base_tools(machine.linux) / name, seen, *arguments)
+    assert base.returncode == 0 and base.stdout and not base.stderr, base.stderr
+    for done in (world.by_drgn(world.TOOLS / name, seen, *arguments), world.tool(name, seen, *arguments)):
+        assert (done.returncode, done.stderr) == (0, '')
+        assert done.stdout == base.stdout
+
+
+@EACH
+def test_json_has_what_base_has(machine):
+    """Those who parse the lines of the base tree's script find the same keys and values, in the same order."""
+    seen = world.seen(machine)
+    base, ours = (world.by_drgn(tools / 'wq_monitor.py', seen, '-i', '0', '-j')
+                  for tools in (world.base_tools(machine.linux), world.TOOLS))
+    assert (base.returncode, ours.returncode, ours.stderr) == (0, 0, '') and base.stdout, base.stderr
+    for before, now in zip(base.stdout.splitlines(), ours.stdout.splitlines(), strict=True):
+        old, new = ast.literal_eval(before), ast.literal_eval(now)
+        assert new == json.loads(now) and list(new)[:len(old)] == list(old)
+        assert {key: new[key] for key in old if key != 'timestamp'} == \
+            {key: value for key, value in old.items() if key != 'timestamp'}
+        assert 0 <= new['timestamp'] - old['timestamp'] < 3600
+
+
 @OURS
 def test_base_dump(machine):
-    """The base tree's script works unchanged on our kernel."""
+    """The base tree's script works unchanged on our kernel. What it prints agrees with our JSON."""
     seen = world.seen(machine)
-    done = world.by_drgn(world.BASE_TOOLS / 'wq_dump.py', seen)
+    done = world.by_drgn(world.base_tools(machine.linux) / 'wq_dump.py', seen)
     assert done.returncode == 0 and 'Traceback' not in done.stderr, done.stderr
     for wq in seen.dump['workqueues']:
         assert re.search(rf'^{re.escape(wq["name"])}\b', done.stdout, re.M)
@@ -547,7 +575,7 @@ def test_base_dump(machine):
 @OURS
 def test_base_monitor(machine):
     seen = world.seen(machine)
-    done = world.by_drgn(world.BASE_TOOLS / 'wq_monitor.py', seen, '-i', '0', '-j')
+    done = world.by_drgn(world.base_tools(machine.linux) / 'wq_monitor.py', seen, '-i', '0', '-j')
     assert done.returncode == 0 and 'Traceback' not in done.stderr, done.stderr
     rows = [ast.literal_eval(line) for line in re.findall(r'\{.*\}', done.stdout)]
     totals = [{key: sum(pwq['stats'][key] for pwq in wq['pwqs']) for key in wq['pwqs'][0]['stats']}
@@ -557,7 +585,7 @@ def test_base_monitor(machine):
         assert (row['name'], row['unbound'], row['mem_reclaim']) == \
             (wq['name'], wq['type'] in ('unbound', 'ordered'), 'MEM_RECLAIM' in wq['flag_names'])
         assert {key: row[key] for key in total} == total, wq['name']
-    plain = world.by_drgn(world.BASE_TOOLS / 'wq_monitor.py', seen, '-i', '0')
+    plain = world.by_drgn(world.base_tools(machine.linux) / 'wq_monitor.py', seen, '-i', '0')
     assert plain.returncode == 0 and 'Traceback' not in plain.stderr, plain.stderr
     table = re.findall(r'^(\S.{23}) +(\d+) +(\d+) ', plain.stdout, re.M)
     assert [(name.strip(), int(started), int(busy)) for name, started, busy in table] == \
@@ -577,14 +605,14 @@ def test_monitor_of_a_dump(machine):
     for wq in seen.dump['workqueues']:
         row = rows[wq['address']]
         assert row['name'] == wq['name']
-        total = {key: sum(pwq['stats'][key] for pwq in wq['pwqs']) for key in row['total']}
-        assert {key: value for key, value in row['total'].items() if value is not None} == \
-            {key: total[key] for key, value in row['total'].items() if value is not None}
-        assert row['total']['started'] is not None and row['in_flight'] == total['started'] - total['completed']
-        assert row['type'] == wq['type'] and row['rate'] is None
-    plain = world.by_drgn(world.TOOLS / 'wq_monitor.py', seen, '--sort', 'started', '^t_')
+        total = {key: sum(pwq['stats'][key] for pwq in wq['pwqs']) for key in wq['pwqs'][0]['stats']}
+        assert {key: row[key] for key in total} == total
+        assert row['started'] >= 0 and row['in_flight'] == total['started'] - total['completed']
+        assert row['type'] == wq['type'] and 'rate' not in row
+    plain = world.by_drgn(world.TOOLS / 'wq_monitor.py', seen, '--plain', '--sort', 'started', '^t_')
     assert plain.returncode == 0 and not plain.stderr, plain.stderr
-    assert len(plain.stdout.splitlines()) == 1 + len(made_here(seen.dump))
+    lines = plain.stdout.splitlines()
+    assert len(lines) == 1 + len(made_here(seen.dump)) and re.match(r'time +workqueue +type +infl +start ', lines[0])
 
 
 # A guest of make boot: the tools inside it, and dump-guest.sh outside
@@ -635,20 +663,20 @@ def test_live_monitor(booted):
     """The monitor runs under load until Ctrl-C. Meanwhile a workqueue is destroyed."""
     assert re.search(r'^@@ monitor ended 0$', booted.output.text, re.M), booted.output.text[-3000:]
     load = [row for row in booted.samples if row['name'] == 'm_load']
-    assert len(load) >= 6 and load[0]['rate'] is None
-    started = [row['total']['started'] for row in load]
+    assert len(load) >= 6 and 'rate' not in load[0]
+    started = [row['started'] for row in load]
     assert started == sorted(started) and started[-1] > started[0]
     since = 0
     for due, (before, row) in enumerate(zip(load, load[1:]), 1):
         since += row['interval']
         # One sample per second. The sample after a late one may follow it closely, but is never early.
-        assert since > due - 0.1 and row['time'] > before['time'] and not row['reset']
-        per_second = (row['total']['started'] - before['total']['started']) / row['interval']
+        assert since > due - 0.1 and row['timestamp'] > before['timestamp'] and not row['reset']
+        per_second = (row['started'] - before['started']) / row['interval']
         # The interval is rounded to milliseconds.
         assert row['rate']['started'] == pytest.approx(per_second, rel=max(0.01, 0.001 / row['interval']), abs=0.1)
         assert 0 <= row['in_flight'] <= 2
     gone = [row for row in booted.samples if row['name'] == 'm_gone']
-    assert 3 <= len(gone) < len(load) and {row['total']['started'] for row in gone} == {3}
+    assert 3 <= len(gone) < len(load) and {row['started'] for row in gone} == {3}
 
 
 def test_monitor_from_outside(booted):
@@ -657,7 +685,7 @@ def test_monitor_from_outside(booted):
         {'t_percpu': 2, 't_limit': 1, 't_unbound': 2, 't_reclaim': 1}
     again = dump_guest(booted, '--every', '0.5', '--times', '2', 'monitor', '--json', '^t_percpu$').stdout.splitlines()
     first, second = map(json.loads, again)
-    assert first['time'] < second['time'] and first['total']['started'] == second['total']['started'] == 9
+    assert first['timestamp'] < second['timestamp'] and first['started'] == second['started'] == 9
     assert booted.goes_on()
 
 
@@ -792,7 +820,7 @@ def test_cut_core(name, part, sample, tmp_path):
     if done.returncode:
         one_line('damaged|incomplete|not the memory of a kernel', done)
     else:
-        assert part > 0.1 and (name == 'wq_monitor.py' or part > 0.9 or 'short read' in done.stdout)
+        assert part > 0.1 and (name == 'wq_monitor.py' or part > 0.9 or 'short read' in done.stderr)
 
 
 @BOTH

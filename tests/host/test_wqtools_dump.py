@@ -14,7 +14,7 @@ import wq_dump
 import wqtools_machines as machines
 from wqlab.cpus import parse
 from wqlab.paths import ROOT
-from wqtools import filters, jsonout, model, program, text
+from wqtools import asbase, filters, jsonout, model, program, text
 
 WQ_DUMP = ROOT / 'tools/workqueue/wq_dump.py'
 VENV_PYTHON = ROOT / 'build/venv/bin/python3'
@@ -37,7 +37,8 @@ def make_snapshot(ncpus, shards, pools=(), workqueues=(), warnings=()):
     scopes = [scope('cpu', [([cpu], node(cpu)) for cpu in cpus]),
               scope('cache_shard', [(shard, node(shard[0])) for shard in shards], default=True),
               scope('system', [(cpus, -1)])]
-    kernel = model.Kernel('7.3.4-test', 'core', 'x86_64', 90.0, cpus, cpus, cpus, [0, 1], 8)
+    kernel = model.Kernel('7.3.4-test', 'core', 'x86_64', 90.0, cpus, cpus, cpus, [0, 1], 8, [0, 1],
+                          {0: cpus[:half], 1: cpus[half:]})
     return model.Snapshot(kernel, [model.Cpu(cpu, True, node(cpu), node(cpu), node(cpu), scopes[1].cpu_pod[cpu], cpu)
                                    for cpu in cpus], scopes, list(pools), list(workqueues), list(warnings))
 
@@ -301,6 +302,91 @@ def test_empty_machine():
     assert 'Not everything could be read:\n  worker pools: address is not mapped: 0x10' in output
 
 
+# as the script in a kernel tree
+
+def as_base(snapshot):
+    lines = asbase.dump(snapshot, 32)
+    starts = [number - 1 for number, line in enumerate(lines) if line and set(line) == {'='}]
+    assert [lines[number] for number in starts] == [
+        'Affinity Scopes', 'Worker Pools', 'Workqueue CPU -> pool', 'Workqueue -> rescuer',
+        'Unbound workqueue -> node_nr/max_active']
+    return [lines[start:end] for start, end in zip(starts, [*(number - 1 for number in starts[1:]), None])]
+
+
+@pytest.mark.parametrize('cpus, words', [
+    ([], ''), ([0], '00000001'), ([3, 31], '80000008'), ([32], '0x0 00000001'), (range(40), '0xffffffff 000000ff'),
+    ([0, 64], '0x1 0x0 00000001'), (None, '?'),
+])
+def test_masks_as_base(cpus, words):
+    assert asbase.mask(cpus) == words
+
+
+def test_scopes_as_base():
+    assert as_base(small())[0][2:10] == [
+        'wq_unbound_cpumask=0000000f', '', 'CPU', '  nr_pods  4',
+        '  pod_cpus [0]=00000001 [1]=00000002 [2]=00000004 [3]=00000008', '  pod_node [0]=0 [1]=0 [2]=1 [3]=1',
+        '  cpu_pod  [0]=0 [1]=1 [2]=2 [3]=3', '']
+    assert as_base(small())[0][10:] == [
+        'CACHE_SHARD (default)', '  nr_pods  2', '  pod_cpus [0]=00000003 [1]=0000000c', '  pod_node [0]=0 [1]=1',
+        '  cpu_pod  [0]=0 [1]=0 [2]=1 [3]=1', '',
+        'SYSTEM', '  nr_pods  1', '  pod_cpus [0]=0000000f', '  pod_node [0]=-1', '  cpu_pod  [0]=0 [1]=0 [2]=0 [3]=0']
+
+
+def test_pools_as_base():
+    snapshot = small()
+    snapshot.pools[10].flags, snapshot.pools[16].flags, snapshot.pools[17].refcnt = 1, 0x4, 12
+    lines = as_base(snapshot)[1][2:]
+    assert len(lines) == 19
+    assert lines[0] == 'pool[00] flags=0x00 ref= 1 nice=  0 idle/workers=  1/  1 cpu=  0 bh'
+    assert lines[3] == 'pool[03] flags=0x00 ref= 1 nice=-20 idle/workers=  1/  1 cpu=  0'
+    assert lines[10] == 'pool[10] flags=0x01 ref= 1 nice=  0 idle/workers=  1/  2 cpu=  2'
+    assert lines[16] == 'pool[16] flags=0x04 ref= 9 nice=  0 idle/workers=  0/  0 cpus=0000000f pod_cpus=0000000f'
+    assert lines[17].startswith('pool[17] flags=0x00 ref=12 nice=  0 idle/workers=  0/  0 cpus=0000000f ')
+    assert lines[17].endswith(' pod_cpus=00000003 strict')
+
+
+def test_map_as_base():
+    lines = as_base(small())[2][2:]
+    assert lines[0] == '[          workqueue           \\ type   CPU  0  1  2  3 dfl]'
+    assert lines[1] == 'events                           percpu      2  6 10 14'
+    assert lines[2] == 'events_unbound                   unbound    17 17 18 18 16'
+    assert lines[3] == 'batch                            unbound,S  17 17 18 18 16'
+    assert lines[5] == 'line                             ordered    16 16 16 16 16'
+    snapshot = big()
+    snapshot.workqueues[0].cpu_pool.pop(143)
+    lines = as_base(snapshot)[2][2:]
+    assert lines[0].endswith(''.join(f'{cpu:4}' for cpu in range(144)) + ' dfl]')
+    assert lines[1].endswith(' 570   ?') and lines[2].endswith(' 594 594 576')
+
+
+def test_rescuers_as_base():
+    snapshot = small()
+    snapshot.workqueues[1].flag_names.append('MEM_RECLAIM')
+    snapshot.workqueues[1].cpus = [0, 1, 2]
+    assert as_base(snapshot)[3][2:] == [
+        '[          workqueue           \\ unbound_cpus    pid rescuer_cpus ]',
+        'events_unbound                   00000007          ? ?           ',
+        'rescued                                           62 0000000f    ']
+
+
+def test_active_as_base():
+    snapshot = small()
+    assert as_base(snapshot)[4][2:] == [
+        'online_cpus=0000000f', 'NODE[00]=00000003', 'NODE[01]=0000000c', '',
+        '[           workqueue             min  max    NODE 0    NODE 1       dfl ]', '',
+        'events_unbound                      8 1024     2/512     0/512    0/1024',
+        'batch                               4    4       2/2         ?         ?',
+        'line                                ? 1024         ?         ?         ?']
+    snapshot.scopes = [one for one in snapshot.scopes if one.name != 'cache_shard']
+    assert as_base(snapshot)[4][6:] == [
+        '[          workqueue           \\ min max  NODE 0       1     dfl ]', '',
+        'events_unbound                     8 1024   2/512   0/512   0/1024',
+        'batch                              4   4   2/  2       ?       ?',
+        'line                               ? 1024       ?       ?       ?']
+    snapshot.kernel.node_cpus = None
+    assert len(as_base(snapshot)[4]) == 2
+
+
 # size
 
 @pytest.mark.parametrize('width', [40, 80, 132, 200])
@@ -445,6 +531,8 @@ def test_json_converts_every_field():
             elif isinstance(value, list) and value and dataclasses.is_dataclass(value[0]):
                 for one, other in zip(value, plain):
                     check(one, other, field.name)
+            elif isinstance(value, dict) and field.name.endswith('cpus'):
+                assert plain == {str(key): model.cpulist(cpus) for key, cpus in value.items()}, field.name
             elif field.name.endswith('cpus') and value is not None:
                 assert plain == model.cpulist(value), field.name
             elif isinstance(value, int) and value > 1 << 32:
@@ -563,6 +651,7 @@ def test_no_symbols(tmp_path):
 
 @pytest.mark.parametrize('args, words', [
     (['--section', 'nix'], "no section 'nix'"),
+    (['--section', 'scopes,nix'], 'there are scopes, pools, map, rescuers, active, now, config, all'),
     (['--json', '--picture'], '--json can be used with'),
     (['-e', 't_('], 'not a regular expression'),
     (['--width', '0'], 'not a number of columns'),
@@ -572,6 +661,30 @@ def test_no_symbols(tmp_path):
 def test_wrong_options(args, words):
     done = dump(*args, python=sys.executable)
     assert done.returncode == 2 and words in done.stderr
+
+
+def test_groups_of_sections():
+    def chosen(*args):
+        return [name for names in wq_dump.options(['--section', *args]).section for name in names]
+    assert chosen('config') == list(text.CONFIGURATION) == [*text.SECTIONS][:-1]
+    assert chosen('all') == list(text.SECTIONS)
+    assert chosen('now,scopes') == ['now', 'scopes']
+
+
+@pytest.mark.parametrize('args, shown', [
+    ([], ['base']), (['events'], ['sections']), (['--cpu', '0'], ['sections']), (['--json'], ['sections']),
+    (['--full'], ['sections']), (['--width', '90'], ['sections']), (['--section', 'map'], ['sections']),
+    (['--work', '0x1'], ['work']), (['--work', '0x1', '--json'], ['work']), (['--stalls'], ['machine']),
+    (['--picture', '--section', 'now'], ['machine', 'sections']), (['--core', 'x', '-s', 'y'], ['base']),
+])
+def test_what_options_show(args, shown, monkeypatch):
+    called = []
+    monkeypatch.setattr(sys, 'argv', ['wq_dump.py', *args])
+    monkeypatch.setattr(program, 'get', lambda args: None)
+    for name, what in (('as_base', 'base'), ('sections', 'sections'), ('work', 'work'), ('machine', 'machine')):
+        monkeypatch.setattr(wq_dump, f'show_{name}', lambda *unused, what=what: called.append(what))
+    wq_dump.main()
+    assert called == shown
 
 
 # files

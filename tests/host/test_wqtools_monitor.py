@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """wq_monitor.py without a kernel: rates, columns, lines and the screen."""
+import ast
 import json
 import os
 import pty
@@ -15,7 +16,7 @@ import pytest
 
 import wq_monitor
 from wqlab.paths import ROOT
-from wqtools import stats
+from wqtools import asbase, program, stats
 
 TOOLS = ROOT / 'tools/workqueue'
 
@@ -216,18 +217,65 @@ def monitor_of(*argv):
 
 def test_json_lines_parse(capsys):
     wq_monitor.print_samples(monitor_of('-i', '0.01', '--json'), 3, wq_monitor.print_json)
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    printed = capsys.readouterr().out.splitlines()
+    lines = [json.loads(line) for line in printed]
+    assert [ast.literal_eval(line) for line in printed] == lines, 'as those who parse the lines of a kernel tree do'
     assert [line['name'] for line in lines] == ['busy', 'idle', 'odd', 'busy', 'idle', 'busy', 'idle', 'odd']
     first, later = lines[0], lines[3]
-    assert first['rate'] is None and first['interval'] is None
-    assert later['rate']['started'] > 0 and later['total']['started'] == 200 and later['in_flight'] == 2
-    assert later['total']['mayday'] is None and later['address'] == '0x1'
-    assert set(later['total']) == set(later['rate']) == set(stats.COUNTERS)
+    assert 'rate' not in first and 'interval' not in first
+    assert later['rate']['started'] > 0 and later['started'] == 200 and later['in_flight'] == 2
+    assert (later['unbound'], later['mem_reclaim'], later['reset'], later['address']) == (1, 0, 0, '0x1')
+    assert set(later['rate']) == {'started', 'completed', 'cpu_time', 'repatriated'}
+    assert list(first)[:12] == ['timestamp', 'name', 'unbound', 'mem_reclaim', *stats.COUNTERS]
+
+
+def test_table(capsys):
+    """The lines are those of the script in a kernel tree, with each space."""
+    wq_monitor.print_samples(monitor_of('-i', '0', '-n', '1'), 2, wq_monitor.print_table)
+    assert capsys.readouterr().out.splitlines() == [
+        '', '                            total  infl  CPUtime CPUitsv CMW/RPR  mayday rescued',
+        'busy                          100     2      0.0       -       0       -       - ',
+        'idle                            0     0      0.0       0       0       -       - ',
+        'odd                             1     1      0.0       -       0       -       - ',
+        '', '                            total  infl  CPUtime CPUitsv CMW/RPR  mayday rescued',
+        'busy                          200     2      0.0       -       0       -       - ',
+        'idle                            0     0      0.0       0       0       -       - ']
+
+
+def test_rows_of_the_table():
+    counted = counts(started=9, completed=7, cpu_time=1_250_000, cpu_intensive=1, cm_wakeup=3, repatriated=4, mayday=2,
+                     rescued=12345678)
+    def row_of(**how):
+        return asbase.line(stats.rows(None, [reading(p1=counted, **how)], 0)[0])
+    assert row_of(name='p', kind='percpu', reclaim=True) == \
+        'p                               9     2      1.2       1       3       2 12345678 '
+    assert row_of(name='o', kind='ordered', reclaim=True) == \
+        'o                               9     2      1.2       -       4       2 12345678 '
+    assert row_of(name='b', kind='bh') == \
+        'b                               9     2      1.2       1       3       -       - '
+    long = row_of(name='x' + 'kworker-with-a-long-name')
+    assert long.startswith('kworker-with-a-long-name        9 '), 'the end of a name is kept'
+    torn = reading(p1=counts(started=4, completed=5), p2=counts(started=9, completed=7))
+    assert asbase.line(stats.rows(None, [torn], 0)[0]).split()[1:3] == ['13', '1']
+
+
+@pytest.mark.parametrize('how', [[], ['--json'], ['--plain'], ['--screen']])
+def test_no_such_workqueue(how, capsys):
+    """What looks like the script in a kernel tree waits for it as that one does. The rest says so and ends."""
+    monitor = monitor_of(*how, 'absent')
+    monitor.read = list
+    if how in ([], ['--json']):
+        wq_monitor.print_samples(monitor, 1, wq_monitor.print_json if how else wq_monitor.print_table)
+        said = capsys.readouterr()
+        assert 'no workqueue has such a name' in said.err and len(said.out.splitlines()) == (0 if how else 2)
+    else:
+        with pytest.raises(program.Trouble, match='no workqueue has such a name'):
+            monitor.sample()
 
 
 def test_help_documents_every_field_of_json():
     text = wq_monitor.DESCRIPTION.partition('--json prints')[2]
-    for name in (*stats.as_json(three_rows()[0], 0, 1), *stats.COUNTERS):
+    for name in asbase.as_json(three_rows()[0], 0, 1):
         assert re.search(rf'\b{name}\b', text), name
 
 
@@ -249,13 +297,39 @@ def test_active_top_and_order(capsys):
 @pytest.mark.parametrize('argv, says', [
     (['('], 'not a regular expression'), (['-i', '-1'], 'a number of at least 0'),
     (['-i', 'nan'], 'a number of at least 0'), (['-n', '0'], 'a whole number of at least 1'),
-    (['--sort', 'size'], 'invalid choice'), (['--total', '--rate'], 'not allowed'),
+    (['--sort', 'size'], 'invalid choice'), (['--plain', '--total', '--rate'], 'not allowed'),
+    (['--json', '--screen'], 'not allowed'), (['--rate'], 'of --screen or --plain'),
 ])
 def test_wrong_calls_are_told_in_one_line(argv, says, capsys):
     with pytest.raises(SystemExit) as end:
         wq_monitor.options(argv)
     assert end.value.code == 2
     assert says in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize('argv, source, shown', [
+    ([], 'live', 'table'), (['--json'], 'live', 'json'), (['--plain'], 'live', 'lines'),
+    ([], 'core', 'table'), (['--json'], 'core', 'json'), (['--screen'], 'core', 'lines'),
+])
+def test_what_options_show(argv, source, shown, monkeypatch):
+    called = []
+    monkeypatch.setattr(program, 'get', lambda args: None)
+    monkeypatch.setattr(program, 'source', lambda prog: source)
+    monkeypatch.setattr(wq_monitor, 'Monitor', lambda prog, args: None)
+    monkeypatch.setattr(wq_monitor, 'print_samples', lambda monitor, count, show: called.append((count, show)))
+    wq_monitor.watch(wq_monitor.options(argv))
+    (count, show), = called
+    assert count == (None if source == 'live' else 1)
+    kinds = {wq_monitor.print_table: 'table', wq_monitor.print_json: 'json'}
+    assert (kinds.get(show) or isinstance(show, wq_monitor.Lines) and 'lines') == shown
+
+
+def test_screen_needs_a_terminal(monkeypatch):
+    monkeypatch.setattr(program, 'get', lambda args: None)
+    monkeypatch.setattr(program, 'source', lambda prog: 'live')
+    monkeypatch.setattr(wq_monitor, 'Monitor', lambda prog, args: None)
+    with pytest.raises(program.Trouble, match='--screen needs a terminal'):
+        wq_monitor.watch(wq_monitor.options(['--screen']))
 
 
 # The screen, on a pseudo terminal

@@ -9,10 +9,13 @@ import shutil
 import sys
 import tempfile
 
-from wqtools import filters, program, stalls, text
+from wqtools import asbase, filters, program, stalls, text
 
 DESCRIPTION = __doc__ + '''
 Run it by drgn (drgn [-c FILE -s VMLINUX] wq_dump.py ...) or by a python that has drgn.
+
+Without options it prints what the script of this name in a kernel tree prints. With any option but
+--core and --symbols it prints sections of its own.
 
 sections:
   scopes    affinity scopes: pods, their CPUs and nodes, and the pod of each CPU
@@ -21,7 +24,9 @@ sections:
   rescuers  the rescuers, their CPUs and what they do
   active    unbound workqueues: active items on each node, min_active and max_active
   now       what each pool runs, what waits, what is held back
+"config" stands for all of them but now, "all" for all.
 '''
+GROUPS = {'config': text.CONFIGURATION, 'all': tuple(text.SECTIONS)}
 
 
 def options(argv=None):
@@ -30,7 +35,7 @@ def options(argv=None):
                         help='only these workqueues and their pools; or shell patterns such as "ext4*"')
     parser.add_argument('-e', '--regex', action='store_true', help='NAMEs are regular expressions')
     parser.add_argument('--section', metavar='LIST', action='append', type=section_list, default=[],
-                        help='sections to show, comma separated, or "all"; default: all but now')
+                        help='sections to show, comma separated; default: config')
     parser.add_argument('--cpu', metavar='N', type=int, help='only what belongs to this CPU')
     parser.add_argument('-f', '--full', action='store_true',
                         help='print a line for each pool and each item, even if there are many')
@@ -68,12 +73,11 @@ def check(parser, args):
 
 def section_list(value):
     names = [name for name in value.split(',') if name]
-    if names == ['all']:
-        return list(text.SECTIONS)
     for name in names:
-        if name not in text.SECTIONS:
-            raise argparse.ArgumentTypeError(f'no section {name!r}: there are {", ".join(text.SECTIONS)} and all')
-    return names
+        if name not in text.SECTIONS and name not in GROUPS:
+            known = ', '.join([*text.SECTIONS, *GROUPS])
+            raise argparse.ArgumentTypeError(f'no section {name!r}: there are {known}')
+    return [section for name in names for section in GROUPS.get(name, (name,))]
 
 
 def positive(value):
@@ -98,8 +102,24 @@ def main():
         show_work(prog, args)
     if args.stalls is not None or args.picture or args.svg:
         show_machine(prog, args)
-    if sections or not others:
+    if sections or not others and shapes_sections(args):
         show_sections(prog, args, sections)
+    elif not others:
+        show_as_base(prog)
+
+
+def shapes_sections(args):
+    return bool(args.names or args.cpu is not None or args.json or args.full or args.width)
+
+
+def show_as_base(prog):
+    from wqtools import read, structs
+    snapshot = read.snapshot(prog)
+    print('\n'.join(asbase.dump(snapshot, structs.constant(prog, 'WQ_NAME_LEN'))))
+    if snapshot.kernel.node_cpus is None:
+        print('wq_dump: the last section is empty, since this kernel has no NUMA nodes', file=sys.stderr)
+    for line in snapshot.warnings:
+        print(f'wq_dump: not readable: {line}', file=sys.stderr)
 
 
 def show_sections(prog, args, sections):

@@ -9,14 +9,23 @@ import signal
 import sys
 import time
 
-from wqtools import program, stats
+from wqtools import asbase, program, stats
 
 DESCRIPTION = __doc__ + '''
 Run it by drgn (drgn [-c FILE -s VMLINUX] wq_monitor.py ...) or by a python that has drgn.
-On a terminal it draws a screen, otherwise it prints lines. Ctrl-C ends it. A dump does
-not change, so it is shown once, without rates.
+Ctrl-C ends it. A dump does not change, so it is shown once, without rates.
 
-columns, as a total since the workqueue was created and, with "_rate", per second:
+Unless told otherwise it prints the table that the script of this name in a kernel tree prints:
+  total    items that began to run
+  infl     items that run now
+  CPUtime  CPU time of items by the scheduler's tick, in seconds
+  CPUitsv  cpu_intensive, see below
+  CMW/RPR  wakeups, see below
+  mayday   maydays, see below
+  rescued  items that the rescuer took
+--screen and --plain have more columns, and rates.
+
+their columns, as a total since the workqueue was created and, with "_rate", per second:
   in_flight      items that run now (no total and no rate)
   started        items that began to run
   completed      items whose function returned
@@ -34,15 +43,17 @@ keys on the screen:
   q  quit   s  sort by the next column    r  reverse the order      p  pause, continue
   a  show all workqueues, or only those with something to do
 
---json prints a line for each workqueue and sample:
-  time         seconds since 1970
-  interval     seconds since the last sample, null in the first
-  name, address, type ("percpu", "unbound", "ordered" or "bh"), mem_reclaim
+--json prints a line for each workqueue and sample. It is JSON and a literal of Python:
+  timestamp    seconds since 1970
+  name, unbound (0 or 1), mem_reclaim (0 or 1)
+  started, completed, cpu_time (us), cpu_intensive, cm_wakeup, repatriated, mayday, rescued
+               totals; 0 if a workqueue of this kind does not have the count
+  address, type ("percpu", "unbound", "ordered" or "bh")
   in_flight    as above
-  total, rate  objects: started, completed, cpu_time (us), cpu_intensive, cm_wakeup,
-               repatriated, mayday, rescued; null if not counted; rate is null in the
-               first sample of a workqueue
-  reset        true if counts were lost since the last sample
+  reset        1 if counts were lost since the last sample
+  interval     seconds since the last sample
+  rate         an object with the counts that this workqueue has, per second; this and
+               interval are absent in the first sample of a workqueue
 '''
 DEFAULT_INTERVAL = 1.0
 HEADER_EVERY = 40           # lines, when there is no screen
@@ -86,13 +97,19 @@ def options(argv=None):
     parser.add_argument('-r', '--reverse', action='store_true', help='reverse the order')
     parser.add_argument('--top', metavar='N', type=positive, help='only the first N workqueues')
     parser.add_argument('-a', '--active', action='store_true', help='only workqueues with something to do')
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument('-j', '--json', action='store_true', help='print JSON, see above')
+    how.add_argument('--screen', action='store_true', help='draw a screen')
+    how.add_argument('--plain', action='store_true', help='print a line for each workqueue, with the time')
     what = parser.add_mutually_exclusive_group()
-    what.add_argument('--total', dest='kinds', action='store_const', const=('total',), help='no rates')
-    what.add_argument('--rate', dest='kinds', action='store_const', const=('rate',), help='no totals')
-    parser.add_argument('-j', '--json', action='store_true', help='print JSON, see above')
-    parser.add_argument('--plain', action='store_true', help='print lines even on a terminal')
+    what.add_argument('--total', dest='kinds', action='store_const', const=('total',),
+                      help='with --screen or --plain: no rates')
+    what.add_argument('--rate', dest='kinds', action='store_const', const=('rate',),
+                      help='with --screen or --plain: no totals')
     program.add_options(parser)
     args = parser.parse_args(argv)
+    if args.kinds and not (args.screen or args.plain):
+        parser.error('--total and --rate select columns of --screen or --plain: give one of these, too')
     args.kinds = args.kinds or ('total', 'rate')
     return args
 
@@ -114,10 +131,17 @@ class Monitor:
     def sample(self):
         now, readings = time.monotonic(), self.read()
         if not readings and self.last is None and self.args.names:
-            raise program.Trouble('no workqueue has such a name: `wq_dump.py --section map` lists the names')
+            self.nothing_found()
         self.seconds = None if self.last_time is None else now - self.last_time
         self.rows = stats.rows(self.last, readings, self.seconds or 0)
         self.last, self.last_time, self.time = readings, now, time.time()
+
+    def nothing_found(self):
+        """The scripts of a kernel tree wait until there is such a workqueue. What looks like them does so, too."""
+        text = 'no workqueue has such a name: `wq_dump.py --section map` lists the names'
+        if self.args.screen or self.args.plain:
+            raise program.Trouble(text)
+        print(f'wq_monitor: {text}', file=sys.stderr)
 
     def shown(self):
         rows = self.rows
@@ -132,7 +156,11 @@ class Monitor:
 
 def print_json(monitor):
     for row in monitor.shown():
-        print(json.dumps(stats.as_json(row, monitor.time, monitor.seconds)))
+        print(json.dumps(asbase.as_json(row, monitor.time, monitor.seconds)))
+
+
+def print_table(monitor):
+    print('\n'.join(asbase.table(monitor.shown())))
 
 
 class Lines:
@@ -241,10 +269,14 @@ def watch(args):
         args.interval = DEFAULT_INTERVAL
     if args.json:
         print_samples(monitor, count, print_json)
-    elif args.plain or count == 1 or not sys.stdout.isatty():
+    elif args.plain or args.screen and count == 1:
         print_samples(monitor, count, Lines(args.kinds if count != 1 else ('total',)))
-    else:
+    elif not args.screen:
+        print_samples(monitor, count, print_table)
+    elif sys.stdout.isatty():
         run_screen(monitor, count, program.release(prog))
+    else:
+        raise program.Trouble('--screen needs a terminal: use --plain to print lines')
 
 
 if __name__ == '__main__':

@@ -42,7 +42,8 @@ Add two drgn scripts. wq_dump.py prints how a machine is divided into
 pods, what each pool runs, and which items wait there. It can show the
 state of one item, say what stalls and why, and draw the machine.
 wq_monitor.py shows totals and rates of each workqueue. Both scripts work
-with either workqueue of this tree, and with Linux 6.12.
+with either workqueue of this tree, and with Linux 6.12. Without options
+they print what the scripts of the same names in tools/workqueue/ print.
 ''',
     'tools/testing/': '''selftests/workqueue: test a running kernel from user space
 

@@ -9,7 +9,7 @@ import json
 
 from . import model
 
-CPULISTS = ('possible_cpus', 'online_cpus', 'unbound_cpus', 'cpus', 'pod_cpus', 'rescuer_cpus')
+CPULISTS = ('possible_cpus', 'online_cpus', 'unbound_cpus', 'node_cpus', 'cpus', 'pod_cpus', 'rescuer_cpus')
 ADDRESSES = ('address', 'item')
 
 
@@ -38,7 +38,7 @@ def _plain(name, value):
             return model.cpulist(value)
         return [_plain('', one) for one in value]
     if isinstance(value, dict):
-        return {str(key): _plain('', one) for key, one in value.items()}
+        return {str(key): _plain(name, one) for key, one in value.items()}
     if name in ADDRESSES and value is not None:
         return f'{value:#x}'
     return round(value, 3) if isinstance(value, float) else value

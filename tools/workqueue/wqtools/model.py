@@ -23,6 +23,8 @@ class Kernel:
     unbound_cpus: list              # wq_unbound_cpumask
     nodes: list                     # numbers of the online NUMA nodes
     cache_shard_size: Optional[int]
+    possible_nodes: list = dataclasses.field(default_factory=list)
+    node_cpus: Optional[dict] = None    # possible node -> its CPUs; None: no CONFIG_NUMA
 
 
 @dataclasses.dataclass
@@ -149,7 +151,7 @@ class Workqueue:
     cpus: Optional[list]            # as requested
     cpu_pool: dict                  # possible CPU -> pool id
     dfl_pool: Optional[int]
-    node_active: list               # of NodeActive
+    node_active: list               # of NodeActive, one for each possible node and one for -1
     pwqs: list                      # of Pwq
     rescuer: Optional[Worker]       # WQ_MEM_RECLAIM only
     rescuer_cpus: Optional[list]

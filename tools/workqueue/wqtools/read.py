@@ -106,7 +106,9 @@ class _Reader:
             shard_size = None
         return model.Kernel(structs.string(names.release), program.source(prog), structs.string(names.machine),
                             structs.uptime(prog), self.possible, self.online,
-                            structs.cpus(prog['wq_unbound_cpumask']), self.nodes, shard_size)
+                            structs.cpus(prog['wq_unbound_cpumask']), self.nodes, shard_size,
+                            structs.possible_nodes(prog),
+                            self.part('CPUs of nodes', lambda: structs.node_cpus(prog), None))
 
     def scopes(self):
         names = structs.enumerators(self.prog, 'enum wq_affn_scope', 'WQ_AFFN_')
@@ -307,7 +309,7 @@ class _Reader:
 
     def node_active(self, wq):
         found = []
-        for node in self.nodes + [-1]:
+        for node in structs.possible_nodes(self.prog) + [-1]:
             active = structs.node_active(wq, node)
             if active is not None:
                 found.append(model.NodeActive(node, active.nr.counter.value_(), active.max.value_()))

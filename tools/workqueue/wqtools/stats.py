@@ -33,6 +33,10 @@ class Reading:
         found = [counts[counter] for counts in self.pwqs.values() if counter in counts]
         return sum(found) % WRAP if found else None
 
+    def count(self, counter):
+        """What the kernel counted, also where such a workqueue does not have the count."""
+        return sum(counts.get(counter, 0) for counts in self.pwqs.values())
+
     @property
     def in_flight(self):
         """Started but not completed items. If a read comes between the two counts, the result is not below 0."""
@@ -94,6 +98,7 @@ class Row:
     total: dict                 # counter -> number or None
     rate: Optional[dict]        # counter -> per second, or None
     reset: bool                 # some counts were lost since the last sample
+    count: dict                 # counter -> number, as the kernel counted it
 
     @property
     def active(self):
@@ -108,7 +113,8 @@ def row(old, new, seconds):
         rate = {counter: None if much is None else much / seconds for counter, much in grown.items()}
         reset = lost_counts(old, new)
     return Row(new.name, new.address, new.type, new.mem_reclaim, new.in_flight,
-               {counter: new.total(counter) for counter in COUNTERS}, rate, reset)
+               {counter: new.total(counter) for counter in COUNTERS}, rate, reset,
+               {counter: new.count(counter) for counter in COUNTERS})
 
 
 def rows(old, new, seconds):
@@ -228,11 +234,3 @@ def line(row_, columns):
     mark = '*' if row_.reset else ' '
     text = f'{name:{NAME_WIDTH}}{mark}{row_.type:{TYPE_WIDTH - 1}}'
     return text + ''.join(f' {cell(column):>{WIDTH - 1}}' for column in columns)
-
-
-def as_json(row_, when, seconds):
-    """What --json prints of a Row, see wq_monitor.py --help."""
-    rate = row_.rate and {name: number if number is None else round(number, 3) for name, number in row_.rate.items()}
-    return {'time': round(when, 3), 'interval': seconds and round(seconds, 3), 'name': row_.name,
-            'address': f'{row_.address:#x}', 'type': row_.type, 'mem_reclaim': row_.mem_reclaim,
-            'in_flight': row_.in_flight, 'total': row_.total, 'rate': rate, 'reset': row_.reset}

@@ -25,7 +25,8 @@
     function(prog, address)         symbol, "symbol+0x10", else "0xffff..."
     string(obj)                     char array or char * as str, whatever is in it
     cpus(mask)                      a cpumask of any make (array, pointer, NULL) as a list
-    possible_cpus(prog), online_cpus(prog), nodes(prog)
+    possible_cpus(prog), online_cpus(prog), nodes(prog), possible_nodes(prog)
+    node_cpus(prog)                 {possible node: its CPUs}, None without CONFIG_NUMA
     hz(prog), jiffies(prog), uptime(prog)   uptime in seconds
     since(prog, stamp)              seconds since the jiffies @stamp, never below 0
     stat_names(prog)                {"started": index into pwq->stats, ...} that this kernel has
@@ -281,7 +282,14 @@ def cpus(mask):
         mask = mask.address_of_()
     if not mask:
         return []
-    return _bits(prog, mask.bits.address_of_().value_(), prog['nr_cpu_ids'].value_())
+    return _bits(prog, mask.bits.address_of_().value_(), _nr_cpu_ids(prog))
+
+
+def _nr_cpu_ids(prog):
+    try:
+        return prog['nr_cpu_ids'].value_()
+    except LookupError:
+        return 1        # a kernel for one CPU has a constant
 
 
 def _bits(prog, address, count):
@@ -300,12 +308,29 @@ def online_cpus(prog):
 
 def nodes(prog):
     """The online NUMA nodes; only node 0 without CONFIG_NUMA."""
+    return _nodes_that_are(prog, 'N_ONLINE')
+
+
+def possible_nodes(prog):
+    """A node without CPUs and memory may be possible and yet never come online."""
+    return _nodes_that_are(prog, 'N_POSSIBLE')
+
+
+def _nodes_that_are(prog, state):
     try:
-        states, online = prog['node_states'], prog.constant('N_ONLINE').value_()
+        states, wanted = prog['node_states'], prog.constant(state).value_()
     except LookupError:
         return [0]
-    bits = states[online].bits
+    bits = states[wanted].bits
     return _bits(prog, bits.address_of_().value_(), min(_nr_node_ids(prog), 64 * len(bits)))
+
+
+def node_cpus(prog):
+    try:
+        masks = prog['node_to_cpumask_map']
+    except LookupError:
+        return None
+    return {node: cpus(masks[node]) for node in possible_nodes(prog)}
 
 
 def hz(prog):

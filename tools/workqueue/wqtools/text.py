@@ -153,7 +153,8 @@ def active(snapshot, width, full):
     rows = []
     for wq in snapshot.workqueues:
         if wq.type in ('unbound', 'ordered'):
-            nodes = [f'{"several" if one.node < 0 else f"node{one.node}"}:{one.nr}/{one.max}' for one in wq.node_active]
+            nodes = [f'{"several" if one.node < 0 else f"node{one.node}"}:{one.nr}/{one.max}' for one in wq.node_active
+                     if one.node < 0 or one.node in snapshot.kernel.nodes]
             rows.append((wq.name, wq.type, '-' if wq.min_active is None else str(wq.min_active), str(wq.max_active),
                          str(sum(len(pwq.inactive) for pwq in wq.pwqs)), ' '.join(nodes)))
     title = 'Unbound workqueues: items at work or ready by node, of those that may be'

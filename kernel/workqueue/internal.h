@@ -263,7 +263,10 @@ struct workqueue_struct {
 	struct list_head list;			/* PR: workqueues */
 	struct mutex mutex;
 	char name[WQ_NAME_LEN];			/* I */
-	struct workqueue_attrs *unbound_attrs;	/* P and W: as the user asked */
+	union {
+		struct workqueue_attrs *unbound_attrs;	/* P and W: as the user asked */
+		struct workqueue_attrs *attrs;	/* the name that some debuggers read */
+	};
 
 	int max_active;				/* WO: in force; 0 when frozen */
 	int min_active;				/* WO: in force */

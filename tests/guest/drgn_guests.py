@@ -412,9 +412,9 @@ def booted():
 
 # Tools
 
-def call(*command, timeout=120, **more):
+def call(*command, timeout=120, feed='', **more):
     return subprocess.run([str(word) for word in command], cwd=ROOT, text=True, capture_output=True,
-                          stdin=subprocess.DEVNULL, timeout=timeout, check=False, **more)
+                          input=feed, timeout=timeout, check=False, **more)
 
 
 def base_tools(linux):

@@ -146,6 +146,52 @@ def unpack(deb: Path, member: str) -> bytes:
     return done.stdout
 
 
+def unpacked(package: str, suites: Sequence[str]) -> Path:
+    """Unpack a package, with all that it needs to run, under build/apt/roots. Nothing is installed.
+
+    This gets programs of newer releases than this machine has. See in_root() for how to run them.
+    """
+    say = sayer('debian')
+    with locked(f'unpacked-{package}'):
+        have = sorted((APT / 'roots').glob(f'{package}_*'))
+        if have:
+            return have[-1]
+        archive = Archive(package, suites, say=say, instead='or try it later')
+        for suite in suites:
+            versions = archive.versions(suite) if archive.update(suite) else []
+            if versions:
+                return unpack_all(archive, suite, versions[0])
+        raise Failure(f'could not find {package} in {" or ".join(suites)} of {archive.mirror}: check the network')
+
+
+def unpack_all(archive: Archive, suite: str, version: str) -> Path:
+    place, package = APT / f'roots/.{archive.package}.tmp', archive.package
+    shutil.rmtree(place, ignore_errors=True)
+    (place / 'cache/archives/partial').mkdir(parents=True)
+    (place / 'root').mkdir()
+    (place / 'status').touch()      # nothing is installed there, so apt gets all that is needed
+    if logged(APT / f'{package}-download.log', f'downloading {package} {version} and what it needs',
+              ['apt-get', *own_apt(suite, archive.arch), '-o', f'Dir::State::status={place}/status',
+               '-o', f'Dir::Cache={place}/cache', '-o', 'Debug::NoLocking=1', '-q', '-y', '--no-install-recommends',
+               '--download-only', 'install', f'{package}={version}'], say=archive.say):
+        raise Failure(f'could not download {package} from {archive.mirror}: check the network')
+    for deb in sorted((place / 'cache/archives').glob('*.deb')):
+        if subprocess.run(['dpkg-deb', '-x', deb, place / 'root'], check=False).returncode:
+            damaged(deb)
+    final = APT / f'roots/{package}_{version}'
+    (place / 'root').rename(final)
+    shutil.rmtree(place)
+    return final
+
+
+def in_root(root: Path, program: str) -> list[str]:
+    """Return how to run a program of unpacked(): with the loader and the libraries beside it."""
+    libraries = [folder for folder in (root / 'usr/lib/x86_64-linux-gnu', root / 'lib/x86_64-linux-gnu')
+                 if folder.is_dir()]
+    loader = next(path for folder in libraries if (path := folder / 'ld-linux-x86-64.so.2').exists())
+    return [str(loader), '--library-path', ':'.join(map(str, libraries)), str(root / program)]
+
+
 def damaged(deb: Path) -> NoReturn:
     deb.unlink(missing_ok=True)
     raise Failure(f'{deb.name} was damaged and has been deleted: run this again')

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from calls import CLEAN_ENV, HEARS_ALL, call, refuses, stub
-from wqlab.kernels import base, build, check, kinds, module, series, tree
+from wqlab.kernels import base, build, check, debian, kinds, module, series, tree
 from wqlab.kernels.kinds import Kind
 from wqlab.kernels.module import sources as module_sources
 from wqlab.paths import ROOT
@@ -165,6 +165,47 @@ def test_no_network(copy, tmp_path):
     refuses(rf'could not download {re.escape(PACKAGE)} .*KERNEL_SRC=DIR.*LINUX_TARBALL=', copy / 'scripts/lab', 'base',
             cwd=copy, PATH=path, lines=10)
     nothing_left(copy)
+
+
+def tool_in_debian(tmp_path, monkeypatch, get):
+    """A fake archive with the package `tool`. @get is what apt-get does to download it and what it needs."""
+    monkeypatch.setattr(debian, 'APT', tmp_path / 'apt')
+    stub(tmp_path / 'bin', 'apt-cache', 'echo " tool | 1.0-1 | http://deb.example/debian main"')
+    monkeypatch.setenv('PATH', stub(tmp_path / 'bin', 'apt-get', f'case "$*" in\n'
+                                    f'*indextargets*) echo "http://deb.example/debian/ main";;\n'
+                                    f'*--download-only*) {get};;\nesac'))
+
+
+def test_program_of_another_release(tmp_path, monkeypatch):
+    """It is unpacked with its libraries, is not fetched again, and runs with the loader beside it."""
+    libraries = 'usr/lib/x86_64-linux-gnu'
+    for name, path, text in (('tool', 'usr/bin/tool', 'tool\n'), ('libc6', f'{libraries}/ld-linux-x86-64.so.2', '')):
+        root = tmp_path / 'package' / name
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_text(text)
+        (root / 'DEBIAN').mkdir()
+        (root / 'DEBIAN/control').write_text(f'Package: {name}\nVersion: 1.0-1\nArchitecture: all\n'
+                                             'Maintainer: nobody <n@example>\nDescription: a test\n')
+        subprocess.run(['dpkg-deb', '-b', root, tmp_path / f'{name}.deb'], check=True, stdout=subprocess.DEVNULL)
+    place = tmp_path / 'apt/roots/.tool.tmp/cache/archives'
+    tool_in_debian(tmp_path, monkeypatch, f'cp {tmp_path}/*.deb {place}')
+    folder = debian.unpacked('tool', ['sid'])
+    assert folder == tmp_path / 'apt/roots/tool_1.0-1' and (folder / 'usr/bin/tool').read_text() == 'tool\n'
+    assert debian.in_root(folder, 'usr/bin/tool') == [
+        f'{folder}/{libraries}/ld-linux-x86-64.so.2', '--library-path', f'{folder}/{libraries}',
+        f'{folder}/usr/bin/tool']
+    tool_in_debian(tmp_path, monkeypatch, 'exit 100')
+    assert debian.unpacked('tool', ['sid']) == folder
+
+
+def test_program_that_cannot_be_fetched(tmp_path, monkeypatch):
+    tool_in_debian(tmp_path, monkeypatch, 'exit 100')
+    with pytest.raises(Failure, match='could not download tool from http://deb.example/debian/: check the network'):
+        debian.unpacked('tool', ['sid'])
+    stub(tmp_path / 'bin', 'apt-cache', 'exit 0')
+    with pytest.raises(Failure, match='could not find tool in sid or trixie'):
+        debian.unpacked('tool', ['sid', 'trixie'])
+    assert not list((tmp_path / 'apt/roots').glob('tool*'))
 
 
 def test_no_mirror(copy, tmp_path):

@@ -461,7 +461,11 @@ served_by()	# CPU...
 	pools wqt_u map | awk -v inside=" $* " '
 		{ pool[$1] = $2 }
 		index(inside, " " $1 " ") { owner[$2] = $1 }
-		END { for (cpu in pool) if (!index(inside, " " cpu " ")) print cpu, owner[pool[cpu]] }
+		END {
+			for (cpu in pool)
+				if (!index(inside, " " cpu " "))
+					print cpu, owner[pool[cpu]]
+		}
 	' | sort
 }
 

@@ -192,7 +192,8 @@ test_made_while_a_CPU_is_away()
 	offline "$FIRST" && create wqt_n percpu && create wqt_v unbound &&
 		online "$FIRST" &&
 		is_equal "where it ran" "$(map_field wqt_n map_on ran "$FIRST")" "$FIRST" &&
-		is_equal "CPUs that were served" "$(map_field wqt_v map ran | wc -l)" "$(nr_online)" &&
+		is_equal "CPUs that were served" "$(map_field wqt_v map ran | wc -l)" \
+			"$(nr_online)" &&
 		destroy wqt_n && destroy wqt_v
 }
 
@@ -268,7 +269,8 @@ test_strict_workers_stay_in_their_pods()
 	set_to "$(dev wqt_s affinity_scope)" cpu || return 1
 	pods=$(map_field wqt_s map allowed)
 	offline "$FIRST" && online "$FIRST" &&
-		is_equal "pods after CPU $FIRST was away" "$(map_field wqt_s map allowed)" "$pods" &&
+		is_equal "pods after CPU $FIRST was away" "$(map_field wqt_s map allowed)" \
+			"$pods" &&
 		set_to "$(dev wqt_s affinity_scope)" default
 }
 

@@ -78,7 +78,8 @@ test_requested_mask_returns()
 	all=$(cat $GLOBAL/cpumask)
 
 	set_to $GLOBAL/cpumask "$(cpu_mask 0)" && isolate || return 1
-	same_mask "$(cat $GLOBAL/cpumask)" "$(cpu_mask 0)" || { diag "mask: $(cat $GLOBAL/cpumask)"; ok=1; }
+	same_mask "$(cat $GLOBAL/cpumask)" "$(cpu_mask 0)" ||
+		{ diag "mask: $(cat $GLOBAL/cpumask)"; ok=1; }
 	give_back && same_mask "$(cat $GLOBAL/cpumask)" "$(cpu_mask 0)" || ok=1
 	set_to $GLOBAL/cpumask "$all" && return $ok
 }

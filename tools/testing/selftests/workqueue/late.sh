@@ -43,7 +43,8 @@ test_learned_while_one_is_away()
 
 	set_to "$(dev wqt_s affinity_scope)" cache && set_to "$CPU/cpu$known/online" 0 &&
 		set_to "$CPU/cpu$away/online" 1 && set_to "$CPU/cpu$high/online" 1 || return 1
-	within 50 pod_has "$high" "$away" || { diag "CPUs $away and $high share no cache"; return 1; }
+	within 50 pod_has "$high" "$away" ||
+		{ diag "CPUs $away and $high share no cache"; return 1; }
 	set_to "$CPU/cpu$away/online" 0 && set_to "$CPU/cpu$low/online" 1 &&
 		set_to "$CPU/cpu$known/online" 1 && within 50 pod_has "$high" "$low" || return 1
 	pod_has "$high" "$away" && return
@@ -85,7 +86,8 @@ test_burst_rebuilds_once()
 		set_to "$CPU/cpu$cpu/online" 1 || return 1
 	done
 	seconds=$((($(uptime_cs) - begin) / 100))
-	within 100 pod_has "$first" "$last" || { diag "CPUs $first and $last share no cache"; return 1; }
+	within 100 pod_has "$first" "$last" ||
+		{ diag "CPUs $first and $last share no cache"; return 1; }
 	rebuilds=$(rebuilds_off)
 	diag "$(echo "$BURST" | wc -l) CPUs in $seconds s, $rebuilds rebuilds"
 	[ "$rebuilds" -ge 1 ] && [ "$rebuilds" -le $((seconds + 1)) ]

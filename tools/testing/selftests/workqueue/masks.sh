@@ -127,7 +127,8 @@ test_global_mask()
 		set_to "$GLOBAL/cpumask" "$(cpu_mask "$cpu")" || ok=1
 		same_mask "$(cat "$GLOBAL/cpumask")" "$(cpu_mask "$cpu")" || ok=1
 		reads "$GLOBAL/cpumask_requested" "$(cat "$GLOBAL/cpumask")" || ok=1
-		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" "$cpu" || ok=1
+		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" "$cpu" ||
+			ok=1
 		# Per-CPU workqueues ignore the mask for unbound work.
 		is_equal "per-CPU items elsewhere" "$(awk '{
 			sub("cpu=", "", $1); sub("ran=", "", $2); n += $1 != $2

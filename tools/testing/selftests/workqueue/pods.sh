@@ -129,7 +129,8 @@ include_isolated()
 {
 	local cpu
 
-	set_to $GLOBAL/cpumask "$(printf '%x' $(((1 << $(nr_online)) - 1)))" || bail "no work on all CPUs"
+	set_to $GLOBAL/cpumask "$(printf '%x' $(((1 << $(nr_online)) - 1)))" ||
+		bail "no work on all CPUs"
 	for cpu in $(expand_list "$(cat $CPU/isolated)"); do
 		set_to "$CPU/cpu$cpu/online" 0 && set_to "$CPU/cpu$cpu/online" 1 ||
 			bail "CPU $cpu does not go and come back"

@@ -443,7 +443,8 @@ CPUS=$(online_cpus)
 		turns_at_the_slot:pools-one-short gone_before_it_ran
 [ "$VARIANT" != base ] ||
 	skip "the base kernel fails it, as \`make basebugs\` shows" turns_at_the_slot:pool \
-		slow_to_begin turns_at_the_slot:pools turns_at_the_slot:pools-one-short gone_before_it_ran
+		slow_to_begin turns_at_the_slot:pools turns_at_the_slot:pools-one-short \
+		gone_before_it_ran
 run_tests shortage_is_real rescue:percpu rescue:unbound rescue_after_a_crowd \
 	load:percpu load:unbound order long_worklist:percpu long_worklist:unbound \
 	long_way_in_one_tick:percpu long_way_in_one_tick:unbound turns \

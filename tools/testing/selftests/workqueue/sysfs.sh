@@ -145,7 +145,8 @@ test_cpumask()
 		set_to "$f" "$(cpu_mask "$cpu")" || ok=1
 		same_mask "$(cat "$f")" "$(cpu_mask "$cpu")" ||
 			{ diag "mask of CPU $cpu reads $(cat "$f")"; ok=1; }
-		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" "$cpu" || ok=1
+		is_equal "the workers' CPUs" "$(map_field wqt_u map allowed | sort -u)" "$cpu" ||
+			ok=1
 	done
 	set_to "$f" "$all" && reads "$f" "$all" || ok=1
 	return $ok

@@ -19,7 +19,8 @@ test_header()
 
 test_per_cpu_one()
 {
-	log_has "workqueue wqt_q: flags=0x" && log_has "in-flight: [0-9]+:wqt_block_fn.* for [0-9]+s" &&
+	log_has "workqueue wqt_q: flags=0x" &&
+		log_has "in-flight: [0-9]+:wqt_block_fn.* for [0-9]+s" &&
 		log_has "inactive: .*3\*wqt_nop_fn"
 }
 
@@ -51,6 +52,9 @@ tell wqt_q queue "nop cpu=0 n=3"
 tell wqt_v queue "block cpu=0 n=2"
 within 50 held_is wqt_q 1 && within 50 held_is wqt_v 2 || bail "no item runs"
 echo t >/proc/sysrq-trigger
-LOG=$(dmesg | awk '/Showing busy workqueues/ { text = "" } { text = text "\n" $0 } END { print text }')
+LOG=$(dmesg | awk '
+	/Showing busy workqueues/ { text = "" }
+	{ text = text "\n" $0 }
+	END { print text }')
 
 run_tests header per_cpu_one unbound_one pools idle_ones_are_left_out

@@ -146,6 +146,8 @@ def write(record, folder, draw=draw):
         path = Path(folder) / f'plot.{kind}'
         with files.replacing(path) as temp:
             figure.savefig(temp, format=kind, dpi=120)
+            if kind == 'svg':       # matplotlib leaves spaces at the ends of lines, which git complains about
+                temp.write_text('\n'.join(line.rstrip() for line in temp.read_text().split('\n')))
         paths.append(path)
     plotting().close(figure)
     return paths

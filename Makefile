@@ -70,8 +70,8 @@ module: ## build the benchmark and the torture test as modules for another kerne
 dkms: ## make a Debian package of these modules, which DKMS builds for each kernel of a machine
 	@scripts/lab dkms
 
-series: ## write patches for `git am` on the base tree: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256=
-	@scripts/lab series
+series: ## write patches for `git am` on the base tree, with a cover letter: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256= VERSION= ARGS='--changes FILE'
+	@scripts/lab series $${VERSION:+"-v$$VERSION"} $(ARGS)
 
 clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv
 	@scripts/lab clean
@@ -89,7 +89,7 @@ endif
 
 # Values are passed in the environment, so that quotes in them survive.
 VALUES = ENGINE VARIANT CONFIG LINUX KERNEL_SRC LINUX_TARBALL LINUX_TARBALL_SHA256 KDIR CPUS TOPOLOGY MEM APPEND CMD \
-	DURATION SEED PARAMS TIMEOUT
+	DURATION SEED PARAMS TIMEOUT VERSION
 $(foreach name,$(VALUES),$(if $(findstring command,$(origin $(name))),$(eval override export $(name) := $$(value $(name)))))
 
 # Expands to --name="value" for each variable that is set.

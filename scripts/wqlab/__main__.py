@@ -15,7 +15,7 @@ PROGRAMS = {
     'hooks': ('kernels.hooks', 'say what of a kernel tree does not fit our hooks'),
     'module': ('kernels.module', 'build our modules for another kernel (make module)'),
     'dkms': ('dkms.package', 'make a Debian package of our modules for any kernel (make dkms)'),
-    'series': ('kernels.series', 'write the project as patches for the base tree (make series)'),
+    'series': ('series.write', 'write the project as patches for the base tree (make series)'),
     'check': ('kernels.check', 'run all checkers (make check)'),
     'clean': ('kernels.clean', 'remove what was built (make clean)'),
     'busybox': ('kernels.debian', 'download busybox for arm64 guests'),

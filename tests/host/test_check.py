@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make check reports the findings of its checkers. make series writes patches for a maintainer."""
+"""make check reports the findings of its checkers."""
 import re
 import shutil
 import subprocess
@@ -7,11 +7,7 @@ import subprocess
 import pytest
 
 from calls import call
-from wqlab.kernels import series, tree
-from wqlab.kernels.build import options
-from wqlab.kernels.kinds import LINUX, Kind
-from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure
+from wqlab.paths import ROOT
 
 
 def test_scripts_are_clean():
@@ -53,62 +49,3 @@ def test_check():
     done = call('scripts/lab', 'check', timeout=3000, ENGINE='uml')
     assert done.returncode == 0, done.stderr
     assert re.search('^check: W=1 and sparse, kernel/workqueue: clean$', done.stderr, re.M)
-
-
-# The series
-
-@pytest.fixture(scope='module')
-def patches():
-    return series.write(LINUX)
-
-
-def test_series(patches):
-    """There is a patch for each step, with an author, for git am. It replaces the old series."""
-    assert patches == sorted((BUILD / f'series-{LINUX}').iterdir()) and len(patches) >= 5
-    for number, patch in enumerate(patches, 1):
-        text = patch.read_text()
-        assert re.search(rf'^Subject: \[PATCH {number}/{len(patches)}\] \S', text, re.M), patch.name
-        assert re.search(r'^Signed-off-by: .+ <\S+>$', text, re.M), patch.name
-    assert series.write(LINUX) == patches and not list(BUILD.glob('.series-*'))
-
-
-def test_series_that_does_not_fit(monkeypatch, patches):
-    """A missing file is noticed, and the old series stays."""
-    monkeypatch.setattr(tree, 'our_files', lambda: [pair for pair in ALL if not pair[0].endswith('affinity.c')])
-    before = [patch.read_bytes() for patch in patches]
-    monkeypatch.setattr(tree, 'compose', lambda linux: BUILD / f'tree-{linux}')
-    with pytest.raises(Failure, match=r'differ|does not give'):
-        series.write(LINUX)
-    assert [patch.read_bytes() for patch in patches] == before
-
-
-ALL = tree.our_files()
-
-
-@pytest.mark.tier('all')
-def test_each_patch_leaves_a_tree_that_builds(patches):
-    """The smallest possible UML kernel, with all our files that the tree has at this patch."""
-    place, out = BUILD / f'series-tree-{LINUX}', BUILD / f'series-out-{LINUX}'
-    for folder in (place, out):
-        shutil.rmtree(folder, ignore_errors=True)
-    out.mkdir()
-    try:
-        subprocess.run(['cp', '-al', BUILD / f'linux-{LINUX}', place], check=True)
-        kind = Kind.of('uml')
-        make = ['make', '-s', '-C', place, f'O={out}', 'ARCH=um', *kind.make()[-3:-1], '-j2']
-        wanted = out / 'wanted'
-        wanted.write_text('CONFIG_64BIT=y\nCONFIG_MODULES=y\nCONFIG_DEBUG_FS=y\nCONFIG_SMP=y\nCONFIG_WORKQUEUE_CMWQ=y\n'
-                          'CONFIG_RUNTIME_TESTING_MENU=y\nCONFIG_TEST_WORKQUEUE=m\nCONFIG_WQ_TORTURE_TEST=m\n')
-        seen = set()
-        for patch in patches:
-            assert not tree.apply(patch, place), patch.name
-            for words in ((f'KCONFIG_ALLCONFIG={wanted}', 'allnoconfig'), ('all',)):
-                done = subprocess.run([*make, *words], capture_output=True, text=True, check=False,
-                                      env=kind.environment())
-                assert done.returncode == 0, f'{patch.name}: {done.stderr[-2000:]}'
-            seen |= {name for name, value in options(out / '.config').items() if value != 'n'}
-        assert {'CONFIG_WORKQUEUE_CMWQ', 'CONFIG_TEST_WORKQUEUE', 'CONFIG_WQ_TORTURE_TEST'} <= seen
-        assert (out / 'kernel/workqueue/affinity.o').exists()
-    finally:
-        for folder in (place, out):
-            shutil.rmtree(folder, ignore_errors=True)

@@ -13,7 +13,7 @@ os.environ['srctree'] = {tree!r}
 sys.path.insert(0, {tree!r} + '/Documentation/sphinx')
 extensions = ['kerneldoc', 'automarkup']
 kerneldoc_srctree = {tree!r}
-root_doc = 'workqueue'
+root_doc = 'index'
 c_id_attributes = ['notrace']      # as in the kernel's own conf.py
 '''
 
@@ -24,6 +24,7 @@ def built(folder, text=''):
     (folder / 'conf.py').write_text(CONF.format(tree=str(TREE)))
     for path in [*(ROOT / 'Documentation/core-api').iterdir(), ROOT / 'tools/workqueue/json.rst']:
         shutil.copy(path, folder)
+    (folder / 'index.rst').write_text('Index\n=====\n\n.. toctree::\n   :glob:\n\n   workqueue*\n')
     with open(folder / 'workqueue.rst', 'a', encoding='utf-8') as page:
         page.write(text)
     return subprocess.run([sys.executable, '-m', 'sphinx', '-q', '-W', '--keep-going', '-b', 'html', folder,

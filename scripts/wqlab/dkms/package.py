@@ -26,8 +26,8 @@ from pathlib import Path
 from wqlab import files
 from wqlab.kernels import module
 from wqlab.kernels.build import need
-from wqlab.kernels.series import git_output
 from wqlab.paths import BUILD, ROOT
+from wqlab.series.write import git_output
 from wqlab.steps import Failure, first_match, locked, plain_environment, sayer, shown
 
 say = sayer('dkms')

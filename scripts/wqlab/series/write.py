@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Write the project as patches for the base tree: build/series-$LINUX/*.patch.
+
+usage: [LINUX=7.3] scripts/lab series [-v N] [--changes FILE]
+
+To apply them, run `git am --empty=drop build/series-7.3/*.patch` in a git tree of Linux 7.3.
+0000-cover-letter.patch says what they change, with figures; git skips it. The tree builds after
+each patch. Before the patches are put in place, this program applies them to the files of the
+base tree and compares the result with the composed tree.
+
+If KERNEL_SRC= is a git tree, the letter ends with its commit (base-commit). Otherwise it says
+what the base is, and lists the blobs of the files that the series changes.
+"""
+import argparse
+import filecmp
+import getpass
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import textwrap
+from pathlib import Path
+
+from wqlab.kernels import base, tree
+from wqlab.kernels.build import need
+from wqlab.kernels.kinds import LINUX
+from wqlab.paths import BUILD, ROOT
+from wqlab.series import cover, maintainers, quote, steps
+from wqlab.steps import Failure, first_match, locked, plain_environment, sayer, shown
+
+say = sayer('series')
+SELFTESTS = 'tools/testing/selftests/workqueue'
+MAINTAINERS = 'MAINTAINERS'
+# the first file of a patch, and what the letter calls such patches
+GROUPS = (('MAINTAINERS', 'the entry in MAINTAINERS'), ('include/linux/', 'the headers'),
+          ('init/', 'the choice in Kconfig'), ('kernel/workqueue/', 'the implementation'),
+          ('lib/', 'benchmark, KUnit suites and torture test'), ('tools/testing/', 'selftests'), ('tools/', 'tools'),
+          ('Documentation/', 'documents'), ('', 'hooks in the base tree'))
+
+
+def git_output(folder: Path, *words: str) -> str:
+    return subprocess.run(['git', '-C', folder, *words], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def git_environment() -> dict[str, str]:
+    """Return an environment for git. It names the user as the author and ignores all other settings of git."""
+    name = git_output(ROOT, 'config', 'user.name') or git_output(ROOT, 'log', '-1', '--format=%an') \
+        or getpass.getuser()
+    email = git_output(ROOT, 'config', 'user.email') or git_output(ROOT, 'log', '-1', '--format=%ae') \
+        or f'{getpass.getuser()}@localhost'
+    env = plain_environment(GIT_CONFIG_GLOBAL='/dev/null', GIT_CONFIG_NOSYSTEM='1',
+                            **{f'GIT_{who}_{what}': value for who in ('AUTHOR', 'COMMITTER')
+                               for what, value in (('NAME', name), ('EMAIL', email))})
+    return {name: value for name, value in env.items() if name not in ('GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE')}
+
+
+def author_of(env: dict[str, str]) -> str:
+    return f'{env["GIT_AUTHOR_NAME"]} <{env["GIT_AUTHOR_EMAIL"]}>'
+
+
+def blobs(folder: Path, names: list[str], *words: str) -> dict[str, str]:
+    """Return the blobs of files in a commit of a git tree, by name; {} if it is no such tree."""
+    lines = git_output(folder, 'ls-tree', *words, '--', *names).splitlines()
+    return {line.split('\t', 1)[1]: line.split()[2] for line in lines}
+
+
+class Repository:
+    """A repository with the files of the base tree that the series changes."""
+
+    def __init__(self, folder: Path, source: base.Base, env: dict[str, str]) -> None:
+        self.folder, self.env = folder, env
+        folder.mkdir()
+        self.git('init', '-q', '-b', 'series')
+        self.base_files = sorted({MAINTAINERS, *tree.touched_by(tree.patches(source.linux), '--- a')})
+        for name in self.base_files:
+            self.add(source.tree / name, name)
+        self.commit(f'Linux {base.version_of(source.tree)}', '--no-signoff')
+        self.git('tag', 'base')
+
+    def git(self, *words, text: str | None = None) -> str:
+        done = subprocess.run(['git', '-C', str(self.folder), *map(str, words)], input=text, capture_output=True,
+                              text=True, env=self.env, check=False)
+        if done.returncode:
+            said = first_match(done.stderr or done.stdout, 'error', 'fatal')
+            raise Failure(f'git {words[0]} failed on the series: {said}')
+        return done.stdout
+
+    def add(self, source: Path, place: str) -> None:
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, path)
+        path.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+
+    def commit(self, message: str, *words: str) -> None:
+        self.git('add', '-A')
+        self.git('commit', '-q', *(words or ['-s']), '-F', '-', text=message)
+
+    def order(self) -> str:
+        """Say which patches do what, for somebody who has to find his way."""
+        groups: list[tuple[str, int, int]] = []
+        for number, commit in enumerate(self.git('rev-list', '--reverse', 'base..').split(), 1):
+            first = self.git('diff-tree', '-r', '--no-commit-id', '--name-only', commit).split()[0]
+            what = next(words for start, words in GROUPS if first.startswith(start))
+            if groups and groups[-1][0] == what:
+                groups[-1] = (what, groups[-1][1], number)
+            else:
+                groups.append((what, number, number))
+        return '\n'.join(f'  {f"{first}-{last}" if first < last else str(first):8}{what}'
+                         for what, first, last in groups)
+
+
+def message_of(patch: Path) -> str:
+    """Return the subject and description: the text above the `---` line."""
+    return re.split(r'^---$', patch.read_text(), maxsplit=1, flags=re.M)[0]
+
+
+def laid() -> dict[str, Path]:
+    """Return our files that the series adds, by their places in the tree."""
+    selftests = [(name, name) for name in tree.found(f'{SELFTESTS}/**/*') if (ROOT / name).is_file()]
+    return {place: ROOT / name for name, place in [*tree.our_files(), *selftests]}
+
+
+def fill(repository: Repository, linux: str) -> None:
+    """Make the commits, step by step."""
+    sources, plan = laid(), steps.all_steps()
+    places, patches = steps.files_of(plan, list(sources)), steps.patches_of(plan, tree.patches(linux))
+    for step, mine, applied in zip(plan, places, patches):
+        for place in mine:
+            repository.add(sources[place], place)
+        for patch in applied:
+            wrong = tree.apply(patch, repository.folder)
+            if wrong:
+                raise Failure(f'{shown(patch)} does not apply: {wrong}')
+            repository.commit(message_of(patch))
+        if step.maintainers:
+            path = repository.folder / MAINTAINERS
+            path.write_text(maintainers.with_entry(path.read_text(), author_of(repository.env)))
+        if mine and step.patches and not applied:
+            raise Failure(f'patches/{linux} has no {step.patches[0]}, which {step.name} needs')
+        if step.message:
+            repository.commit(step.message)
+
+
+def contents(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob('*')
+            if path.is_file() and '.git' not in path.relative_to(folder).parts}
+
+
+def compare(made: Path, applied: Path, composed: Path) -> None:
+    names = contents(made)
+    for name in sorted(names ^ contents(applied)) + filecmp.cmpfiles(made, applied, names, shallow=False)[1]:
+        raise Failure(f'git am does not reproduce the files that the series was made from: {name} differs')
+    for name in (composed / '.cmwq-overlay').read_text().split():
+        if (composed / name).is_file() and not tree.same(composed / name, applied / name):
+            raise Failure(f'the series and {shown(composed)} differ in {name}')
+
+
+def commit_of(source: base.Base, names: list[str]) -> str:
+    """Return the commit of the git tree that the base was copied from, if these files are as there; or ''."""
+    given = re.match('directory (.+?), ', source.origin.read_text())
+    if not given or git_output(Path(given[1]), 'rev-parse', '--show-toplevel') != given[1]:
+        return ''
+    there = blobs(Path(given[1]), names, 'HEAD')
+    here = dict(zip(names, git_output(source.tree, 'hash-object', '--', *names).split()))
+    if there != here:
+        say(f'note: HEAD of {given[1]} is not what was copied: the letter names no base-commit')
+        return ''
+    return git_output(Path(given[1]), 'rev-parse', 'HEAD')
+
+
+def base_text(source: base.Base, repository: Repository, commit: str) -> str:
+    """Say what the series applies to, and how to see whether one's own tree is like that."""
+    origin = source.origin.read_text().strip().rsplit(', ', 2)[0]
+    version = f'Linux {base.version_of(source.tree)}'
+    text = (f'Commit {commit[:12]}, which is {version}: see base-commit at the end.' if commit else
+            f'{version}, from the {origin}. That is no commit of a git tree, so this letter has no base-commit.')
+    table = '\n'.join(f'  {blob[:12]}  {name}' for name, blob in
+                      sorted(blobs(repository.folder, repository.base_files, 'base').items()))
+    text += (' The series changes these files of it, and adds all others. In a tree that fits, '
+             '"git ls-tree HEAD -- FILE" shows the same blob for each. If one differs, "git am -3" may still merge it:')
+    return f'{textwrap.fill(text, quote.WIDTH, break_on_hyphens=False)}\n\n{table}'
+
+
+def project_text() -> str:
+    """Name the commit of this repository, and where it is if others can reach it."""
+    url = git_output(ROOT, 'remote', 'get-url', 'origin')
+    commit = git_output(ROOT, 'rev-parse', '--short=12', 'HEAD')
+    return ', '.join([f'commit {commit}' if commit else 'a copy without git',
+                      *[url] * bool(re.match(r'https?://|git://|git@', url))])
+
+
+def describe(repository: Repository, source: base.Base, commit: str, changes: str) -> None:
+    """Give the branch the cover letter as its description. git makes a mail of it."""
+    values = {'base': base_text(source, repository, commit), 'order': repository.order(),
+              'linux': base.version_of(source.tree), 'project': project_text()}
+    subject, _, text = cover.Letter(values, say).text().partition('\n\n')
+    if changes:
+        text = f'{changes.strip()}\n\n{text}'
+    repository.git('config', 'branch.series.description', f'{subject}\n\n{text}')
+
+
+def mail(repository: Repository, folder: Path, version: int, commit: str) -> list[Path]:
+    """Make the mails. git would name the commit of @repository as their base, which nobody else has."""
+    repository.git('format-patch', '-q', '-o', folder, '--cover-letter', '--cover-from-description=subject',
+                   '--abbrev=12', '--base=base', *[f'--reroll-count={version}'] * (version > 1), 'base')
+    new = sorted(folder.iterdir())
+    trailer = f'base-commit: {repository.git("rev-parse", "base").strip()}\n'
+    text = new[0].read_text()
+    if trailer not in text:
+        raise Failure(f'git wrote no base-commit into {new[0].name}')
+    new[0].write_text(text.replace(trailer, f'base-commit: {commit}\n' if commit else ''))
+    return new
+
+
+def write(linux: str, version: int = 1, changes: str = '') -> list[Path]:
+    """Write the series. Return the mails, the first of which is the cover letter."""
+    need('git')
+    composed = tree.compose(linux)
+    source, place, env = base.Base(linux), BUILD / f'series-{linux}', git_environment()
+    with locked(place.name), tempfile.TemporaryDirectory(prefix='.series-', dir=BUILD) as work_name:
+        work = Path(work_name)
+        made = Repository(work / 'make', source, env)
+        fill(made, linux)
+        commit = commit_of(source, made.base_files)
+        describe(made, source, commit, changes)
+        new = mail(made, work / 'patches', version, commit)
+        applied = Repository(work / 'am', source, env)
+        applied.git('am', '-q', '--empty=drop', *new)
+        compare(made.folder, applied.folder, composed)
+        if place.exists():
+            place.rename(work / 'old')
+        (work / 'patches').rename(place)
+    say(f'{shown(place)}: {len(new) - 1} patches and a cover letter, tested with git am on Linux '
+        f'{base.version_of(source.tree)}')
+    return sorted(place.iterdir())
+
+
+def number_of(text: str) -> int:
+    if not re.fullmatch('[1-9][0-9]?', text):
+        raise argparse.ArgumentTypeError(f'{text!r} is no version of a series: give a number from 1 to 99')
+    return int(text)
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('-v', '--reroll-count', metavar='N', type=number_of, default=1,
+                        help='this is version N: subjects begin with [PATCH vN]')
+    parser.add_argument('--changes', metavar='FILE', type=Path, help='begin the letter with this text: what has '
+                        'changed since the last version')
+    args = parser.parse_args(argv)
+    try:
+        changes = args.changes.read_text() if args.changes else ''
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f'--changes {args.changes} cannot be read: {error}') from error
+    if args.reroll_count > 1 and not changes:
+        say('note: reviewers want to know what has changed since the last version: give --changes FILE')
+    write(os.environ.get('LINUX') or LINUX, args.reroll_count, changes)
+    return 0

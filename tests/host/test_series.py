@@ -1,0 +1,579 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make series writes patches and a cover letter that a maintainer can read and apply."""
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from calls import call, stub
+from wqlab.kernels import base, tree
+from wqlab.kernels.build import options
+from wqlab.kernels.kinds import LINUX, Kind
+from wqlab.logs import check as kernlog
+from wqlab.paths import BUILD, ROOT
+from wqlab.series import cover, maintainers, quote, steps
+from wqlab.series import write as series
+from wqlab.steps import Failure
+
+BASE = BUILD / f'linux-{LINUX}'
+ALL = tree.our_files()
+
+
+@pytest.fixture(scope='module')
+def mails():
+    return series.write(LINUX)
+
+
+@pytest.fixture(scope='module')
+def letter(mails):
+    return mails[0].read_text()
+
+
+@pytest.fixture(scope='module')
+def patches(mails):
+    return mails[1:]
+
+
+@pytest.fixture(scope='module')
+def applied(mails, tmp_path_factory):
+    """A git tree of the files that the series changes, in which somebody has followed the letter's instructions."""
+    folder = tmp_path_factory.mktemp('applied')
+    env = series.git_environment()
+
+    def git(*words):
+        subprocess.run(['git', '-C', folder, *words], check=True, capture_output=True, env=env)
+
+    git('init', '-q')
+    for name in {'MAINTAINERS', *tree.touched_by(tree.patches(LINUX), '--- a')}:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(BASE / name, folder / name)
+    git('add', '-A')
+    git('commit', '-q', '-m', 'base')
+    git('am', '--empty=drop', *mails)
+    return folder
+
+
+def header(mail, name):
+    """A header of a mail, unfolded."""
+    found = re.search(rf'^{name}: ((?:.*\n )*.*)$', mail.read_text(), re.M)
+    return found[1].replace('\n ', ' ')
+
+
+def added(patch):
+    return re.findall(r'^diff --git a/\S+ b/(\S+)\nnew file', patch.read_text(), re.M)
+
+
+# Patches
+
+def test_series(mails):
+    """There is a letter and a patch for each step, with an author, for git am. It replaces the old series."""
+    assert mails == sorted((BUILD / f'series-{LINUX}').iterdir()) and len(mails) >= 30
+    assert mails[0].name == '0000-cover-letter.patch'
+    for number, mail in enumerate(mails):
+        assert re.match(rf'\[PATCH 0?{number}/{len(mails) - 1}\] \S', header(mail, 'Subject')), mail.name
+        assert not number or re.search(r'^Signed-off-by: .+ <\S+>$', mail.read_text(), re.M), mail.name
+    assert series.write(LINUX) == mails and not list(BUILD.glob('.series-*'))
+
+
+def test_messages(patches):
+    """Each message says what and why, in lines of a mail."""
+    for patch in patches:
+        subject = header(patch, 'Subject').split('] ', 1)[1]
+        assert re.fullmatch(r'[\w/]+(: [\w-]+)?: [a-z].*[^.]', subject) and len(subject) <= 75, subject
+        text = patch.read_text().split('\n\n', 1)[1].split('\nSigned-off-by:', 1)[0]
+        lines = [line for line in text.splitlines() if line]
+        assert 5 <= len(lines) <= 18 and max(map(len, lines)) <= 75, f'{patch.name}: {len(lines)} lines'
+        assert not re.search(r'\b(TODO|FIXME|XXX)\b', text)
+
+
+def test_each_file_is_in_one_patch(patches):
+    found = [name for patch in patches for name in added(patch)]
+    assert sorted(found) == sorted(series.laid())
+    assert {name for name in found if name.startswith('kernel/workqueue/')} >= \
+        {f'kernel/workqueue/{path.name}' for path in (ROOT / 'kernel/workqueue').iterdir()}
+
+
+def test_a_patch_is_short_enough_to_read(patches):
+    """No concept of kernel/workqueue/ comes with all the others."""
+    for patch in patches:
+        lines = re.findall(r'^\+(?!\+\+)', patch.read_text(), re.M)
+        assert not added(patch) or 'kernel/workqueue/' not in added(patch)[0] or len(lines) <= 1000, patch.name
+
+
+@pytest.mark.parametrize('place, says', [
+    ('kernel/workqueue/new.c', 'new.c is in no patch of the series: name it in a file of scripts/wqlab/series/steps'),
+    ('lib/cmwq/new.c', 'lib/cmwq/new.c is in no patch'),
+    ('Documentation/core-api/workqueue-cmwq-new.rst', 'is in no patch'),
+])
+def test_file_without_a_patch(place, says):
+    with pytest.raises(Failure, match=says):
+        steps.files_of(steps.all_steps(), [*series.laid(), place])
+
+
+def step(name, text, folder):
+    (folder / name).write_text(text)
+    return steps.read(folder / name)
+
+
+def test_file_in_two_patches(tmp_path):
+    plan = [step('1.txt', 'files: a/*\n\nadd a\n', tmp_path), step('2.txt', 'files: a/x.c\n\nadd x\n', tmp_path)]
+    with pytest.raises(Failure, match=r'a/x\.c is in two patches of the series: .*1\.txt and .*2\.txt'):
+        steps.files_of(plan, ['a/x.c', 'a/y.c'])
+
+
+def test_pattern_may_match_nothing_but_a_name_must_exist(tmp_path):
+    plan = [step('1.txt', 'files: a/*.h a/x.c\n\nadd a\n', tmp_path)]
+    assert steps.files_of(plan, ['a/x.c']) == [['a/x.c']]
+    with pytest.raises(Failure, match=r'1\.txt names a/x\.c, which does not exist'):
+        steps.files_of(plan, [])
+
+
+@pytest.mark.parametrize('text, says', [
+    ('file: a\n\nadd a\n', r'should begin with files:, patches: or maintainers:: file: a'),
+    ('files: a\n', 'give either patches: or a message'),
+    ('files: a\npatches: b\n\nadd a\n', 'give either patches: or a message'),
+])
+def test_bad_step(tmp_path, text, says):
+    with pytest.raises(Failure, match=says):
+        step('1.txt', text, tmp_path)
+
+
+def test_hooks_of_another_base(tmp_path):
+    """A patch that no step names is in the step for the rest. None is in two."""
+    plan = steps.all_steps()
+    names = [Path(name) for name in ('0001-headers.patch', '0002-choice.patch', '0003-tests.patch', '0009-more.patch')]
+    found = {Path(one.name).name: patches for one, patches in zip(plan, steps.patches_of(plan, names)) if patches}
+    assert found.pop('015-hooks.txt') == [Path('0009-more.patch')]
+    assert sorted(patch for patches in found.values() for patch in patches) == names[:3]
+    twice = [step(name, 'patches: *-a.patch\n', tmp_path) for name in ('1.txt', '2.txt')]
+    with pytest.raises(Failure, match=r'0001-a\.patch is in two steps'):
+        steps.patches_of(twice, [Path('0001-a.patch')])
+
+
+def test_series_that_does_not_fit(monkeypatch, mails):
+    """A missing file is noticed, and the old series stays."""
+    monkeypatch.setattr(tree, 'our_files', lambda: [pair for pair in ALL if not pair[0].endswith('affinity.c')])
+    before = [mail.read_bytes() for mail in mails]
+    monkeypatch.setattr(tree, 'compose', lambda linux: BUILD / f'tree-{linux}')
+    with pytest.raises(Failure, match=r'affinity\.c, which does not exist'):
+        series.write(LINUX)
+    assert [mail.read_bytes() for mail in mails] == before
+
+
+def test_series_that_differs_from_what_was_tested(monkeypatch, mails, tmp_path):
+    """A file that the composed tree has otherwise is noticed."""
+    other = tmp_path / 'queue.c'
+    other.write_text('int other;\n')
+    real = series.laid
+    monkeypatch.setattr(series, 'laid', lambda: {**real(), 'kernel/workqueue/queue.c': other})
+    with pytest.raises(Failure, match=rf'the series and build/tree-{LINUX} differ in kernel/workqueue/queue\.c'):
+        series.write(LINUX)
+
+
+@pytest.mark.tier('test')
+def test_checkpatch(patches):
+    """checkpatch --strict finds nothing but what wqlab.kernels.check explains, and that MAINTAINERS may be outdated.
+
+    The last patch has the entry for all new files.
+    """
+    def findings(patch):
+        first = patch == patches[0]
+        ignored = ['FILE_PATH_CHANGES', 'UNDOCUMENTED_SETUP', *['MACRO_ARG_REUSE'] * first]
+        done = subprocess.run(['perl', BASE / 'scripts/checkpatch.pl', '--strict', '--no-tree', '--terse',
+                               '--no-summary', '--show-types', '--ignore', ','.join(ignored), patch],
+                              capture_output=True, text=True, check=False)
+        return (done.stdout + done.stderr).splitlines()
+
+    assert [line for patch in patches for line in findings(patch)] == []
+
+
+# The tree that it makes
+
+def test_maintainers(applied, patches):
+    """get_maintainer.pl of the base tree finds whoever makes the series, in an entry that covers all new files."""
+    who = series.author_of(series.git_environment())
+    text = (applied / 'MAINTAINERS').read_text()
+    entry = text.split('WORKQUEUE IN SMALL FILES (CMWQ)\n')[1].split('\n\n')[0]
+    patterns = re.findall(r'^F:\t(.*)$', entry, re.M)
+    assert patterns == sorted(patterns)
+    for place in series.laid():
+        assert any(place.startswith(pattern.rstrip('*')) for pattern in patterns), place
+    for number, others in ((0, 'Tejun Heo'), (7, ''), (-1, '')):
+        done = subprocess.run(['perl', 'scripts/get_maintainer.pl', '--nogit', '--nogit-fallback',
+                               f'--mpath={applied}/MAINTAINERS', patches[number]], cwd=BASE, capture_output=True,
+                              text=True, check=True)
+        assert others in done.stdout and (number == -1 or f'{who} (maintainer:' in done.stdout), done.stdout
+    # where the kernel's own sorter puts it, and the fields in its order
+    subprocess.run(['perl', BASE / 'scripts/parse-maintainers.pl', '--order', f'--input={applied}/MAINTAINERS',
+                    f'--output={applied}/.sorted'], cwd=applied, check=True, capture_output=True)
+    whole = (applied / '.sorted').read_text()
+    assert whole.count(f'\n{maintainers.ENTRY.format(who=who)}\nWWAN DRIVERS\n') == 1
+
+
+def test_maintainers_of_another_tree():
+    with pytest.raises(Failure, match='has no entry WORKQUEUE'):
+        maintainers.with_entry('XFS FILESYSTEM\nS:\tSupported\n', 'A <a@b.example>')
+
+
+def test_selftests_are_a_target(applied, tmp_path):
+    """`make kselftest` runs them, and `make install` takes them along."""
+    lines = re.findall(r'^TARGETS \+= (\S+)$', (applied / 'tools/testing/selftests/Makefile').read_text(), re.M)
+    assert lines.count('workqueue') == 1 and lines[lines.index('workqueue') - 1] == 'vfio'
+    work = tmp_path / 'tools/testing'
+    shutil.copytree(BASE / 'tools/testing/selftests/kselftest', work / 'selftests/kselftest')
+    for name in ('run_kselftest.sh', 'gen_kselftest_tar.sh', 'lib.mk', 'kselftest_deps.sh'):
+        shutil.copy(BASE / 'tools/testing/selftests' / name, work / 'selftests')
+    for name in ('scripts/Makefile.arch', 'scripts/subarch.include', 'tools/scripts/Makefile.include',
+                 'tools/scripts/Makefile.arch', 'tools/scripts/utilities.mak'):
+        if (BASE / name).exists():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(BASE / name, tmp_path / name)
+    shutil.copy(applied / 'tools/testing/selftests/Makefile', work / 'selftests')
+    shutil.copytree(applied / 'tools/testing/selftests/workqueue', work / 'selftests/workqueue')
+    done = call('make', '-C', work / 'selftests', 'install', f'INSTALL_PATH={tmp_path}/out', 'TARGETS=workqueue',
+                f'top_srcdir={tmp_path}', timeout=120,
+                PATH=stub(tmp_path / 'bin', 'rsync', 'while [ "${1#-}" != "$1" ]; do shift; done; exec cp "$@"'))
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = (tmp_path / 'out/kselftest-list.txt').read_text().split()
+    assert 'workqueue:sysfs.sh' in listed and 'workqueue:boot.sh' not in listed
+    assert (tmp_path / 'out/workqueue/lib.sh').exists() and (tmp_path / 'out/workqueue/boot.sh').exists()
+
+
+def test_documents_are_in_the_index(applied):
+    index = (applied / 'Documentation/core-api/index.rst').read_text()
+    for place in series.laid():
+        if place.startswith('Documentation/') and place.endswith('.rst'):
+            assert f'   {Path(place).stem}\n' in index, f'{place}: add it to patches/{LINUX}/*-documents.patch'
+            assert ':orphan:' not in (applied / place).read_text(), place
+
+
+def test_the_default_is_the_base(applied):
+    """Whoever applies the series and asks for nothing gets kernel/workqueue.c."""
+    assert re.search(r'^\tdefault (\w+)$', (applied / 'kernel/workqueue/Kconfig').read_text(), re.M)[1] == \
+        'WORKQUEUE_BASE'
+
+
+# The letter
+
+def test_letter(letter, patches):
+    """It has all that a maintainer looks for, and nothing was left to fill in."""
+    subject, text = letter.split('\n\n', 1)
+    assert '*** ' not in letter and not re.search(r'^@|``|:math:|\bTODO\b', text, re.M)
+    for title in ('What changes for those who choose', 'What is worse', 'How to read it', 'How to apply', 'To go back',
+                  'What it applies to', 'Figures of record'):
+        assert title in text
+    assert 'git am --empty=drop' in text
+    for patch in patches:       # the shortlog
+        assert header(patch, 'Subject').split('] ', 1)[1].replace('  ', ' ') in re.sub(r'\s+', ' ', text)
+    assert re.search(r'^ \d+ files changed, \d+ insertions', text, re.M)
+    assert re.search(r'^ kernel/workqueue/queue\.c +\|', text, re.M)
+    assert max(len(line) for line in text.split('Figures of record')[0].splitlines()) <= 80
+
+
+def test_order_in_the_letter(letter, patches):
+    """What it says about the numbers of patches is right."""
+    part = letter.split('How to read it')[1].split('How to apply')[0]
+    rows = re.findall(r'^  (\d+)(?:-(\d+))? +([a-z].*)$', part, re.M)
+    assert [int(first) for first, _, _ in rows] == \
+        [1, *(int(last or first) + 1 for first, last, _ in rows[:-1])]
+    assert int(rows[-1][1] or rows[-1][0]) == len(patches) and rows[-1][2] == 'the entry in MAINTAINERS'
+    choice = next(int(first) for first, _, what in rows if what == 'the choice in Kconfig')
+    assert 'kernel/workqueue/Kconfig' in added(patches[choice - 1])
+
+
+def rows_of(name, title):
+    """The cells of the first column that are a case, with the ratio, from the text of a document itself."""
+    text = (ROOT / name).read_text().split(f'\n{title}\n', 1)[1]
+    return re.findall(r'^(?:\d+ cores(?:, \d+ threads)? +)?``(\S+)``.*?(\d\.\d\d \(\d\.\d\d-\d+\.\d\d\))', text, re.M)
+
+
+def test_letter_has_the_figures_of_record(letter):
+    """Each row is there, also each that is worse, and each command."""
+    rows = rows_of('Documentation/core-api/workqueue-workloads.rst', 'Figures')
+    assert len(rows) > 50 and any(float(ratio[:4]) < 0.9 for _, ratio in rows)
+    for case, ratio in rows:
+        assert re.search(rf'{re.escape(case)} .*{re.escape(ratio)}', letter), case
+    for name in ('README.md', *(f'Documentation/core-api/workqueue-{name}.rst' for name in ('benchmark', 'lines'))):
+        text = (ROOT / name).read_text()
+        for ratio in re.findall(r'\d\.\d\d \(\d\.\d\d-\d\.\d\d\)', text.split('## Tests')[0]):
+            assert ratio in letter, f'{name}: {ratio}'
+    for words in ('run-bench.sh --pairs 6', '--floor', '--lockstat', '--lines', '--icount', 'make workload ARGS=',
+                  'scripts/run-workload.sh --engine qemu --topology cores=12', 'Intel Xeon', 'AMD EPYC'):
+        assert words in letter, words
+
+
+def test_letter_counts_what_is_worse(letter):
+    below, = re.findall(r'Of \d+ ratios of rates below, (\d+) are less than 1', letter)
+    rows = [ratio for _, ratio in rows_of('Documentation/core-api/workqueue-workloads.rst', 'Figures')]
+    assert int(below) >= sum(float(ratio[:4]) < 1 for ratio in rows) > 20
+    worse = letter.split('every pair of\n  boots was below 1')[1].split('every pair was above')[0]
+    for case, ratio in rows_of('Documentation/core-api/workqueue-workloads.rst', 'Figures'):
+        most = float(ratio.split('-')[1].rstrip(')'))
+        assert (most < 1) == (f'{case} {ratio}' in worse), case
+
+
+VALUES = {'base': 'BASE', 'order': 'ORDER', 'linux': '7.3', 'project': 'PROJECT'}
+
+
+def test_quotes_are_found():
+    """Each place that cover.txt quotes exists. If a document was changed, change cover.txt, too."""
+    said = []
+    assert cover.Letter(VALUES, said.append).text() and said == []
+
+
+@pytest.mark.parametrize('line, says', [
+    ('@quote README.md | No such section', 'quotes the section "No such section" of README.md, which does not exist'),
+    ('@quote NO.md | Numbers', 'of NO.md, which does not exist'),
+    ('@quote README.md', 'needs FILE | SECTION'),
+    ('@quote README.md | Numbers | form One', 'unknown: form One'),
+    ('@measured README.md | Licence', 'finds nothing in README.md, "Licence"'),
+    ('@figures', 'unknown: @figures'),
+])
+def test_bad_line_in_the_letter(monkeypatch, tmp_path, line, says):
+    (tmp_path / 'cover.txt').write_text(f'subject\n\n{line}\n')
+    monkeypatch.setattr(cover, 'TEXT', tmp_path / 'cover.txt')
+    with pytest.raises(Failure, match=re.escape(says)):
+        cover.Letter(VALUES, print).text()
+
+
+def test_words_that_are_gone():
+    """If a paragraph does not begin like that any more, the letter has more, and the user is told."""
+    said = []
+    text = cover.Letter(VALUES, said.append).quoted('quote', 'README.md | Numbers | from No such words')
+    assert 'One run of scripts/run-bench.sh' in text and 'measures on your machine' in text
+    assert len(said) == 1 and 'begins with "No such words"' in said[0]
+
+
+def test_quote():
+    text = '''Title
+=====
+
+Before
+------
+
+no
+
+Figures
+-------
+
+On *one* machine, ``cmd --x``,
+with ``a * b``::
+
+  scripts/cmd --x ``kept``
+
+========  ===================
+``Case``  ours/base (min-max)
+========  ===================
+``a``     0.90 (0.80-0.95)
+``b``     \\-
+========  ===================
+
+.. figure:: x.svg
+
+   hidden
+
+``term``
+  What
+  it is.
+
+After
+-----
+no
+'''
+    made = quote.Quote(quote.blocks(quote.section(text, 'Figures')), [])
+    assert str(made) == ('On one machine, cmd --x, with a * b:\n\n  scripts/cmd --x ``kept``\n\n'
+                         'Case  ours/base (min-max)\na     0.90 (0.80-0.95)\nb     -\n\nterm\n  What it is.')
+    assert made.tables[0].ratios() == [('a', 0.9, 0.8, 0.95)]
+    assert quote.section(text, 'No') is None
+
+
+# Versions, and what it applies to
+
+def test_version(monkeypatch, tmp_path):
+    monkeypatch.setattr(series, 'BUILD', tmp_path)
+    monkeypatch.setattr(tree, 'compose', lambda linux: BUILD / f'tree-{linux}')
+    monkeypatch.setattr(series, 'commit_of', lambda source, names: 'f' * 40)
+    changes = tmp_path / 'changes'
+    changes.write_text('Changes since v1:\n- less noise\n')
+    monkeypatch.setenv('LINUX', LINUX)
+    assert series.main(['-v2', '--changes', str(changes)]) == 0
+    mails = sorted((tmp_path / f'series-{LINUX}').iterdir())
+    assert all(re.match(r'v2-\d{4}-', mail.name) for mail in mails)
+    assert all(header(mail, 'Subject').startswith('[PATCH v2 ') for mail in mails)
+    text = mails[0].read_text()
+    assert '\n\nChanges since v1:\n- less noise\n' in text
+    # as git wants it, in the letter, once
+    assert re.findall(r'^base-commit: (\w+)$', ''.join(mail.read_text() for mail in mails), re.M) == ['f' * 40]
+    assert 'Commit ffffffffffff, which is Linux' in text
+
+
+@pytest.mark.parametrize('words, says', [
+    (['-v0'], 'is no version of a series'), (['-vx'], 'is no version of a series'),
+    (['--changes', '/no/such'], '--changes /no/such cannot be read'), (['more'], 'unrecognized arguments'),
+])
+def test_bad_options(words, says):
+    done = call('scripts/lab', 'series', *words)
+    assert done.returncode and says in done.stderr and 'Traceback' not in done.stderr
+
+
+def test_base_that_is_no_git_tree(letter):
+    """Then the letter says so, and lists the blobs of the files that the series changes."""
+    source = base.Base(LINUX)
+    if series.commit_of(source, ['MAINTAINERS']):
+        pytest.fail('the base tree of this test run comes from git')
+    assert 'base-commit: ' not in letter and 'has no base-commit' in re.sub(r'\s+', ' ', letter)
+    for name in ('MAINTAINERS', 'init/Kconfig', 'include/linux/workqueue.h'):
+        blob = call('git', 'hash-object', BASE / name).stdout.strip()
+        assert f'  {blob[:12]}  {name}\n' in letter
+
+
+def test_base_that_is_a_git_tree(tmp_path, capsys):
+    """The commit that was copied is named, unless the tree has another one by now."""
+    given, copied = tmp_path / 'given', base.Base(LINUX)
+    env = series.git_environment()
+
+    def git(*words):
+        return subprocess.run(['git', '-C', given, *words], check=True, capture_output=True, text=True,
+                              env=env).stdout.strip()
+
+    for folder in (given, tmp_path / 'copy'):
+        (folder / 'init').mkdir(parents=True)
+        (folder / 'init/Kconfig').write_text('# Kconfig\n')
+    copied.tree, copied.origin = tmp_path / 'copy', tmp_path / 'origin'
+    copied.origin.write_text(f'directory {given}, 7.3.4, 2026-11-22T00:00:00Z\n')
+    assert series.commit_of(copied, ['init/Kconfig']) == ''
+    git('init', '-q')
+    git('add', '-A')
+    git('commit', '-q', '-m', 'Linux 7.3.4')
+    assert series.commit_of(copied, ['init/Kconfig']) == git('rev-parse', 'HEAD')
+    (given / 'init/Kconfig').write_text('# another\n')
+    git('commit', '-q', '-a', '-m', 'next')
+    assert series.commit_of(copied, ['init/Kconfig']) == ''
+    assert 'is not what was copied' in capsys.readouterr().err
+    copied.origin.write_text('package linux-source-7.3_7.3.4-1_all.deb, 7.3.4, 2026-11-22T00:00:00Z\n')
+    assert series.commit_of(copied, ['init/Kconfig']) == ''
+
+
+# Building
+
+FRAGMENTS = ('common', 'uml', 'workqueue', 'hang')
+WANTED = '''CONFIG_DEBUG_OBJECTS=y
+CONFIG_DEBUG_OBJECTS_WORK=y
+CONFIG_TEST_WORKQUEUE=m
+CONFIG_WQ_TORTURE_TEST=m
+CONFIG_WQ_PROBE=m
+CONFIG_WQ_TEST_HELPER=m
+CONFIG_KUNIT=m
+CONFIG_WQ_SHARD_KUNIT_TEST=m
+CONFIG_WQ_CURSOR_KUNIT_TEST=m
+CONFIG_WQ_API_KUNIT_TEST=m
+'''
+# Functions of a later patch that a file calls: see the messages of these patches.
+UPWARD = {('debugobjects', 'cancel_work_sync'), ('pwq', 'pwq_unlink_work')}
+
+
+class Steps:
+    """The base tree, to which the patches are applied one by one, and a small UML kernel that is built from it."""
+
+    def __init__(self):
+        self.tree, self.out = BUILD / f'series-tree-{LINUX}', BUILD / f'series-out-{LINUX}'
+        self.kind = Kind.of('uml')
+        compiler = next(word for word in self.kind.make() if word.startswith('CC='))
+        host = next(word for word in self.kind.make() if word.startswith('HOSTCC='))
+        self.words = ['make', '-s', '-C', self.tree, f'O={self.out}', 'ARCH=um', compiler, host, '-j2']
+
+    def begin(self):
+        self.remove()
+        self.out.mkdir()
+        subprocess.run(['cp', '-al', BASE, self.tree], check=True)
+
+    def remove(self):
+        for folder in (self.tree, self.out):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def make(self, what, *words):
+        done = subprocess.run([*self.words, *words], capture_output=True, text=True, check=False,
+                              env=self.kind.environment())
+        assert done.returncode == 0, f'{what}: {done.stderr[-2000:]}'
+
+    def build(self, what, variant='CMWQ'):
+        wanted = self.out / 'wanted'
+        wanted.write_text(''.join((ROOT / f'configs/{name}.config').read_text() for name in FRAGMENTS)
+                          + f'{WANTED}CONFIG_WORKQUEUE_{variant}=y\n')
+        self.make(what, f'KCONFIG_ALLCONFIG={wanted}', 'allnoconfig')
+        self.make(what, 'all')
+
+    def replace(self, name, text):
+        """Write a file of the tree. Those of the base are hard links, so make a new one."""
+        path = self.tree / name
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+
+    def compile_alone(self, what, names):
+        """Compile files that nothing builds yet. Afterwards, the tree is as before."""
+        kernel, ours = self.tree / 'kernel/Makefile', self.tree / 'kernel/workqueue/Makefile'
+        before = kernel.read_text()
+        self.replace('kernel/Makefile', f'{before}obj-y += workqueue/\n')
+        self.replace('kernel/workqueue/Makefile', 'ccflags-y := -DCONFIG_WORKQUEUE_CMWQ=1\n'
+                     f'obj-y := {" ".join(Path(name).stem + ".o" for name in names)}\n')
+        try:
+            self.make(what, 'kernel/workqueue/')
+        finally:
+            self.replace('kernel/Makefile', before)
+            ours.unlink()
+
+    def symbols(self, stem):
+        """Return (functions that a file defines, names that it takes from others)."""
+        lines = subprocess.run(['nm', self.out / f'kernel/workqueue/{stem}.o'], capture_output=True, text=True,
+                               check=True).stdout.splitlines()
+        words = [line.split()[-2:] for line in lines]
+        return {name for kind, name in words if kind == 'T'}, {name for kind, name in words if kind == 'U'}
+
+    def boot(self, what, ours):
+        done = call('scripts/lab', 'guest', '--engine', 'uml', '--kernel', self.out, '--log', self.out / 'log',
+                    '--timeout', '120', '--',
+                    'cat /proc/version; ls /sys/module/workqueue/parameters; modprobe wq_probe 2>&1; echo end',
+                    timeout=300)
+        log = (self.out / 'log').read_text()
+        assert done.returncode == 0 and done.stdout.endswith('end\n'), f'{what}: {done.stderr}\n{log[-2000:]}'
+        assert ('pool_per_cpu' in done.stdout) == ours, what
+        assert not kernlog.problems(log), what
+
+
+@pytest.mark.tier('all')
+def test_each_patch_leaves_a_tree_that_builds(patches):
+    """Nothing but what a patch changes is compiled for it, so most take seconds. Both ends boot.
+
+    Before the choice in Kconfig, nothing builds the files. So they are compiled by themselves as well, and call
+    only what is there by then.
+    """
+    place = Steps()
+    place.begin()
+    try:
+        place.build('base')
+        place.boot('base', ours=False)
+        defined, undefined, seen = {}, {}, set()
+        for number, patch in enumerate(patches):
+            wrong = tree.apply(patch, place.tree)
+            assert not wrong, f'{patch.name}: {wrong}'
+            names = [name for name in added(patch) if name.startswith('kernel/workqueue/') and name.endswith('.c')]
+            if names:
+                place.compile_alone(patch.name, names)
+                for stem in (Path(name).stem for name in names):
+                    functions, undefined[number, stem] = place.symbols(stem)
+                    defined.update(dict.fromkeys(functions, number))
+            place.build(patch.name)
+            seen |= {name for name, value in options(place.out / '.config').items() if value != 'n'}
+        assert {f'CONFIG_{name}' for name in ('WORKQUEUE_CMWQ', 'TEST_WORKQUEUE', 'WQ_TORTURE_TEST',
+                                              'WQ_TEST_HELPER', 'WQ_API_KUNIT_TEST')} <= seen
+        assert (place.out / 'kernel/workqueue/affinity.o').exists()
+        assert {(stem, name) for (number, stem), names in undefined.items() for name in names
+                if defined.get(name, -1) > number} == UPWARD
+        place.boot('all patches', ours=True)
+        place.build('all patches, kernel/workqueue.c', 'BASE')
+        assert not (place.out / 'lib/cmwq/wq_probe.ko').stat().st_size == 0
+        place.boot('all patches, kernel/workqueue.c', ours=False)
+    finally:
+        place.remove()

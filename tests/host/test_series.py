@@ -3,12 +3,13 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from calls import call, stub
-from wqlab.kernels import base, tree
+from wqlab.kernels import base, kinds, tree
 from wqlab.kernels.build import options
 from wqlab.kernels.kinds import LINUX, Kind
 from wqlab.logs import check as kernlog
@@ -170,6 +171,12 @@ def test_series_that_differs_from_what_was_tested(monkeypatch, mails, tmp_path):
     monkeypatch.setattr(series, 'laid', lambda: {**real(), 'kernel/workqueue/queue.c': other})
     with pytest.raises(Failure, match=rf'the series and build/tree-{LINUX} differ in kernel/workqueue/queue\.c'):
         series.write(LINUX)
+
+
+def test_file_that_the_base_has():
+    """git am would refuse it, but only in a complete tree."""
+    with pytest.raises(Failure, match=r'the base tree has a file kernel/fork\.c, too'):
+        series.check_new(['kernel/workqueue/queue.c', 'kernel/fork.c'], BASE)
 
 
 @pytest.mark.tier('test')
@@ -458,83 +465,75 @@ def test_base_that_is_a_git_tree(tmp_path, capsys):
 
 # Building
 
-FRAGMENTS = ('common', 'uml', 'workqueue', 'hang')
-WANTED = '''CONFIG_DEBUG_OBJECTS=y
-CONFIG_DEBUG_OBJECTS_WORK=y
-CONFIG_TEST_WORKQUEUE=m
-CONFIG_WQ_TORTURE_TEST=m
-CONFIG_WQ_PROBE=m
-CONFIG_WQ_TEST_HELPER=m
-CONFIG_KUNIT=m
-CONFIG_WQ_SHARD_KUNIT_TEST=m
-CONFIG_WQ_CURSOR_KUNIT_TEST=m
-CONFIG_WQ_API_KUNIT_TEST=m
-'''
+def numbered(patches):
+    """The number of the patch that adds each file."""
+    return {name: number for number, patch in enumerate(patches, 1) for name in added(patch)}
+
+
+def test_a_file_includes_only_what_is_there(patches, applied):
+    """So each file of kernel/workqueue/ compiles in the patch that adds it, although nothing builds it yet."""
+    number = numbered(patches)
+    own = {name for name in number if name.startswith('kernel/workqueue/') and name.endswith(('.c', '.h'))}
+    for name in own:
+        for header in re.findall(r'^#include "([^"]+)"', (applied / name).read_text(), re.M):
+            place = (Path(name).parent / header).as_posix()
+            if '..' not in header:
+                assert number[place] <= number[name], f'{name} includes {header}, which a later patch adds'
+    assert len(own) > 35
+
+
 # Functions of a later patch that a file calls: see the messages of these patches.
 UPWARD = {('debugobjects', 'cancel_work_sync'), ('pwq', 'pwq_unlink_work')}
 
 
 class Steps:
-    """The base tree, to which the patches are applied one by one, and a small UML kernel that is built from it."""
+    """The base tree, to which the patches are applied one by one, and the UML kernel that is built from it.
 
-    def __init__(self):
-        self.tree, self.out = BUILD / f'series-tree-{LINUX}', BUILD / f'series-out-{LINUX}'
+    Its folders have the names and the relative place of those of `make kernel`, so ccache knows most objects.
+    """
+
+    def __init__(self, monkeypatch):
+        self.place = BUILD / f'series-steps-{LINUX}'
+        monkeypatch.setattr(kinds, 'BUILD', self.place)
         self.kind = Kind.of('uml')
-        compiler = next(word for word in self.kind.make() if word.startswith('CC='))
-        host = next(word for word in self.kind.make() if word.startswith('HOSTCC='))
-        self.words = ['make', '-s', '-C', self.tree, f'O={self.out}', 'ARCH=um', compiler, host, '-j2']
+        self.tree, self.out = self.kind.tree, self.kind.folder
 
     def begin(self):
         self.remove()
-        self.out.mkdir()
+        self.out.mkdir(parents=True)
         subprocess.run(['cp', '-al', BASE, self.tree], check=True)
 
     def remove(self):
-        for folder in (self.tree, self.out):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self.place, ignore_errors=True)
 
     def make(self, what, *words):
-        done = subprocess.run([*self.words, *words], capture_output=True, text=True, check=False,
+        done = subprocess.run(self.kind.make('-s', '-j2', *words), capture_output=True, text=True, check=False,
                               env=self.kind.environment())
         assert done.returncode == 0, f'{what}: {done.stderr[-2000:]}'
 
-    def build(self, what, variant='CMWQ'):
+    def configure(self, what, variant='cmwq'):
+        """Configure as `make kernel` does, but without the options that are not there yet."""
         wanted = self.out / 'wanted'
-        wanted.write_text(''.join((ROOT / f'configs/{name}.config').read_text() for name in FRAGMENTS)
-                          + f'{WANTED}CONFIG_WORKQUEUE_{variant}=y\n')
+        wanted.write_text(''.join(path.read_text() for path in replace(self.kind, variant=variant).fragments))
         self.make(what, f'KCONFIG_ALLCONFIG={wanted}', 'allnoconfig')
-        self.make(what, 'all')
 
-    def replace(self, name, text):
-        """Write a file of the tree. Those of the base are hard links, so make a new one."""
-        path = self.tree / name
-        path.unlink(missing_ok=True)
-        path.write_text(text)
-
-    def compile_alone(self, what, names):
-        """Compile files that nothing builds yet. Afterwards, the tree is as before."""
-        kernel, ours = self.tree / 'kernel/Makefile', self.tree / 'kernel/workqueue/Makefile'
-        before = kernel.read_text()
-        self.replace('kernel/Makefile', f'{before}obj-y += workqueue/\n')
-        self.replace('kernel/workqueue/Makefile', 'ccflags-y := -DCONFIG_WORKQUEUE_CMWQ=1\n'
-                     f'obj-y := {" ".join(Path(name).stem + ".o" for name in names)}\n')
-        try:
-            self.make(what, 'kernel/workqueue/')
-        finally:
-            self.replace('kernel/Makefile', before)
-            ours.unlink()
-
-    def symbols(self, stem):
-        """Return (functions that a file defines, names that it takes from others)."""
-        lines = subprocess.run(['nm', self.out / f'kernel/workqueue/{stem}.o'], capture_output=True, text=True,
-                               check=True).stdout.splitlines()
-        words = [line.split()[-2:] for line in lines]
-        return {name for kind, name in words if kind == 'T'}, {name for kind, name in words if kind == 'U'}
+    def symbols(self):
+        """Return the names that each object of kernel/workqueue/ takes from others, and who has which function."""
+        defined, taken = {}, {}
+        for path in (self.out / 'kernel/workqueue').glob('*.o'):
+            if path.name in ('workqueue.o', 'built-in.o'):
+                continue
+            for line in subprocess.run(['nm', path], capture_output=True, text=True, check=True).stdout.splitlines():
+                kind, name = line.split()[-2:]
+                if kind == 'T':
+                    defined[name] = path.stem
+                elif kind == 'U':
+                    taken.setdefault(path.stem, set()).add(name)
+        return taken, defined
 
     def boot(self, what, ours):
         done = call('scripts/lab', 'guest', '--engine', 'uml', '--kernel', self.out, '--log', self.out / 'log',
-                    '--timeout', '120', '--',
-                    'cat /proc/version; ls /sys/module/workqueue/parameters; modprobe wq_probe 2>&1; echo end',
+                    '--timeout', '280', '--', 'cat /proc/version; ls /sys/module/workqueue/parameters; echo end',
                     timeout=300)
         log = (self.out / 'log').read_text()
         assert done.returncode == 0 and done.stdout.endswith('end\n'), f'{what}: {done.stderr}\n{log[-2000:]}'
@@ -543,37 +542,36 @@ class Steps:
 
 
 @pytest.mark.tier('all')
-def test_each_patch_leaves_a_tree_that_builds(patches):
-    """Nothing but what a patch changes is compiled for it, so most take seconds. Both ends boot.
+def test_each_patch_leaves_a_tree_that_builds(monkeypatch, patches):
+    """Only what a patch changes is compiled for it. Both ends boot, the last one with either workqueue.
 
-    Before the choice in Kconfig, nothing builds the files. So they are compiled by themselves as well, and call
-    only what is there by then.
+    A file of kernel/workqueue/ calls only functions of the same or an earlier patch.
     """
-    place = Steps()
-    place.begin()
+    steps_of = Steps(monkeypatch)
+    steps_of.begin()
     try:
-        place.build('base')
-        place.boot('base', ours=False)
-        defined, undefined, seen = {}, {}, set()
-        for number, patch in enumerate(patches):
-            wrong = tree.apply(patch, place.tree)
+        steps_of.configure('base')
+        seen = set()
+        for number, patch in enumerate(patches, 1):
+            wrong = tree.apply(patch, steps_of.tree)
             assert not wrong, f'{patch.name}: {wrong}'
-            names = [name for name in added(patch) if name.startswith('kernel/workqueue/') and name.endswith('.c')]
-            if names:
-                place.compile_alone(patch.name, names)
-                for stem in (Path(name).stem for name in names):
-                    functions, undefined[number, stem] = place.symbols(stem)
-                    defined.update(dict.fromkeys(functions, number))
-            place.build(patch.name)
-            seen |= {name for name, value in options(place.out / '.config').items() if value != 'n'}
+            if 'Kconfig' in patch.read_text():
+                steps_of.configure(patch.name)
+            steps_of.make(patch.name, 'all')
+            if number == 1:
+                steps_of.boot('the first patch', ours=False)
+            seen |= {name for name, value in options(steps_of.out / '.config').items() if value != 'n'}
         assert {f'CONFIG_{name}' for name in ('WORKQUEUE_CMWQ', 'TEST_WORKQUEUE', 'WQ_TORTURE_TEST',
                                               'WQ_TEST_HELPER', 'WQ_API_KUNIT_TEST')} <= seen
-        assert (place.out / 'kernel/workqueue/affinity.o').exists()
-        assert {(stem, name) for (number, stem), names in undefined.items() for name in names
-                if defined.get(name, -1) > number} == UPWARD
-        place.boot('all patches', ours=True)
-        place.build('all patches, kernel/workqueue.c', 'BASE')
-        assert not (place.out / 'lib/cmwq/wq_probe.ko').stat().st_size == 0
-        place.boot('all patches, kernel/workqueue.c', ours=False)
+        taken, defined = steps_of.symbols()
+        at = {Path(name).stem: number for name, number in numbered(patches).items()
+              if re.fullmatch(r'kernel/workqueue/\w+\.c', name)}
+        upward = {(stem, name) for stem, names in taken.items() for name in names
+                  if name in defined and at[defined[name]] > at[stem]}
+        assert upward == {one for one in UPWARD if one[0] in taken} and len(taken) > 30
+        steps_of.boot('all patches', ours=True)
+        steps_of.configure('all patches, kernel/workqueue.c', 'base')
+        steps_of.make('all patches, kernel/workqueue.c', 'all')
+        steps_of.boot('all patches, kernel/workqueue.c', ours=False)
     finally:
-        place.remove()
+        steps_of.remove()

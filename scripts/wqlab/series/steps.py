@@ -9,7 +9,8 @@ Each file in steps/ is a step. It begins with these lines, of which it has at le
     maintainers:            it adds the entry to MAINTAINERS
 
 After an empty line follows the message of the commit. A step with patches has none: each patch
-has its own message, and is a commit of its own. The first one also adds the files.
+has its own message, and is a commit of its own. The first one also adds the files. A step of
+which no file and no patch exists is left out.
 """
 import dataclasses
 import re

@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import tempfile
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 from wqlab.kernels import base, tree
@@ -121,9 +122,17 @@ def laid() -> dict[str, Path]:
     return {place: ROOT / name for name, place in [*tree.our_files(), *selftests]}
 
 
+def check_new(places: Iterable[str], folder: Path) -> None:
+    """git am does not overwrite files. @folder is the base tree; our repositories have a few files of it only."""
+    for place in places:
+        if (folder / place).exists():
+            raise Failure(f'the base tree has a file {place}, too: the series needs another place for ours')
+
+
 def fill(repository: Repository, linux: str) -> None:
     """Make the commits, step by step."""
     sources, plan = laid(), steps.all_steps()
+    check_new(sources, base.Base(linux).tree)
     places, patches = steps.files_of(plan, list(sources)), steps.patches_of(plan, tree.patches(linux))
     for step, mine, applied in zip(plan, places, patches):
         for place in mine:
@@ -138,7 +147,7 @@ def fill(repository: Repository, linux: str) -> None:
             path.write_text(maintainers.with_entry(path.read_text(), author_of(repository.env)))
         if mine and step.patches and not applied:
             raise Failure(f'patches/{linux} has no {step.patches[0]}, which {step.name} needs')
-        if step.message:
+        if step.message and (mine or step.maintainers):
             repository.commit(step.message)
 
 
@@ -185,7 +194,7 @@ def base_text(source: base.Base, repository: Repository, commit: str) -> str:
 def project_text() -> str:
     """Name the commit of this repository, and where it is if others can reach it."""
     url = git_output(ROOT, 'remote', 'get-url', 'origin')
-    commit = git_output(ROOT, 'rev-parse', '--short=12', 'HEAD')
+    commit = git_output(ROOT, 'describe', '--always', '--dirty', '--abbrev=12', '--exclude=*')
     return ', '.join([f'commit {commit}' if commit else 'a copy without git',
                       *[url] * bool(re.match(r'https?://|git://|git@', url))])
 

@@ -96,6 +96,7 @@ struct bench_plan {
 	enum bench_kind	kind;
 	enum bench_mode	mode;
 	bool		strict;
+	bool		quiet;		/* results do not go to the log */
 	bool		in_rounds;	/* queue a round at once, measure rounds */
 	bool		all_scopes;	/* none was asked for by name */
 	unsigned int	nr_scopes;
@@ -385,6 +386,8 @@ u64 bench_violations(const struct bench_result *result);
 void bench_report(struct bench *bench, enum bench_scope scope, enum bench_scope actual,
 		  unsigned int repeat, const struct bench_result *result);
 void bench_pass_over(struct bench *bench, enum bench_scope scope);
-void bench_conclude(const struct bench *bench, int error);
+void bench_forget(void);
+int bench_show_last(char *buffer);
+void bench_conclude(struct bench *bench, int error);
 
 #endif /* _LIB_WQBENCH_H */

@@ -25,8 +25,9 @@
  * -ECANCELED after a clean pass and -EPROTO when a promise was broken. Load it
  * with kmod's insmod: busybox's insmod tries again when loading fails, and so
  * makes the pass twice. With keep=1, or built in, it stays and starts a pass
- * whenever something is written to its "run" parameter. A built-in benchmark
- * cannot start by itself: /sys is not mounted during initcalls.
+ * whenever something is written to its "run" parameter. The lines of the last run
+ * can be read from there, so with quiet=1 many passes leave the log alone. A built-in
+ * benchmark cannot start by itself: /sys is not mounted during initcalls.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -35,7 +36,9 @@
 #include <linux/init.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/string.h>
 
 #include "wqbench.h"
 
@@ -116,6 +119,7 @@ static int bench_pass(const struct bench_plan *plan)
 	struct bench *bench;
 	int state, ret;
 
+	bench_forget();
 	state = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "test/workqueue:online",
 					  bench_count_hotplug, bench_count_hotplug);
 	if (state < 0)
@@ -169,12 +173,25 @@ out:
 	return ret;
 }
 
+/* A pass holds the lock of passes only, so that others can use parameters meanwhile. */
+static int bench_get_run(char *buffer, const struct kernel_param *kp)
+{
+	int len;
+
+	if (!mutex_trylock(&bench_lock))
+		return strscpy(buffer, "running\n", PAGE_SIZE);
+	len = bench_show_last(buffer);
+	mutex_unlock(&bench_lock);
+	return len;
+}
+
 static const struct kernel_param_ops bench_run_ops = {
 	.set = bench_set_run,
+	.get = bench_get_run,
 };
 
-module_param_cb(run, &bench_run_ops, NULL, 0200);
-MODULE_PARM_DESC(run, "write anything to start a pass (built in, or with keep=1)");
+module_param_cb(run, &bench_run_ops, NULL, 0644);
+MODULE_PARM_DESC(run, "write anything to start a pass (built in, or with keep=1); read the last result");
 
 static int bench_first_pass(void)
 {

@@ -66,6 +66,10 @@ static bool strict;
 module_param(strict, bool, 0644);
 MODULE_PARM_DESC(strict, "make the scopes strict and check where items run (default N)");
 
+static bool quiet;
+module_param(quiet, bool, 0644);
+MODULE_PARM_DESC(quiet, "print no results to the log, only errors: read them from \"run\" (default N)");
+
 bool bench_keep;
 module_param_named(keep, bench_keep, bool, 0444);
 MODULE_PARM_DESC(keep, "stay loaded, for further passes through \"run\" (default N)");
@@ -310,6 +314,7 @@ int bench_make_plan(struct bench_plan *plan)
 		.sample		= sample,
 		.burn_us	= burn_us,
 		.strict		= strict,
+		.quiet		= quiet,
 	};
 
 	return bench_plan_strings(plan);

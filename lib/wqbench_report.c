@@ -7,6 +7,7 @@
 #include <linux/err.h>
 #include <linux/kernel.h>
 #include <linux/math64.h>
+#include <linux/string.h>
 
 #include "wqbench.h"
 
@@ -45,6 +46,33 @@ static const struct {
 	[BENCH_MAKESPAN] = { "makespan_", "makespan" },
 	[BENCH_PROBE]	= { "probe_", "probe" },
 };
+
+/* What "run" contains: the last run, and how its pass ended. */
+static struct {
+	unsigned int	len;
+	char		text[2 * BENCH_LINE + 128];
+} bench_last;
+
+void bench_forget(void)
+{
+	bench_last.len = 0;
+}
+
+int bench_show_last(char *buffer)
+{
+	memcpy(buffer, bench_last.text, bench_last.len);
+	return bench_last.len;
+}
+
+/* A line for scripts. */
+static void bench_tell(const struct bench *bench, const char *kind, const char *line)
+{
+	if (!bench->plan.quiet)
+		pr_info("%s %s\n", kind, line);
+	bench_last.len += scnprintf(bench_last.text + bench_last.len,
+				    sizeof(bench_last.text) - bench_last.len, "%s %s\n", kind,
+				    line);
+}
 
 static void bench_begin_line(struct bench *bench)
 {
@@ -131,7 +159,7 @@ static void bench_report_result(struct bench *bench, enum bench_scope scope,
 		     result->refused, result->bad_pods);
 	bench_append(bench, " judged=%s hotplug=%u clock=%s", bench_judged(bench, result),
 		     result->hotplug, BENCH_CLOCK);
-	pr_info("result %s\n", bench->line);
+	bench_tell(bench, "result", bench->line);
 }
 
 /* The second line of a result, with the same scope and repeat. */
@@ -156,7 +184,7 @@ static void bench_report_wait(struct bench *bench, enum bench_scope scope, unsig
 		bench_append(bench, " probes=%llu late=%llu", result->probes, result->late);
 	if (plan->mode == BENCH_ROAM)
 		bench_append(bench, " moves=%llu", result->moves);
-	pr_info("wait %s\n", bench->line);
+	bench_tell(bench, "wait", bench->line);
 }
 
 void bench_report(struct bench *bench, enum bench_scope scope, enum bench_scope actual,
@@ -164,7 +192,9 @@ void bench_report(struct bench *bench, enum bench_scope scope, enum bench_scope 
 {
 	u64 rate = div64_u64(result->items * NSEC_PER_SEC, result->elapsed);
 
-	bench_report_to_people(bench, scope, rate, result);
+	bench_forget();
+	if (!bench->plan.quiet)
+		bench_report_to_people(bench, scope, rate, result);
 	bench_report_result(bench, scope, actual, repeat, rate, result);
 	bench_report_wait(bench, scope, repeat, result);
 	if (bench_violations(result))
@@ -179,6 +209,8 @@ void bench_pass_over(struct bench *bench, enum bench_scope scope)
 	if (bench->passed_over & BIT(scope))
 		return;
 	bench->passed_over |= BIT(scope);
+	if (bench->plan.quiet)
+		return;
 	if (!bench_has_wq(&bench->plan))
 		pr_info("there is only one CPU, so no floor %s: passed over\n",
 			bench_scope_names[scope]);
@@ -186,7 +218,7 @@ void bench_pass_over(struct bench *bench, enum bench_scope scope)
 		pr_info("this kernel has no scope %s: passed over\n", bench_scope_names[scope]);
 }
 
-void bench_conclude(const struct bench *bench, int error)
+void bench_conclude(struct bench *bench, int error)
 {
 	const char *status = "ok";
 
@@ -197,6 +229,8 @@ void bench_conclude(const struct bench *bench, int error)
 	else if (error)
 		status = "failed";
 
-	pr_info("done status=%s runs=%u violations=%llu error=%d\n", status,
-		bench->nr_runs, bench->violations, error);
+	bench_begin_line(bench);
+	bench_append(bench, "status=%s runs=%u violations=%llu error=%d", status, bench->nr_runs,
+		     bench->violations, error);
+	bench_tell(bench, "done", bench->line);
 }

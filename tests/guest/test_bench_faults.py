@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The benchmark module in a guest: it notices faults, cleans up, and refuses wrong parameters."""
 
+import re
+
 import pytest
 
 import bench_guests
 import guests
 from bench_guests import MODULE, counts
+from wqlab.bench import parse as bench_parse
 from wqlab.logs import check
 
 pytestmark = guests.needs('uml')
@@ -91,7 +94,7 @@ BAD = ['threads=-1', 'threads=1025', 'threads=x', 'items=0', 'items=10000001', '
        'scopes=cpu wq=bh', 'strict=1 wq=percpu', 'mode=mixed wq=bh', 'mode=limit wq=bh',
        'max_active=2 wq=ordered', 'max_active=2 wq=bh', 'mode=limit max_active=32', 'mode=limit batch=1',
        'mode=floor wq=percpu', 'wq=none', 'scopes=cpu mode=floor', 'scopes=same', 'scopes=line,line mode=floor',
-       'strict=1 mode=floor', 'max_active=2 mode=floor']
+       'strict=1 mode=floor', 'max_active=2 mode=floor', 'quiet=2']
 
 
 def test_bad_parameters_are_refused_with_one_line():
@@ -146,3 +149,27 @@ def test_kept_module_makes_further_passes():
               if 'result scope=' in part]
     assert scopes == ['cpu', 'numa', 'system']
     assert 'items=0 is not between' in log
+
+
+def test_a_quiet_module_leaves_the_log_alone():
+    """What the last run was is read from `run`, and errors still go to the log."""
+    params = '/sys/module/test_bench_faults/parameters'
+    result = run_in_guest(
+        f'insmod {MODULE} items=100 scopes=cpu keep=1 quiet=1 && echo "@ $(cat {params}/run)"; '
+        f'echo numa,system >{params}/scopes; echo batch >{params}/mode; echo 1 >{params}/run; '
+        f'echo "@ $(cat {params}/run)"; '
+        f'(echo 10000000 >{params}/items; echo 1 >{params}/run) & pid=$!; '
+        f'until ps -o comm | grep -q wq_bench; do sleep 0.1; done; echo "@ $(cat {params}/run)"; '
+        f'kill $pid; wait $pid; echo "@ $(cat {params}/run)"; '
+        f'echo 0 >{params}/items; echo 1 >{params}/run; rmmod test_bench_faults; echo "@ $(left)"')
+    first, second, third, fourth, last = [block.strip() for block in result.output.split('@ ')[1:]]
+    for block, mode, scope, runs in ((first, 'latency', 'cpu', 1), (second, 'batch', 'system', 2)):
+        lines = block.splitlines()
+        assert [line.split()[0] for line in lines] == ['result', 'wait', 'done']
+        assert bench_parse.parse_result(lines[0].removeprefix('result '))['mode'] == mode
+        assert bench_parse.parse_wait(lines[1].removeprefix('wait '))['scope'] == scope
+        assert lines[2] == f'done status=ok runs={runs} violations=0 error=0'
+    assert third.split()[0] == 'running' and fourth.startswith('done status=interrupted runs=0')
+    assert 'test_bench' not in last and not check.bad_lines(result.kernel)
+    said = bench_guests.renamed(result.kernel)
+    assert not re.search('result scope|wait scope|done status|items/s', said) and 'items=0 is not between' in said

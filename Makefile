@@ -31,6 +31,9 @@ dump: ## inspect the memory of a running guest with a drgn tool: ARGS='dump --st
 bench: ## boot both variants in turn and compare their speed: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--pairs 5 ...'
 	@scripts/run-bench.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
 
+advise: ## measure which affinity scope this machine, or a guest with ENGINE=, wants, and what it gains: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--minutes 5 ...'
+	@scripts/advise.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
+
 workload: ## run dm-crypt, file systems, NFS, WireGuard and probes of latency on both variants in turn, verify data, compare: ONLY='dm-crypt' ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= ARGS='--quick ...'
 	@scripts/run-workload.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS) $(ONLY)
 
@@ -76,7 +79,7 @@ series: ## write patches for `git am` on the base tree, with a cover letter: LIN
 clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv
 	@scripts/lab clean
 
-.PHONY: help deps tree kernel boot dump bench workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms series clean
+.PHONY: help deps tree kernel boot dump bench advise workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms series clean
 
 # Refuse a variable that no requested target names in its help, since it would have no effect.
 given := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))

@@ -28,6 +28,7 @@ PROGRAMS = {
     'workload': ('workload.run', 'run real programs on both variants and compare them (run-workload.sh)'),
     'workload-inside': ('workload.inside', 'run the cases of one workload on this machine'),
     'workload-plot': ('workload.plot', 'draw the plots of an earlier run of workloads'),
+    'advise': ('advise.run', 'advise which affinity scope this machine wants (advise.sh)'),
     'torture': ('torture.run', 'use the interface at random and look for violations (make torture)'),
     'basebugs': ('basebugs', 'show bugs of the base kernel that ours does not have (make basebugs)'),
     'matrix': ('torture.matrix', 'run the torture test in every configuration (make matrix)'),

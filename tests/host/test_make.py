@@ -25,7 +25,7 @@ def front(tmp_path):
     """The Makefile with fake scripts that only print how they were called."""
     shutil.copy(ROOT / 'Makefile', tmp_path)
     for name in ('scripts/lab', 'scripts/deps.sh', 'scripts/run-bench.sh', 'scripts/run-workload.sh',
-                 'scripts/dump-guest.sh', 'tests/run.sh', 'build/venv/bin/python3'):
+                 'scripts/advise.sh', 'scripts/dump-guest.sh', 'tests/run.sh', 'build/venv/bin/python3'):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         stub((tmp_path / name).parent, name.rsplit('/', 1)[-1], SAY)
     return lambda *words, **env: call('make', *words, cwd=tmp_path, **env)
@@ -65,6 +65,13 @@ def test_bench_as_asked(spoken):
     assert spoken('bench')[0] == 'run-bench.sh \n'
     command, _ = spoken('bench', 'ENGINE=qemu', 'CPUS=8', 'MEM=2G', 'ARGS=--pairs 3')
     assert 'run-bench.sh --engine=qemu --cpus=8 --mem=2G --pairs 3\n' in command
+
+
+def test_advise_as_asked(spoken):
+    """Without ENGINE it is for this machine."""
+    assert spoken('advise')[0] == 'advise.sh \n'
+    command, _ = spoken('advise', 'ENGINE=qemu', 'TOPOLOGY=cores=4,nodes=2', 'ARGS=--minutes 3')
+    assert 'advise.sh --engine=qemu --topology=cores=4,nodes=2 --minutes 3\n' in command
 
 
 @pytest.mark.parametrize('value', ['a b', "it's", 'say "no"', '$HOME', '$(date)', '`date`', 'a=b;c'])

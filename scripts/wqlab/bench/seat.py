@@ -26,20 +26,21 @@ GUEST_MODULE = '/test_workqueue.ko'
 PARAMETERS = '/sys/module/test_workqueue/parameters'
 DONE = '@done'
 END_S = 60          # a guest has 10 s to power off (POWEROFF_S of wqlab.guest.run); then the program that runs it ends
-# An order is a line of NAME=VALUE, parameters of the module. The pass that the module makes when it is loaded shows
-# which scopes the kernel has. dmesg -c prints what is new.
+# An order is a line of NAME=VALUE, parameters of the module, or whole paths of other files. The pass that the module
+# makes when it is loaded shows which scopes the kernel has. dmesg -c prints what is new.
 COMMAND = f'''
 report() {{ dmesg -c | grep -a 'test_workqueue: '; locks; echo {DONE}; }}
 dmesg -c >/dev/null
 insmod {GUEST_MODULE} keep=1 threads=1 items=1 warmup=0 || exit
 @more@
 report
+cd {PARAMETERS} || exit
 while read -r order; do
 	for word in $order; do
-		echo "${{word#*=}}" >{PARAMETERS}/${{word%%=*}} || exit
+		echo "${{word#*=}}" >"${{word%%=*}}" || exit
 	done
 	fresh
-	echo 1 >{PARAMETERS}/run
+	echo 1 >run
 	report
 done 2>/dev/null
 exit 0

@@ -28,6 +28,7 @@ DOCUMENTS = {'workqueue.rst': 'workqueue-cmwq.rst', 'workqueue-tools.rst': 'work
              'workqueue-torture.rst': 'workqueue-cmwq-torture.rst',
              'workqueue-workloads.rst': 'workqueue-cmwq-workloads.rst',
              'workqueue-scopes.rst': 'workqueue-cmwq-scopes.rst',
+             'workqueue-advise.rst': 'workqueue-cmwq-advise.rst',
              'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
              'workqueue-lines.rst': 'workqueue-cmwq-lines.rst',
              'workqueue-bases.rst': 'workqueue-cmwq-bases.rst',

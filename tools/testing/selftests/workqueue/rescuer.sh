@@ -12,10 +12,11 @@ TRACING=/sys/kernel/tracing
 
 # Sets CROWD to a number of sleeping items that occupies every worker of a pool. The pool may
 # have hundreds of idle ones: a test before made them, if a manager tried again just when the
-# shortage was over.
+# shortage was over. So count all processes, without a fork: a caller may be short of time.
 shortage()
 {
-	CROWD=$(($(cat /proc/[0-9]*/comm 2>/dev/null | grep -c ^kworker/) + 50))
+	set -- /proc/[0-9]*
+	CROWD=$(($# + 50))
 	BEFORE=$(cat $LIMIT) && echo 20 >$LIMIT
 }
 

@@ -9,7 +9,7 @@
 
 #include "internal.h"
 
-#define HOME_LOOKS	8	/* CPUs near home to look at before work leaves its cache */
+#define HOME_LOOKS	8	/* CPUs of the pod to look at before work leaves its cache */
 
 /* raises the softirq of a BH pool on its CPU */
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_pool_irq_works);
@@ -59,13 +59,15 @@ static struct task_struct *bh_pool_kick(struct worker_pool *pool)
  * If a woken task's CPU is busy, the scheduler looks for an idle one behind the same cache,
  * and not beyond.  So an idle CPU of @pod behind another cache would have no part in the
  * work of @home.  Let a worker that slept on such a @cpu wake up there, unless a CPU near
- * home is idle.  Not all of these are looked at: each look reads what that CPU writes.
+ * home is idle.  Of a large pod, only the first CPUs from home on are looked at: each look
+ * reads what that CPU writes.
  */
 static bool work_may_leave(unsigned int home, unsigned int cpu, const struct cpumask *pod)
 {
 	unsigned int near, looks = HOME_LOOKS;
 
-	if (cpus_share_cache(home, cpu) || !cpu_active(cpu) || !idle_cpu(cpu))
+	if (cpus_share_cache(home, cpu) || !cpumask_test_cpu(cpu, pod) ||
+	    !cpu_active(cpu) || !idle_cpu(cpu))
 		return false;
 	for_each_cpu_wrap(near, pod, home) {
 		if (cpus_share_cache(home, near) && idle_cpu(near))
@@ -85,12 +87,11 @@ static bool work_may_leave(unsigned int home, unsigned int cpu, const struct cpu
 static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bool strayed)
 {
 	const struct workqueue_attrs *attrs = pool->attrs;
-	unsigned int home = attrs->__home_cpu;
+	int home = attrs->__home_cpu;
 
-	if (attrs->__home_cpu >= 0) {
+	if (home >= 0) {
 		if (cpu_active(home))
-			return !strayed && work_may_leave(home, cpu, attrs->__pod_cpumask) ?
-				cpu : home;
+			return work_may_leave(home, cpu, attrs->__pod_cpumask) ? cpu : home;
 		if (strayed || !cpu_active(cpu))
 			return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_active_mask);
 	}

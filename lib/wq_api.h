@@ -128,6 +128,8 @@ bool wq_api_was_quiet(const struct wq_api_item *items, int nr);
 int wq_api_stamp(struct wq_api_ctx *ctx);
 void wq_api_burn(unsigned int us);
 void wq_api_wait(struct kunit *test, struct completion *done, const char *what);
+void wq_api_congests(struct kunit *test, struct workqueue_struct *wq, int cpu,
+		     struct wq_api_item *items);
 
 struct wq_api_call *wq_api_call(struct kunit *test, int cpu,
 				int (*fn)(void *arg), void *arg);

@@ -210,12 +210,7 @@ static void congested_outside_the_mask(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, wq_set_unbound_cpumask(cpumask_of(wq_api_cpu(0))), 0);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, set_global_mask, all), 0);
 
-	items[0].gated = true;
-	queue_work_on(cpu, wq, wq_api_work(&items[0]));
-	wq_api_wait(test, &items[0].started, "the blocker starts");
-	KUNIT_EXPECT_FALSE(test, workqueue_congested(cpu, wq));
-	queue_work_on(cpu, wq, wq_api_work(&items[1]));
-	KUNIT_EXPECT_TRUE(test, workqueue_congested(cpu, wq));
+	wq_api_congests(test, wq, cpu, items);
 	complete_all(&items[0].gate);
 	wq_api_wait(test, &items[1].finished, "what was held back runs");
 	KUNIT_EXPECT_FALSE(test, workqueue_congested(cpu, wq));

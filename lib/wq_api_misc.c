@@ -72,12 +72,7 @@ static void congested_while_held_back(struct kunit *test)
 	int cpu = wq_api_cpu(0), i;
 
 	KUNIT_EXPECT_FALSE(test, workqueue_congested(cpu, wq));
-	items[0].gated = true;
-	queue_work_on(cpu, wq, wq_api_work(&items[0]));
-	wq_api_wait(test, &items[0].started, "the blocker starts");
-	KUNIT_EXPECT_FALSE(test, workqueue_congested(cpu, wq));
-	queue_work_on(cpu, wq, wq_api_work(&items[1]));
-	KUNIT_EXPECT_TRUE(test, workqueue_congested(cpu, wq));
+	wq_api_congests(test, wq, cpu, items);
 	for_each_online_cpu(i)
 		if (i != cpu)
 			KUNIT_EXPECT_FALSE(test, workqueue_congested(i, wq));

@@ -410,6 +410,18 @@ void wq_api_wait(struct kunit *test, struct completion *done, const char *what)
 		wq_api_stuck(test, what);
 }
 
+/* The first item holds the only slot for @cpu until its gate opens, and the second waits for it. */
+void wq_api_congests(struct kunit *test, struct workqueue_struct *wq, int cpu,
+		     struct wq_api_item *items)
+{
+	items[0].gated = true;
+	queue_work_on(cpu, wq, wq_api_work(&items[0]));
+	wq_api_wait(test, &items[0].started, "the blocker starts");
+	KUNIT_EXPECT_FALSE(test, workqueue_congested(cpu, wq));
+	queue_work_on(cpu, wq, wq_api_work(&items[1]));
+	KUNIT_EXPECT_TRUE(test, workqueue_congested(cpu, wq));
+}
+
 static int call_thread(void *arg)
 {
 	struct wq_api_call *call = arg;

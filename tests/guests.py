@@ -136,6 +136,16 @@ if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
     )
 
 
+# A guest sees the files of the host, but must not write there: go to a copy of the scripts.
+COPY_OF_SCRIPTS = f'''
+set -e
+mkdir -p /dev/shm/copy/build
+cp -r {ROOT}/scripts /dev/shm/copy/
+ln -s {ROOT}/build/venv /dev/shm/copy/build/venv
+cd /dev/shm/copy
+'''
+
+
 def ktap_helpers(linux=LINUX):
     """Return the shell functions that the scripts need, which the tree of that release has."""
     return ROOT / f'build/tree-{linux}/tools/testing/selftests/kselftest/ktap_helpers.sh'

@@ -14,13 +14,7 @@ from wqlab.paths import ROOT
 from wqlab.workload import engines
 
 UML = guests.needs('uml')
-# The scripts in a place that can be written to: the guest sees the files of the host, but must not change them.
-COPY = f'''
-set -e
-mkdir -p /dev/shm/copy/build
-cp -r {ROOT}/scripts /dev/shm/copy/
-ln -s {ROOT}/build/venv /dev/shm/copy/build/venv
-cd /dev/shm/copy
+COPY = f'''{guests.COPY_OF_SCRIPTS}
 size=/sys/module/workqueue/parameters/cache_shard_size
 state() {{
 	grep -s . /sys/module/workqueue/parameters/* /sys/devices/virtual/workqueue/*/* || true

@@ -118,13 +118,7 @@ def test_server_leaves_nothing():
     assert '"kind": "end", "cases": 1' in line, outcome.output
 
 
-# A copy of the scripts, since the files of the host cannot be written in the guest.
-HERE = f'''
-set -e
-mkdir -p /dev/shm/copy/build
-cp -r {ROOT}/scripts /dev/shm/copy/
-ln -s {ROOT}/build/venv /dev/shm/copy/build/venv
-cd /dev/shm/copy
+HERE = f'''{guests.COPY_OF_SCRIPTS}
 scripts/run-workload.sh --here --no-build --pairs 1 --seconds 0.1 --cases xfs/files
 ls build/workload/*/results.json
 '''

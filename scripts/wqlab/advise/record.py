@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """results.json of advise.sh. It is replaced after each turn, so an interrupted run can go on."""
-import json
 import platform
 from pathlib import Path
 from typing import Any
 
-from wqlab import files
 from wqlab.bench import record as bench_record
 from wqlab.bench.boot import Build
 from wqlab.bench.record import RecordError
@@ -34,30 +32,19 @@ def new(params: dict[str, Any], kernel: dict[str, str]) -> Record:
 
 
 def save(record: Record, folder: Path) -> None:
-    files.write(folder / 'results.json', json.dumps(record, indent=1, ensure_ascii=False) + '\n')
+    bench_record.save(record, folder)
 
 
 def load(folder: Path) -> Record:
     path = folder / 'results.json'
-    try:
-        record = json.loads(path.read_text(encoding='utf-8'))
-    except FileNotFoundError:
-        raise RecordError(f'{path} does not exist: name the folder of a run') from None
-    except (OSError, ValueError) as error:
-        raise RecordError(f'{path} cannot be read: {error}') from None
+    record = bench_record.read(path)
     if not isinstance(record, dict) or record.get('format') != FORMAT or KEYS - record.keys():
         raise RecordError(f'{path} was not written by this version of advise.sh: start a new run')
     return record
 
 
 def find_unfinished() -> Path:
-    for path in sorted(RESULTS.glob('*/results.json'), reverse=True):
-        try:
-            if not load(path.parent)['complete']:
-                return path.parent
-        except RecordError:
-            continue
-    raise RecordError(f'{RESULTS} contains no unfinished run: there is nothing to resume')
+    return bench_record.find_unfinished(RESULTS, load)
 
 
 def check_same(record: Record, found: dict[str, Any]) -> None:

@@ -145,14 +145,19 @@ def save(record, folder):
     files.write(path, json.dumps(record, indent=1, ensure_ascii=False) + '\n')
 
 
-def load(folder):
-    path = Path(folder) / 'results.json'
+def read(path):
+    """Return what a results.json contains, unchecked."""
     try:
-        record = json.loads(path.read_text(encoding='utf-8'))
+        return json.loads(path.read_text(encoding='utf-8'))
     except FileNotFoundError:
         raise RecordError(f'{path} does not exist: name the folder of a run') from None
     except (OSError, ValueError) as error:
         raise RecordError(f'{path} cannot be read: {error}') from None
+
+
+def load(folder):
+    path = Path(folder) / 'results.json'
+    record = read(path)
     if not isinstance(record, dict) or record.get('format') != FORMAT:
         raise RecordError(f'{path} was not written by this version of the benchmark: start a new run')
     missing = {'parameters', 'boots', 'kernels', 'complete'} - record.keys()
@@ -161,8 +166,8 @@ def load(folder):
     return record
 
 
-def find_unfinished(parent):
-    """Return the latest folder below `parent` with an unfinished record."""
+def find_unfinished(parent, load=load):
+    """Return the latest folder below `parent` with an unfinished record that `load` takes."""
     folders = sorted((path.parent for path in Path(parent).glob('*/results.json')), reverse=True)
     for folder in folders:
         try:

@@ -42,7 +42,7 @@
 
 #include "wqbench.h"
 
-static DEFINE_MUTEX(bench_lock);	/* one pass at a time */
+static DEFINE_MUTEX(bench_lock);	/* one pass at a time; what it reported */
 static bool bench_ready;		/* "run" may be written */
 
 atomic_t bench_hotplug_events = ATOMIC_INIT(0);

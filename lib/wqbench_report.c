@@ -47,11 +47,13 @@ static const struct {
 	[BENCH_PROBE]	= { "probe_", "probe" },
 };
 
-/* What "run" contains: the last run, and how its pass ended. */
+/* What "run" contains: the last run, and how its pass ended. Guarded by bench_lock. */
 static struct {
 	unsigned int	len;
 	char		text[2 * BENCH_LINE + 128];
 } bench_last;
+
+static_assert(sizeof(bench_last.text) <= PAGE_SIZE);	/* of sysfs */
 
 void bench_forget(void)
 {

@@ -12,7 +12,7 @@ from wqlab.paths import ROOT
 from wqlab.workload import disks, engines, options
 
 # The strict scope can only be set where sysfs shows kcryptd.
-SMALL = {'dm-crypt': ['null/ram/queue/4k-write-32/cache-strict', 'null/ram/queue/32k-all/cpu'],
+SMALL = {'dm-crypt': ['null/ram/queue/32k-all/cpu', 'null/ram/queue/4k-write-32/cache-strict'],
          'writeback': ['btrfs-zstd/fsync', 'btrfs-zstd/files', 'btrfs-zstd/buffered'],
          'wireguard': ['flows-1/tcp-both', 'flows-8/udp'],
          'latency': ['dm-crypt/task-fifo', 'dm-crypt/item-highpri'],

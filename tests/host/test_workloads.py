@@ -443,6 +443,8 @@ def test_here_is_this_machine():
     (['--spoil', 'everything'], 'invalid choice'),
     (['--here', '--engine', 'uml'], '--here uses this machine as it is'),
     (['--here', '--cpus', '2'], '--here uses this machine as it is'),
+    (['--here', '--append-cmwq', 'quiet'], 'leave --here out'),
+    (['--variant', 'base', '--append-cmwq', 'quiet'], 'leave --variant base out'),
     (['--topology', 'cores=2'], 'needs --engine qemu'),
     (['--cpus', '512'], 'UML cannot have more CPUs than this machine'),
     (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '3'], '3 CPUs do not fit'),
@@ -480,6 +482,16 @@ def test_guest_gets_what_was_chosen(tmp_path):
     text = ' '.join(words)
     assert 'qemu-base-workload-7.3 --cpus 8 --topology cores=4,threads=2 --mem 3G --accel tcg' in text
     assert "workload-inside writeback --set quick --seconds 0.5 '--cases=ext4/*' --spoil stale" in words[-1]
+
+
+@pytest.mark.parametrize('engine', ['uml', 'qemu'])
+def test_only_ours_gets_more_parameters(engine, tmp_path):
+    chosen = {**params('--engine', engine, '--append-cmwq', 'workqueue.pool_per_cpu=1'), 'accel': 'tcg'}
+    assert 'ours is booted with workqueue.pool_per_cpu=1' in options.notes(chosen)
+    for variant, more in (('cmwq', ['workqueue.pool_per_cpu=1']), ('base', [])):
+        words = engines.ENGINES[engine].start(Build(ROOT, engine, variant, 'workload', None), chosen, ['true'],
+                                              tmp_path / 'log')
+        assert words[words.index('--append') + 1].split() == disks.parameters().split() + more
 
 
 def test_time_for_a_boot_follows_from_its_cases():

@@ -43,18 +43,24 @@ class Engine:
     profiles: dict[str, str]        # a kind of profile: what the guest records for it
 
 
+def parameters(build: Build, params: dict) -> str:
+    """Return the kernel parameters of a guest."""
+    more = params.get('append_cmwq', '') if build.variant == 'cmwq' else ''
+    return f'{disks.parameters()} {more}'.strip()
+
+
 def uml(build: Build | None, params: dict, command: list[str], log: Path) -> list[str]:
     assert build
     return [str(LAB), 'guest', '--kernel', str(build.folder), '--engine', 'uml', '--cpus', str(params['cpus']),
             '--mem', params['mem'], '--timeout', str(10 * time_limit(params)), '--log', str(log),
-            '--append', disks.parameters(), '--', ON_HOSTFS.replace('COMMAND', shlex.join(command))]
+            '--append', parameters(build, params), '--', ON_HOSTFS.replace('COMMAND', shlex.join(command))]
 
 
 def qemu(build: Build | None, params: dict, command: list[str], log: Path) -> list[str]:
     assert build
     topology = ','.join(f'{key}={number}' for key, number in (params['topology'] or {}).items())
     return [str(LAB), 'boot', '--kernel', str(build.folder), '--cpus', str(params['cpus']), '--topology', topology,
-            '--mem', params['mem'], '--accel', params['accel'], '--append', disks.parameters(), '--show-log',
+            '--mem', params['mem'], '--accel', params['accel'], '--append', parameters(build, params), '--show-log',
             '--command', shlex.join(command)]
 
 

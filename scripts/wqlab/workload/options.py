@@ -66,6 +66,8 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument('--quick', action='store_true', help='fewer and shorter cases')
     what.add_argument('--cases', action='append', default=[], metavar='PATTERN',
                       help='cases with such names, of all that --list prints; may be repeated')
+    what.add_argument('--append-cmwq', metavar='ARGS', default='',
+                      help='more kernel parameters for the guests of our workqueue')
     what.add_argument('--list', action='store_true', help='print the names of all cases and which sets have them')
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
@@ -116,6 +118,12 @@ def resolve_place(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         parser.error(str(error))
 
 
+def refuse_nonsense(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    for option, there_is_none in (('--here', args.here), ('--variant base', args.variant == 'base')):
+        if args.append_cmwq and there_is_none:
+            parser.error(f'--append-cmwq needs a guest of our workqueue: leave {option} out')
+
+
 def with_cases(parser: argparse.ArgumentParser, params: dict[str, Any], unnamed: Iterable[str]) -> list[str]:
     """Return the workloads of a run: those named, or else `unnamed`. Refuse one without cases: it measures nothing."""
     found = [name for name in params['workloads'] or unnamed if engines.chosen(params, name)]
@@ -142,7 +150,8 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     return {'workloads': args.workloads, 'engine': args.engine, 'cpus': args.cpus, 'topology': args.topology,
             'mem': args.mem, 'variant': args.variant, 'set': chosen, 'cases': args.cases,
             'pairs': args.pairs or (PROFILE_PAIRS if args.profile else pairs), 'seconds': args.seconds or each,
-            'spoil': args.spoil, 'profile': engines.profiles(args.engine) if args.profile else [],
+            'append_cmwq': args.append_cmwq, 'spoil': args.spoil,
+            'profile': engines.profiles(args.engine) if args.profile else [],
             'seed': random.randint(0, MOST_SEED) if args.seed is None else args.seed,
             'accel': None}      # determined after the kernels are built
 
@@ -155,6 +164,7 @@ def parse_args(argv: list[str]) -> tuple[dict[str, Any], argparse.Namespace]:
         refuse_more(parser, args)
     check_names(parser, args)
     resolve_place(parser, args)
+    refuse_nonsense(parser, args)
     params = params_of(args)
     params['workloads'] = with_cases(parser, params, workloads.ALL if args.list else workloads.UNNAMED)
     return params, args
@@ -165,6 +175,8 @@ def notes(params: dict[str, Any]) -> list[str]:
     found = engines.limits(params)
     if any(workloads.ALL[name].only_if_named for name in params['workloads']):
         found.append(f"the same random choices again: --seed {params['seed']}")
+    if params.get('append_cmwq'):
+        found.append(f"ours is booted with {params['append_cmwq']}")
     if params['engine'] == 'here':
         return found
     return found + [line.partition('; --icount')[0] for line in warnings({**params, 'icount': False})]

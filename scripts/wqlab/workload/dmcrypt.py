@@ -25,7 +25,7 @@ DISKS = {'ram': disks.ram_disk, 'loop': disks.loop_disk}
 PATHS = {'queue': [], 'no-queue': ['--perf-no_read_workqueue', '--perf-no_write_workqueue'],
          'same-cpu': ['--perf-same_cpu_crypt'], 'highpri': []}
 SHARES = {'32k-all': 1, '32k-third': 3, '32k-sixth': 6}
-BIG = {'bs': '32k', 'verify': 'sha512'}
+BIG = {'bs': '32k', 'verify': 'sha256'}
 SMALL = {'bs': '4k', 'verify': 'crc32c'}
 DIRECT = {'filename': DEVICE, 'direct': 1, 'ioengine': 'libaio'}
 SINGLES = {f'4k-{direction}-{depth}': (direction, depth) for direction in ('read', 'write') for depth in (1, 32)}

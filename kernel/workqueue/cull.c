@@ -8,6 +8,12 @@
 
 #include "internal.h"
 
+/*
+ * Ends idle workers.  If its items were queued on pools that may be cold, they would keep
+ * warm what they are about to end.  So it is ordered then: it has a pool without a home.
+ */
+struct workqueue_struct *pool_cull_wq __ro_after_init;
+
 /* stop counting an idle worker in its pool and move it to @dying; L and A */
 static void worker_doom(struct worker *worker, struct list_head *dying)
 {
@@ -118,7 +124,7 @@ void pool_idle_timeout(struct timer_list *timer)
 	}
 
 	if (cull)
-		queue_work(system_dfl_wq, &pool->idle_cull_work);
+		queue_work(pool_cull_wq, &pool->idle_cull_work);
 }
 
 /**

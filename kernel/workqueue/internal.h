@@ -6,9 +6,10 @@
  * its workqueue on this CPU.  active.c says whether the item may run already, and
  * worklist.c links it.  kick.c chooses the worker to wake, run.c runs the item, and
  * concurrency.c keeps per-CPU pools at one running worker.  flush.c and cancel.c
- * wait for items, and claim.c takes items off their queues.  manager.c makes workers and
- * cull.c ends them.  When no worker can be made, mayday.c calls a rescuer, rescuer.c runs
- * it, and cursor.c keeps the places of both on a worklist.
+ * wait for items, and claim.c takes items off their queues.  manager.c makes workers,
+ * coldstart.c sees to the first one of a pool, and cull.c ends them.  When no worker can be
+ * made, mayday.c calls a rescuer, rescuer.c runs it, and cursor.c keeps the places of both
+ * on a worklist.
  * attrs.c, affinity.c and standin.c decide which pools serve an unbound workqueue, and
  * apply.c puts that into effect; pwq.c ties workqueue and pool together.
  *
@@ -25,10 +26,11 @@
  *         pool->lock           worklist, workers, pwqs of the pool; IRQ safe
  *           slots->lock        pwqs that wait for an active slot of a node
  *           wq_mayday_lock     pwqs that call for the rescuer
+ *           kthread_worker->lock   the lists of the starter and of those that free pwqs
  *
  * Two pool locks are never held together.  Queueing, chaining and the scheduler hooks
- * wake no task under pool->lock: pool_kick() returns the task, and the caller wakes it
- * after it has dropped the lock.
+ * wake no worker under pool->lock: pool_kick() returns the task, and the caller wakes it
+ * after it has dropped the lock.  Rescuers and the starter are woken under it.
  *
  * Guards named beside the fields:
  *   I    constant once the object is visible
@@ -48,7 +50,8 @@
  * with printk_deferred_enter() or WQ_WARN*().  The text goes to the log at once, and to
  * the consoles when interrupts are on again.  Tracepoints are beyond that: booted with
  * tp_printk, the kernel prints each enabled event at once, and workqueue_queue_work and
- * workqueue_activate_work come with pool->lock held.
+ * workqueue_activate_work come with pool->lock held.  So do those of timers and kthread
+ * workers, when a cold pool is used or a pwq dies.
  */
 #ifndef _KERNEL_WORKQUEUE_CMWQ_H
 #define _KERNEL_WORKQUEUE_CMWQ_H
@@ -58,6 +61,7 @@
 #include <linux/cpumask.h>
 #include <linux/hashtable.h>
 #include <linux/idr.h>
+#include <linux/kthread.h>
 #include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/panic.h>
@@ -90,7 +94,7 @@
 
 enum worker_pool_flags {
 	POOL_BH			= 1 << 0,	/* served by softirq */
-	POOL_MANAGER_ACTIVE	= 1 << 1,	/* a worker is creating workers */
+	POOL_MANAGER_ACTIVE	= 1 << 1,	/* a worker, or the starter, makes workers */
 	/*
 	 * The pool's CPU cannot serve it: workers run elsewhere and are not
 	 * concurrency managed.  Always set for unbound and BH pools.  Changed
@@ -162,7 +166,7 @@ struct worker_pool {
 	int id;					/* I: worker_pool_idr */
 	int refcnt;				/* P: pwqs of unbound pools */
 	struct workqueue_attrs *attrs;		/* I */
-	struct worker *manager;			/* L: for dumps only */
+	struct worker *manager;			/* L: NULL also if it is the starter */
 	struct hlist_node hash_node;		/* P: unbound_pool_hash */
 
 	struct list_head workers;		/* A: rescuers at work included */
@@ -172,6 +176,7 @@ struct worker_pool {
 	struct work_struct mayday_cursor;	/* L: how far the timer got on the worklist */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
+	struct kthread_delayed_work start_work;	/* queued: L, or by itself; see coldstart.c */
 
 	struct rcu_head rcu;
 	int drain_cpu;				/* L: the live CPU, if POOL_BH_DRAINING */
@@ -387,6 +392,12 @@ void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work);
 bool worker_take_item(struct worker *worker, struct work_struct *work);
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
 
+/* coldstart.c */
+void pool_start_soon(struct worker_pool *pool);
+void pool_start_later(struct worker_pool *pool, unsigned long delay);
+void pool_warm_up(struct worker_pool *pool);
+void pool_starter_run(void);
+
 /* kick.c */
 struct task_struct *pool_kick(struct worker_pool *pool);
 void bh_pool_init(struct worker_pool *pool, int highpri);
@@ -439,13 +450,25 @@ static inline bool pool_lacks_worker(const struct worker_pool *pool)
 	return pool_needs_worker(pool) && !pool->nr_idle;
 }
 
-/* are more than two workers idle, and too many compared with the busy ones?  L */
+/* may the pool be cold, that is, have no workers while it has no work?  See coldstart.c */
+static inline bool pool_may_be_cold(const struct worker_pool *pool)
+{
+	return pool->attrs->__home_cpu >= 0;
+}
+
+/*
+ * Are more than two workers idle, and too many compared with the busy ones?  If a pool may
+ * be cold and nothing is left to do, each idle one is too many.  L
+ */
 static inline bool pool_has_too_many_idle(const struct worker_pool *pool)
 {
-	/* the manager will be idle again soon */
-	int idle = pool->nr_idle + !!(pool->flags & POOL_MANAGER_ACTIVE);
+	/* the manager will be idle again soon; the starter is no worker */
+	int idle = pool->nr_idle + !!pool->manager;
 	int busy = pool->nr_workers - idle;
 
+	if (pool_may_be_cold(pool) && idle == pool->nr_idle && !busy &&
+	    list_empty(&pool->worklist))
+		return idle;
 	return idle > 2 && 4 * (idle - 2) >= busy;
 }
 
@@ -538,8 +561,10 @@ void worker_run_next(struct worker *worker);
 /* manager.c */
 extern struct rcuwait manager_wait;	/* pool_kill_workers() waits for managers */
 struct worker *worker_create(struct worker_pool *pool);
+void pool_start_fn(struct kthread_work *work);
 
 /* cull.c */
+extern struct workqueue_struct *pool_cull_wq;	/* I after boot */
 void pool_kill_workers(struct worker_pool *pool);
 void pool_idle_timeout(struct timer_list *timer);
 void pool_idle_cull_fn(struct work_struct *work);

@@ -131,12 +131,13 @@ static void worker_repatriate(struct worker_pool *pool, struct task_struct *task
  * @pool: the pool, locked
  *
  * If the pool needs a worker and has idle ones, choose the one that went idle last: its
- * stack and its CPU's caches are still warm.  The softirq of a BH pool is raised at once.
+ * stack and its CPU's caches are still warm.  The softirq of a BH pool is raised at once,
+ * and the thread that makes the first worker of a cold pool is woken at once.
  *
  * The choice cannot get lost between the unlock and the wake-up.  If the worker is awake
  * by then, or asleep again, it has looked at the worklist since.  It may even have been
- * told to end, but only after others came and went idle in front of it, and they saw
- * the worklist empty.
+ * told to end.  Then others came and went idle in front of it, and they saw the worklist
+ * empty, or it was the last one of a pool that may be cold and whose worklist is empty.
  *
  * Return: the task to wake after dropping the lock with interrupts still off,
  * see pool_unlock_wake(), or %NULL.
@@ -147,8 +148,13 @@ struct task_struct *pool_kick(struct worker_pool *pool)
 
 	lockdep_assert_held(&pool->lock);
 
-	if (!pool_needs_worker(pool) || list_empty(&pool->idle_list))
+	if (!pool_needs_worker(pool))
 		return NULL;
+	if (list_empty(&pool->idle_list)) {
+		if (!pool->nr_workers && pool_may_be_cold(pool))
+			pool_warm_up(pool);
+		return NULL;
+	}
 
 	if (pool->flags & POOL_BH)
 		return bh_pool_kick(pool);

@@ -4,7 +4,8 @@
  *
  * A pool always keeps an idle worker in reserve while it runs items.  If a worker is
  * about to run items and no other one is idle, it first becomes the manager and makes
- * another.  The manager may sleep for memory; rescuer.c helps out then.
+ * another.  The manager may sleep for memory; rescuer.c helps out then.  Who makes the
+ * first worker of a pool that has none is told in coldstart.c.
  */
 #include <linux/kthread.h>
 #include <linux/sched/task.h>
@@ -47,6 +48,16 @@ static void pool_make_worker(struct worker_pool *pool)
 	} while (pool_lacks_worker(pool));
 }
 
+/* the pool has no manager any more */
+static void pool_resign_manager(struct worker_pool *pool)
+{
+	lockdep_assert_held(&pool->lock);
+
+	pool->manager = NULL;
+	pool->flags &= ~POOL_MANAGER_ACTIVE;
+	rcuwait_wake_up(&manager_wait);
+}
+
 /*
  * Become the manager if there is none.  Return true if the lock was dropped: the caller
  * then has to look at the pool again.
@@ -61,10 +72,48 @@ static bool worker_manage(struct worker *worker)
 	pool->flags |= POOL_MANAGER_ACTIVE;
 	pool->manager = worker;
 	pool_make_worker(pool);
-	pool->manager = NULL;
-	pool->flags &= ~POOL_MANAGER_ACTIVE;
-	rcuwait_wake_up(&manager_wait);
+	pool_resign_manager(pool);
 	return true;
+}
+
+/*
+ * Does the starter have to make a worker?  Not if the work was cancelled or rescued before
+ * the pool had one.  But if a worker was made, and runs an item, it needs another in reserve.
+ * It left that to the starter, which was the manager.
+ */
+static bool pool_needs_starter(const struct worker_pool *pool)
+{
+	return !pool->nr_idle && (pool->nr_workers || pool_needs_worker(pool));
+}
+
+/* the same without the lock; the caller checks again with it */
+static bool pool_still_needs_starter(struct worker_pool *pool)
+{
+	/* the answer may be outdated at once, with or without the lock */
+	return data_race(pool_needs_starter(pool));
+}
+
+/**
+ * pool_start_fn - pool->start_work: make the first worker of a cold pool
+ * @work: what the starter has to do; the starter is the manager of the pool
+ */
+void pool_start_fn(struct kthread_work *work)
+{
+	struct worker_pool *pool = container_of(work, struct worker_pool, start_work.work);
+
+	if (pool_still_needs_starter(pool) && !worker_create(pool) &&
+	    pool_still_needs_starter(pool)) {
+		/* other pools may have more luck */
+		pool_start_later(pool, CREATE_COOLDOWN);
+		return;
+	}
+	timer_delete_sync(&pool->mayday_timer);
+
+	guard(raw_spinlock_irq)(&pool->lock);
+	if (pool_needs_starter(pool))
+		pool_start_soon(pool);
+	else
+		pool_resign_manager(pool);
 }
 
 /* run items for as long as the pool wants this worker to */
@@ -175,6 +224,9 @@ struct worker *worker_create(struct worker_pool *pool)
 	raw_spin_lock_irq(&pool->lock);
 	pool->nr_workers++;
 	worker_enter_idle(worker);
+	/* it may run the item that a cold pool was warmed up for: choose its CPU as for others */
+	if (pool_may_be_cold(pool))
+		pool_kick(pool);
 	/* the thread waits for its first wake-up, whether there is work or not */
 	pool_unlock_wake_irq(pool, worker->task);
 	return worker;

@@ -37,6 +37,7 @@ int pool_init(struct worker_pool *pool)
 	timer_setup(&pool->mayday_timer, pool_mayday_timeout, 0);
 	cursor_init(&pool->mayday_cursor);
 	INIT_WORK(&pool->idle_cull_work, pool_idle_cull_fn);
+	kthread_init_delayed_work(&pool->start_work, pool_start_fn);
 #ifdef CONFIG_PREEMPT_RT
 	spin_lock_init(&pool->cb_lock);
 #endif
@@ -157,7 +158,7 @@ static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *att
 
 	if (pool_assign_id(pool))
 		goto fail;
-	if (wq_online && !worker_create(pool))
+	if (wq_online && !pool_may_be_cold(pool) && !worker_create(pool))
 		goto fail;
 
 	hash_add(unbound_pool_hash, &pool->hash_node, attrs_hash(pool->attrs));
@@ -174,7 +175,7 @@ fail:
  *
  * Context: may sleep; wq_pool_mutex held.
  * Return: the pool with a reference for the caller, or %NULL if memory runs out.  The
- * pool has a worker unless kthreads cannot be made yet.
+ * pool has a worker unless it may be cold or kthreads cannot be made yet.
  */
 struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs)
 {

@@ -275,6 +275,8 @@ static void show_workers(struct worker_pool *pool)
 		 hung, pool->nr_workers);
 	if (pool->manager)
 		line_add(" manager: %d", task_pid_nr(pool->manager->task));
+	else if (pool->flags & POOL_MANAGER_ACTIVE)
+		line_add(" manager: pool_starter");
 	list_for_each_entry(worker, &pool->idle_list, entry) {
 		line_add("%s%s", before, worker_name(name, worker));
 		before = " ";
@@ -283,7 +285,7 @@ static void show_workers(struct worker_pool *pool)
 }
 
 /**
- * show_one_worker_pool - log a pool's workers, unless all are idle
+ * show_one_worker_pool - log a pool's workers, unless all are idle or none is needed
  * @pool: the pool
  *
  * Context: any; takes pool->lock.
@@ -292,7 +294,8 @@ void show_one_worker_pool(struct worker_pool *pool)
 {
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
 		printk_deferred_enter();
-		if (pool->nr_idle != pool->nr_workers)
+		if (pool->nr_idle != pool->nr_workers ||
+		    (!pool->nr_workers && pool_needs_worker(pool)))
 			show_workers(pool);
 		printk_deferred_exit();
 	}

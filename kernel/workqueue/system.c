@@ -123,6 +123,9 @@ void __init workqueue_init_early(void)
 		wq_boot_needs(*desc->wq);
 	}
 
+	pool_cull_wq = wq_pool_per_cpu ? alloc_ordered_workqueue("pool_cull", 0) : system_dfl_wq;
+	wq_boot_needs(pool_cull_wq);
+
 	/* where they are not deprecated, items queued by either name are on one workqueue */
 	if (WQ_OLD_CALLERS) {
 		system_wq = system_percpu_wq;
@@ -164,6 +167,7 @@ void __init workqueue_init(void)
 
 	wq_cpu_intensive_init();
 	pwq_reaper_start();
+	pool_starter_run();
 
 	/* nobody else makes workqueues yet, so the list does not change */
 	list_for_each_entry(wq, &workqueues, list)

@@ -15,6 +15,10 @@ PLACE = BUILD / 'test/models'
 
 # model: variants that must hold, and for each the mutations that must break it
 MODELS = {
+    'cold': {
+        '': ('NO_KICK', 'TWICE', 'CULL_WORK', 'RESIGN_BLIND', 'RESIGN_EARLY', 'RESIGN_SHORT', 'NO_TIMER',
+             'TIMER_LATE', 'NO_WAIT'),
+    },
     'cursor': {
         '': ('NO_DROP_TAKE', 'NO_DROP_CANCEL', 'NO_SKIP', 'SPLIT', 'AT_HEAD', 'NO_PLACE', 'STOP_EARLY',
              'TAKE_LATE', 'ADD_FIRST', 'STAY_DEAD'),

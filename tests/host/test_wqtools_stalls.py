@@ -77,6 +77,15 @@ def test_no_worker_is_left_and_making_one_takes_long():
     assert 'at work: the rescuer of wq_a' in stall.facts
 
 
+@pytest.mark.parametrize('flags, verdict', [
+    (['MANAGER_ACTIVE', 'DISASSOCIATED'], 'for pool_starter, making one fails'),
+    (['DISASSOCIATED'], 'it has no workers, and pool_starter was not told'),
+])
+def test_a_pool_that_has_no_worker_yet(flags, verdict):
+    stall = only_stall(snapshot_of([stuck_pool(nr_idle=0, nr_workers=0, flag_names=flags)]))
+    assert not blamed(stall) and verdict in stall.verdict
+
+
 def test_a_woken_worker_does_not_get_the_cpu():
     woken = machines.worker(16, state='R', cpu=0)
     stall = only_stall(snapshot_of([stuck_pool(woken)]))

@@ -139,9 +139,14 @@ def _blame_no_worker(pool):
     longest = sorted(pool.busy, key=lambda worker: -(worker.running_for or 0))[:MANY]
     blamed = [Blame('occupies a worker', worker) for worker in longest]
     manager = next((worker for worker in pool.workers if worker.pid == pool.manager), None)
+    rescue = ' and the rescuers that were called do not help' if pool.mayday else ''
+    if pool.manager is None and 'MANAGER_ACTIVE' in pool.flag_names:
+        return 'it has no idle worker, and for pool_starter, making one fails or takes long (memory is short?)' + \
+            rescue, blamed
+    if pool.manager is None and not pool.nr_workers:
+        return 'it has no workers, and pool_starter was not told', blamed
     if pool.manager is None:
         return 'all workers are busy, and none is creating another', blamed
-    rescue = ' and the rescuers that were called do not help' if pool.mayday else ''
     why = 'all workers are busy, and making another one fails or takes long (memory is short?)' + rescue
     return why, [Blame('is the one that creates workers', manager)] + blamed if manager else blamed
 

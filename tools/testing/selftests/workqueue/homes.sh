@@ -393,16 +393,70 @@ is_back_to()	# NUMBER
 	[ "$(nr_unbound_workers)" -le "$1" ]
 }
 
+# The threads of the pools with this nice level.
+nr_workers_of()	# NICE
+{
+	awk -v nice="$1" '/\(kworker\/u/ { sub(/.*\) /, ""); n += $17 == nice } END { print n + 0 }' \
+		/proc/[0-9]*/stat 2>/dev/null
+}
+
+has_workers()	# NICE MIN MAX
+{
+	local n
+	n=$(nr_workers_of "$1")
+
+	[ "$n" -ge "$2" ] && [ "$n" -le "$3" ]
+}
+
+# A pool gets its first worker when it is used. That makes another one, unless it is done
+# before the thread that made it. The default pool, which has no home, has one from the start.
+test_cold_until_used()
+{
+	local cpu used=0 ok=0
+
+	set_to "$(dev wqt_u nice)" 7 || return 1
+	within 50 has_workers 7 1 1 ||
+		{ diag "$(nr_workers_of 7) workers, but nobody queued"; ok=1; }
+	for cpu in $(online_cpus); do
+		tell wqt_u stats 0
+		tell wqt_u queue "nop cpu=$cpu n=1" && tell wqt_u wait "1 5000" || ok=1
+		used=$((used + 1))
+		within 50 has_workers 7 $((1 + used)) $((1 + 2 * used)) ||
+			{ diag "$(nr_workers_of 7) workers for $used used pools"; ok=1; }
+	done
+	set_to "$(dev wqt_u nice)" 0 && own_pools && return $ok
+}
+
+# The first item of a pool sleeps, and the next one runs: there is a worker in reserve.
+test_reserve_of_a_cold_pool()
+{
+	local round ok=0
+
+	for round in 1 2 3 4 5 6 7 8 9 10; do
+		set_to "$(dev wqt_u nice)" $((7 + round % 2)) || return 1
+		tell wqt_u stats 0
+		tell wqt_u queue "block cpu=$FIRST n=1"
+		within 50 held_is wqt_u 1 || ok=1
+		tell wqt_u queue "nop cpu=$FIRST n=1" && tell wqt_u wait "1 5000" ||
+			{ diag "round $round: nobody runs the second item"; ok=1; }
+		tell wqt_u release 1 && tell wqt_u flush 1
+		[ $ok -eq 0 ] || break
+	done
+	set_to "$(dev wqt_u nice)" 0 && own_pools && return $ok
+}
+
 test_pools_vanish()
 {
-	local before i
+	local before pools i
 	before=$(nr_unbound_workers)
 
 	create wqt_v unbound
 	for i in 7 8 9; do
 		set_to "$(dev wqt_v nice)" $i || return 1
 	done
-	[ "$(nr_unbound_workers)" -ge $((before + $(nr_pools wqt_v))) ] ||
+	# to count the pools is to use them
+	pools=$(nr_pools wqt_v)
+	[ "$(nr_unbound_workers)" -ge $((before + pools)) ] ||
 		{ diag "the pools have no workers"; return 1; }
 	destroy wqt_v
 	within 100 is_back_to "$before" ||
@@ -503,7 +557,8 @@ done
 set -- "$@" queueing_CPU_decides equal_attributes_share_pools ordered_has_one_pool \
 	items_that_move:system items_that_move:cpu burst_uses_all_CPUs pools_vanish
 if per_cpu_pools; then
-	set -- "$@" outside_the_mask:system outside_the_mask:cpu stand_ins:system stand_ins:cpu \
+	set -- "$@" cold_until_used reserve_of_a_cold_pool \
+		outside_the_mask:system outside_the_mask:cpu stand_ins:system stand_ins:cpu \
 		lodger named_CPU_keeps_its_pod:smt named_CPU_keeps_its_pod:cache_shard \
 		named_CPU_keeps_its_pod:numa
 	[ "$(nr_online)" -gt 1 ] ||

@@ -36,11 +36,12 @@ def test_documents_build_without_a_warning(tmp_path):
     done = built(tmp_path / 'good')
     assert done.returncode == 0, done.stderr
     pages = {path.stem for path in (tmp_path / 'good/out').glob('*.html')}
-    names = ('tools', 'torture', 'workloads', 'scopes', 'benchmark', 'lines', 'advise', 'bases')
+    names = ('tools', 'torture', 'workloads', 'scopes', 'benchmark', 'lines', 'advise', 'bases', 'start', 'adopt', 'admin',
+             'distributors', 'internals')
     wanted = {f'workqueue-{name}' for name in names}
     assert pages >= wanted | {'workqueue', 'json'}
     # from the comment of a function in the sources
-    assert 'pool_kick' in (tmp_path / 'good/out/workqueue.html').read_text()
+    assert 'pool_kick' in (tmp_path / 'good/out/workqueue-internals.html').read_text()
 
 
 def test_a_warning_is_a_failure(tmp_path):

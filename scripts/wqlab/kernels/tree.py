@@ -24,7 +24,12 @@ from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, locked, sayer, shown
 
 say = sayer('tree')
-DOCUMENTS = {'workqueue.rst': 'workqueue-cmwq.rst', 'workqueue-tools.rst': 'workqueue-cmwq-tools.rst',
+DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst': 'workqueue-cmwq.rst',
+             'workqueue-adopt.rst': 'workqueue-cmwq-adopt.rst',
+             'workqueue-admin.rst': 'workqueue-cmwq-admin.rst',
+             'workqueue-distributors.rst': 'workqueue-cmwq-distributors.rst',
+             'workqueue-internals.rst': 'workqueue-cmwq-internals.rst',
+             'workqueue-tools.rst': 'workqueue-cmwq-tools.rst',
              'workqueue-torture.rst': 'workqueue-cmwq-torture.rst',
              'workqueue-workloads.rst': 'workqueue-cmwq-workloads.rst',
              'workqueue-scopes.rst': 'workqueue-cmwq-scopes.rst',

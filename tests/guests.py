@@ -90,6 +90,8 @@ BOOTS = (
          timeout=60),
     Boot('uml-debug', 'uml', (*EVERYWHERE, 'console', 'watchdog'), (BUILT_IN,), config='debug', mem='1G', timeout=1500),
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
+    Boot('uml-homes-faults', 'uml', ('faults',), config='debug', mem='1G', append='workqueue.pool_per_cpu=1',
+         tier='all', timeout=900),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',
          ('sysfs', 'params', 'pods', 'masks', 'homes', 'hotplug', 'freezer', 'sysrq', 'resize', 'console'),

@@ -424,6 +424,7 @@ def test_matrix_list(matrix, capsys):
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ['uml', 'uml-base-release'], ['uml-up', 'uml-base-up'], ['uml-debug', 'uml-base-debug'],
         ['uml-homes', 'uml-base-release', 'workqueue.pool_per_cpu=1'],
+        ['uml-debug-homes', 'uml-base-debug', 'workqueue.pool_per_cpu=1'],
         ['qemu-isolated', 'qemu-base-release', 'cores=3', 'isolcpus=domain,2']]
 
 

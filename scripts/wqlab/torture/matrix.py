@@ -24,6 +24,7 @@ from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
 
 NUMA = 'sockets=2,cores=2,nodes=2'
+HOMES = 'workqueue.pool_per_cpu=1'
 PROGRESS_S = 20
 VERDICT_WIDTH = 60      # in the table; runs.json has the complete text
 COLUMNS = ('configuration', 'hours', 'operations', 'runs', 'CPU down/up', 'attributes', 'masks', 'violations',
@@ -47,10 +48,15 @@ MATRIX = (
     Entry('uml-up', 'uml', 'up', cpus=1),
     Entry('uml-debug', 'uml', 'debug'),
     # a pool for each CPU of a pod
-    Entry('uml-homes', 'uml', append='workqueue.pool_per_cpu=1'),
+    Entry('uml-homes', 'uml', append=HOMES),
+    Entry('uml-debug-homes', 'uml', 'debug', append=HOMES),
     Entry('qemu', 'qemu'),
     Entry('qemu-numa', 'qemu', topology=NUMA),
-    Entry('qemu-homes', 'qemu', topology=NUMA, append='workqueue.pool_per_cpu=1'),
+    Entry('qemu-homes', 'qemu', topology=NUMA, append=HOMES),
+    # pods that are smaller than the cache
+    Entry('qemu-homes-smt', 'qemu', topology='cores=2,threads=2', append=HOMES),
+    Entry('qemu-rt-homes', 'qemu', 'rt', topology=NUMA, append=HOMES),
+    Entry('qemu-kcsan-homes', 'qemu', 'kcsan', append=HOMES),
     # CPUs without memory, and memory without CPUs
     Entry('qemu-memless', 'qemu', topology=f'{NUMA},memless=1,cpuless=1'),
     # the last CPU is in no scheduling domain and runs no unbound work

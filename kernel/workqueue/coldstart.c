@@ -22,7 +22,6 @@
  * One thread serves all pools.  It does not wait for a pool for which it could not make a
  * worker, but tries again later.  What it does is pool_start_fn() in manager.c.
  */
-
 #include "internal.h"
 
 static struct kthread_worker *pool_starter __ro_after_init;

@@ -466,8 +466,8 @@ static inline bool pool_has_too_many_idle(const struct worker_pool *pool)
 	int idle = pool->nr_idle + !!pool->manager;
 	int busy = pool->nr_workers - idle;
 
-	if (pool_may_be_cold(pool) && idle == pool->nr_idle && !busy &&
-	    list_empty(&pool->worklist))
+	if (pool_may_be_cold(pool) && list_empty(&pool->worklist) &&
+	    pool->nr_idle == pool->nr_workers)
 		return idle;
 	return idle > 2 && 4 * (idle - 2) >= busy;
 }

@@ -10,9 +10,9 @@ from wqlab.guest import run as guest
 
 MODULE = '/test_workqueue.ko'
 HOMES = 'workqueue.pool_per_cpu=1'
-ITEMS = 8000        # of each thread, so that a pass takes some seconds
+ITEMS = 60000       # of each thread, so that a pass takes some seconds
 IDLE_S = 330        # idle workers end after 300 s, when a timer that may be late fires
-TOPOLOGY = 'sockets=2,cores=2,nodes=2'
+CPUS, TOPOLOGY = 4, 'sockets=2,cores=2,nodes=2'
 COUNT = f'''
 count() {{ cat /proc/[0-9]*/comm | grep -c '^kworker/u'; }}
 sleep 5
@@ -57,15 +57,15 @@ def numbers():
 
 
 def test_after_boot(numbers):
-    """Pools that nobody used cost no threads."""
-    base = numbers['base', '']['boot']
-    assert numbers['cmwq', '']['boot'] <= base
-    assert numbers['cmwq', HOMES]['boot'] <= base
+    """What boot itself queues warms up the pools of some CPUs, with two threads each. The others have none."""
+    assert numbers['cmwq', '']['boot'] <= numbers['base', '']['boot']
+    assert numbers['cmwq', HOMES]['boot'] < numbers['base', '']['boot'] + CPUS
 
 
 def test_while_each_cpu_queues(numbers):
     """In no scope there are more than the base kernel has in the scope `cpu`."""
     base = numbers['base', '']['cpu']
+    assert base > numbers['base', '']['boot'] + CPUS
     assert numbers['cmwq', '']['cpu'] <= base
     assert max(numbers['cmwq', HOMES][scope] for scope in ('system', 'cpu')) <= base
 

@@ -24,12 +24,8 @@
  * - NO_WAIT: destroying does not wait for the manager.
  */
 #define ITEMS	2
-#ifndef FAILS
 #define FAILS	1
-#endif
-#ifndef THREADS
 #define THREADS	4		/* workers that may be made in all */
-#endif
 
 byte lock;			/* pool->lock */
 bool manager;			/* POOL_MANAGER_ACTIVE */

@@ -396,8 +396,9 @@ is_back_to()	# NUMBER
 # The threads of the pools with this nice level.
 nr_workers_of()	# NICE
 {
-	awk -v nice="$1" '/\(kworker\/u/ { sub(/.*\) /, ""); n += $17 == nice } END { print n + 0 }' \
-		/proc/[0-9]*/stat 2>/dev/null
+	awk -v nice="$1" '
+		/\(kworker\/u/ { sub(/.*\) /, ""); n += $17 == nice }
+		END { print n + 0 }' /proc/[0-9]*/stat 2>/dev/null
 }
 
 has_workers()	# NICE MIN MAX

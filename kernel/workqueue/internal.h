@@ -176,7 +176,7 @@ struct worker_pool {
 	struct work_struct mayday_cursor;	/* L: how far the timer got on the worklist */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
-	struct kthread_delayed_work start_work;	/* queued: L, or by itself; see coldstart.c */
+	struct kthread_delayed_work start_work;	/* queued: L, or by the starter; coldstart.c */
 
 	struct rcu_head rcu;
 	int drain_cpu;				/* L: the live CPU, if POOL_BH_DRAINING */

@@ -32,6 +32,8 @@
  *	NAME/flush	flushes the workqueue
  *	NAME/pods	CPU lists, one for each pod that a strict load must keep
  *	NAME/stats	the counters; any write resets them
+ *	NAME/order	"CPU N" for each series of N nops queued on that CPU, in order of
+ *			execution, from the last reset of the counters on
  *	NAME/held	the blocked and hogging items: which worker runs them, where
  *	NAME/map	queues from each online CPU and shows which worker ran the item
  *	NAME/map_on	the same with queue_work_on()
@@ -76,6 +78,7 @@
 #define WQT_MAX_DEPTH		1024
 #define WQT_MAX_ITEMS		4096
 #define WQT_MAX_INPUT		4096
+#define WQT_MAX_SERIES		1024
 #define WQT_NAME_LEN		24
 #define WQT_SETTLE		(30 * HZ)
 
@@ -112,6 +115,12 @@ static const char * const wqt_counter_names[WQT_NR_COUNTERS] = {
 	[WQT_GAP_MS]		= "gap_ms",
 };
 
+/* Nops that ran one after the other and were queued on the same CPU. */
+struct wqt_series {
+	int			cpu;
+	unsigned int		n;
+};
+
 struct wqt_queue {
 	struct list_head	node;		/* wqt_lock */
 	struct workqueue_struct	*wq;
@@ -138,6 +147,10 @@ struct wqt_queue {
 	struct list_head	held;		/* held_lock */
 	unsigned int		generation;	/* written under held_lock */
 	wait_queue_head_t	release_wait;
+
+	spinlock_t		order_lock;	/* also taken by BH items */
+	unsigned int		nr_series;	/* order_lock */
+	struct wqt_series	order[WQT_MAX_SERIES];	/* order_lock */
 };
 
 /* One item of a submitter; submitted again as soon as it has begun to run. */
@@ -173,7 +186,7 @@ struct wqt_single {
 	enum wqt_kind		kind;
 	unsigned int		ms;
 	unsigned int		generation;	/* released when the queue's differs */
-	int			cpu;		/* where it runs, or rides */
+	int			cpu;		/* where it runs, or rides; nop: was queued */
 	bool			arrived;	/* rider: its CPU is dead */
 	struct task_struct	*task;		/* who runs it */
 };
@@ -646,12 +659,26 @@ static void wqt_hold(struct wqt_single *single)
 	spin_unlock_bh(&q->held_lock);
 }
 
+/* Once the table is full, no more is recorded. */
+static void wqt_record_order(struct wqt_queue *q, int cpu)
+{
+	struct wqt_series *last;
+
+	guard(spinlock_bh)(&q->order_lock);
+	last = q->nr_series ? &q->order[q->nr_series - 1] : NULL;
+	if (last && last->cpu == cpu)
+		last->n++;
+	else if (q->nr_series < WQT_MAX_SERIES)
+		q->order[q->nr_series++] = (struct wqt_series){ cpu, 1 };
+}
+
 /* Three functions, so that dumps and traces tell the kinds apart. */
 static void wqt_nop_fn(struct work_struct *work)
 {
 	struct wqt_single *single = container_of(work, struct wqt_single, work);
 
 	wqt_account_start(single->queue);
+	wqt_record_order(single->queue, single->cpu);
 	kfree(single);
 }
 
@@ -760,6 +787,7 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 
 	single->queue = q;
 	single->kind = kind;
+	single->cpu = cpu;
 	single->ms = ms;
 	single->generation = READ_ONCE(q->generation);
 	wqt_init_work(q, &single->work, functions[kind]);
@@ -1070,6 +1098,19 @@ static int wqt_write_stats(struct wqt_queue *q, char *input)
 	for (i = 0; i < WQT_NR_COUNTERS; i++)
 		atomic64_set(&q->counters[i], 0);
 	atomic64_set(&q->last_start, 0);
+
+	guard(spinlock_bh)(&q->order_lock);
+	q->nr_series = 0;
+	return 0;
+}
+
+static int wqt_show_order(struct seq_file *s, struct wqt_queue *q)
+{
+	unsigned int i;
+
+	guard(spinlock_bh)(&q->order_lock);
+	for (i = 0; i < q->nr_series; i++)
+		seq_printf(s, "%d %u\n", q->order[i].cpu, q->order[i].n);
 	return 0;
 }
 
@@ -1197,6 +1238,7 @@ static const struct wqt_file wqt_files[] = {
 	{ "flush",	wqt_write_flush,	NULL },
 	{ "pods",	wqt_write_pods,		NULL },
 	{ "stats",	wqt_write_stats,	wqt_show_stats },
+	{ "order",	NULL,			wqt_show_order },
 	{ "held",	NULL,			wqt_show_held },
 	{ "map",	NULL,			wqt_show_map },
 	{ "map_on",	NULL,			wqt_show_map_on },
@@ -1319,6 +1361,7 @@ static struct wqt_queue *wqt_alloc(void)
 
 	mutex_init(&q->load_mutex);
 	spin_lock_init(&q->held_lock);
+	spin_lock_init(&q->order_lock);
 	INIT_LIST_HEAD(&q->held);
 	init_waitqueue_head(&q->ran_wait);
 	init_waitqueue_head(&q->release_wait);

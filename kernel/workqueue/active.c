@@ -11,6 +11,11 @@
  * its node.  Whoever frees a slot hands it to the pwq that has been parked longest,
  * even if that pwq belongs to another pool.
  *
+ * Handing over costs the slots' lock, the other pool's lock and, as a rule, a wake-up on
+ * another CPU, while the worker that frees the slot goes idle.  So a pwq has a turn of a
+ * few items: for these it keeps the slot, and writes to nothing that other CPUs use.  The
+ * turn ends with the tick.  So where items take long, each slot is handed over.
+ *
  * Invariant, seen under pool->lock: an unbound pwq with held-back items is
  * parked, unless it is plugged.
  *
@@ -26,9 +31,15 @@
  * (1) and (2) are one atomic_dec_return(), which saves arm64 a barrier instruction.
  */
 #include <linux/export.h>
+#include <linux/jiffies.h>
+#include <linux/moduleparam.h>
 #include <linux/slab.h>
 
 #include "internal.h"
+
+/* so many items of a pwq may use a slot before other pwqs have it; 0 and 1: one item */
+static unsigned int wq_slot_turn = 8;
+module_param_named(slot_turn, wq_slot_turn, uint, 0644);
 
 /**
  * wq_slots - the slots of a node
@@ -153,6 +164,24 @@ static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *sl
 	return pwq;
 }
 
+/* the oldest held-back item of @pwq gets a slot that was taken for it */
+static void pwq_activate_next(struct pool_workqueue *pwq)
+{
+	pwq->nr_active++;
+	pwq_activate(pwq, list_first_entry(&pwq->inactive_works, struct work_struct, entry));
+	rescuer_follows_slot(pwq);
+}
+
+/* with no held-back items left, @pwq waits for no slot */
+static void pwq_leave_parked(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
+{
+	if (!list_empty(&pwq->inactive_works))
+		return;
+
+	guard(raw_spinlock)(&slots->lock);
+	list_del_init(&pwq->pending_node);
+}
+
 /*
  * Use the slot that slots_take_for_parked() took for @pwq, whose pool is locked.  If
  * the items of @pwq were cancelled in the meantime, free the slot and return false.  The
@@ -160,24 +189,19 @@ static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *sl
  */
 static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	struct work_struct *work = list_first_entry_or_null(&pwq->inactive_works,
-							    struct work_struct, entry);
+	bool used = !list_empty(&pwq->inactive_works);
 
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (work) {
-		pwq->nr_active++;
-		pwq_activate(pwq, work);
-		rescuer_follows_slot(pwq);
+	if (used) {
+		pwq->turn_ts = jiffies;
+		pwq->turn_items = 1;
+		pwq_activate_next(pwq);
 	} else {
 		atomic_dec(&slots->nr);
 	}
-
-	if (list_empty(&pwq->inactive_works)) {
-		guard(raw_spinlock)(&slots->lock);
-		list_del_init(&pwq->pending_node);
-	}
-	return work;
+	pwq_leave_parked(pwq, slots);
+	return used;
 }
 
 /* pwq_use_slot() without the pool's lock; disabled interrupts keep the pwq in memory */
@@ -218,11 +242,24 @@ static void slots_hand_over(struct wq_node_nr_active *slots, struct worker_pool 
 	}
 }
 
+/*
+ * An item of @pwq is done.  May a held-back one have its slot, before it is the turn of
+ * other pwqs?  Not if the limit was lowered: the slot may be one too many.  A limit that
+ * is lowered at this moment may still be missed, as in slots_take().
+ */
+static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
+{
+	if (list_empty(&pwq->inactive_works) || time_is_before_jiffies(pwq->turn_ts) ||
+	    pwq->turn_items >= READ_ONCE(wq_slot_turn))
+		return false;
+	return atomic_read(&slots->nr) <= READ_ONCE(slots->max);
+}
+
 /**
  * pwq_free_slot - account for an item of a pwq that is no longer active
  * @pwq: the pwq, its pool locked
  *
- * The slot goes to the next item.
+ * The slot goes to another item, of this pwq or of the one that has waited longest.
  *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */
@@ -233,6 +270,12 @@ void pwq_free_slot(struct pool_workqueue *pwq)
 	pwq->nr_active--;
 	if (!slots) {
 		pwq_activate_first(pwq);
+		return;
+	}
+	if (pwq_keeps_slot(pwq, slots)) {
+		pwq->turn_items++;
+		pwq_activate_next(pwq);
+		pwq_leave_parked(pwq, slots);
 		return;
 	}
 

@@ -224,6 +224,8 @@ struct pool_workqueue {
 	 * this ordered workqueue are unfinished.
 	 */
 	bool plugged;
+	unsigned int turn_items;		/* L: that had a slot in this turn, see active.c */
+	unsigned long turn_ts;			/* L: jiffies when the turn began */
 	int nr_entries;				/* P and W: entries of @wq that name the pwq */
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */

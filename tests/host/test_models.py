@@ -28,7 +28,8 @@ MODELS = {
              'NO_HOME', 'HOME_STALE', 'NO_RUNNER', 'NO_LEAVE'),
     },
     'slots': {
-        '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'PARK_LATE'),
+        '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'PARK_LATE', 'KEEP_FROZEN',
+             'KEEP_UNPARKS'),
     },
     'reentry': {
         '': ('NO_MB_RUN', 'NO_MB_QUEUE', 'NO_LAST_POOL', 'NO_COLLISION', 'LAST_LATE', 'BUSY_SHORT'),

@@ -9,6 +9,8 @@
  * Holds:
  * - No more than MAX items are active at any time.
  * - When nothing can move any more, no item is held back and no slot is taken.
+ * - Once the limit was lowered and the lock of each pool was taken since, nobody keeps a
+ *   slot for the next item.
  *
  * Mutations, each of which must break it:
  * - NO_MB_FREE, NO_MB_PARK: the barriers (2) and (4) of active.c are left out.
@@ -17,12 +19,14 @@
  *   no other pwq.
  * - NO_FILL: thawing does not hand slots to the parked pwqs.
  * - PARK_LATE: the pwq is parked after pool->lock was dropped.
+ * - KEEP_FROZEN: a pwq keeps its slot whatever the limit is.
+ * - KEEP_UNPARKS: a pwq that keeps its slot does not stay parked, though items are left.
  */
 #ifndef POOLS
 #define POOLS	2
 #endif
 #ifndef ITEMS
-#define ITEMS	2		/* per pool */
+#define ITEMS	3		/* of the first pool; each further one has one less */
 #endif
 #define MAX	1
 
@@ -32,6 +36,7 @@ bool parked[POOLS];		/* pwq->pending_node is on slots->pending_pwqs */
 byte pool_lock[POOLS];
 byte inactive[POOLS];		/* pwq->inactive_works */
 byte nr_active[POOLS];		/* on the worklist or running */
+bool in_force;			/* max is 0, and each lock was taken since */
 
 #define LOCK(l)		atomic { l == 0 -> l = 1 }
 #define UNLOCK(l)	l = 0
@@ -87,6 +92,45 @@ inline next_pending(q, ok)
 	UNLOCK(slots_lock)
 }
 
+/* pwq_leave_parked(); pool_lock[q] held */
+inline leave_parked(q)
+{
+	if
+	:: inactive[q] == 0 ->
+		LOCK(slots_lock);
+		parked[q] = false;
+		UNLOCK(slots_lock)
+	:: else
+	fi
+}
+
+/* pwq_keeps_slot(), for a turn of any length; pool_lock[q] held */
+inline keep_slot(q, ok)
+{
+	ok = false;
+	if
+#ifdef KEEP_FROZEN
+	:: inactive[q] > 0 -> ok = true
+#else
+	:: inactive[q] > 0 && nr <= max -> ok = true
+#endif
+	:: true
+	fi;
+	if
+	:: ok ->
+		atomic { inactive[q]--; nr_active[q]++; assert(TOTAL_ACTIVE <= MAX) }
+		assert(!in_force);
+#ifdef KEEP_UNPARKS
+		LOCK(slots_lock);
+		parked[q] = false;
+		UNLOCK(slots_lock)
+#else
+		leave_parked(q)
+#endif
+	:: else
+	fi
+}
+
 /* pwq_use_slot(); pool_lock[q] held */
 inline use_slot(q, used)
 {
@@ -97,13 +141,7 @@ inline use_slot(q, used)
 		nr--;
 		used = false
 	fi;
-	if
-	:: inactive[q] == 0 ->
-		LOCK(slots_lock);
-		parked[q] = false;
-		UNLOCK(slots_lock)
-	:: else
-	fi
+	leave_parked(q)
 }
 
 /* an item comes in: pwq_enqueue() */
@@ -112,7 +150,7 @@ proctype queuer(byte p)
 	byte limit, n;
 	bool ok;
 
-	for (n : 1 .. ITEMS) {
+	for (n : 1 .. ITEMS - p) {
 		LOCK(pool_lock[p]);
 #ifdef PARK_LATE
 		if
@@ -152,35 +190,40 @@ end:	do
 	:: nr_active[p] > 0 ->
 		LOCK(pool_lock[p]);
 		nr_active[p]--;
-#ifdef NO_MB_FREE
-		/* the look at the list may be done before others see the slot */
+		keep_slot(p, ok);
 		if
-		:: some = ANY_PARKED; nr--
-		:: nr--; some = ANY_PARKED
-		fi;
-#else
-		nr--;
-		some = ANY_PARKED;
-#endif
-		used = !some;
-		do
-		:: used -> break
+		:: ok
 		:: else ->
-			next_pending(q, ok);
+#ifdef NO_MB_FREE
+			/* the look at the list may be done before others see the slot */
 			if
-			:: !ok -> break
-			:: ok && q == p -> use_slot(q, used)
-			:: ok && q != p ->
-				UNLOCK(pool_lock[p]);
-				LOCK(pool_lock[q]);
-				use_slot(q, used);
-				UNLOCK(pool_lock[q]);
-				LOCK(pool_lock[p])
+			:: some = ANY_PARKED; nr--
+			:: nr--; some = ANY_PARKED
 			fi;
-#ifdef NO_GO_ON
-			break
+#else
+			nr--;
+			some = ANY_PARKED;
 #endif
-		od;
+			used = !some;
+			do
+			:: used -> break
+			:: else ->
+				next_pending(q, ok);
+				if
+				:: !ok -> break
+				:: ok && q == p -> use_slot(q, used)
+				:: ok && q != p ->
+					UNLOCK(pool_lock[p]);
+					LOCK(pool_lock[q]);
+					use_slot(q, used);
+					UNLOCK(pool_lock[q]);
+					LOCK(pool_lock[p])
+				fi;
+#ifdef NO_GO_ON
+				break
+#endif
+			od;
+		fi;
 		UNLOCK(pool_lock[p])
 	od
 }
@@ -203,6 +246,12 @@ proctype freezer()
 	bool ok, used;
 
 	max = 0;
+	for (q : 0 .. POOLS - 1) {
+		LOCK(pool_lock[q]);
+		UNLOCK(pool_lock[q])
+	}
+	in_force = true;
+	in_force = false;
 	max = MAX;
 #ifndef NO_FILL
 	do

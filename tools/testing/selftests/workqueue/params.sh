@@ -34,14 +34,15 @@ test_cpu_intensive_thresh_us()
 
 test_no_other_files()
 {
-	local own=
+	local own= turn=
 	[ "$VARIANT" = base ] || own=" pool_per_cpu"
+	[ "$VARIANT" = base ] || turn=" slot_turn"
 
 	# shellcheck disable=SC2046	# all of them in one line
 	is_equal "the list of parameters" "$(echo $(ls $PARAMS | sort))" \
 		"cache_shard_size cpu_intensive_thresh_us cpu_intensive_warning_thresh\
  debug_force_rr_cpu default_affinity_scope panic_on_stall panic_on_stall_time$own\
- power_efficient watchdog_thresh"
+ power_efficient$turn watchdog_thresh"
 }
 
 test_default_scope()	# SCOPE
@@ -118,6 +119,41 @@ moved_items()	# NAME: how many items of a map did not run where they were queued
 		"$HELPER/$1/map"
 }
 
+# Two CPUs want the only slot. Each keeps it for some items in a row, but for no more than
+# the parameter says. A tick ends a turn early, so some rows may be shorter.
+test_slot_turn()	# TURN
+{
+	local rc=0 rows longest
+
+	create wqt_t unbound max_active=1
+	set_to "$(dev wqt_t affinity_scope)" cpu && set_to $PARAMS/slot_turn "$1" || return 1
+	tell wqt_t queue "block cpu=0" && within 50 held_is wqt_t 1 || rc=1
+	tell wqt_t queue "nop cpu=0 n=400"
+	tell wqt_t queue "nop cpu=1 n=400"
+	tell wqt_t release
+	tell wqt_t wait "801 20000" || rc=1
+	rows=$(rows_of_both wqt_t)
+	longest=$(echo "$rows" | sort -n | tail -1)
+	[ "$(echo "$rows" | wc -l)" -ge $((800 / ($1 + 1) / 2)) ] ||
+		{ diag "the CPUs took too few turns:" $rows; rc=1; }
+	if [ "$1" -le 1 ]; then
+		is_equal "items in a row" "$longest" 1 || rc=1
+	elif [ "$longest" -lt 2 ] || [ "$longest" -gt "$1" ]; then
+		diag "$longest items in a row"
+		rc=1
+	fi
+	set_to $PARAMS/slot_turn 8 || rc=1
+	destroy wqt_t
+	return $rc
+}
+
+rows_of_both()	# NAME: how many items ran in a row, for as long as both CPUs have some left
+{
+	awk '{ cpu[NR] = $1; n[NR] = $2; left[$1] += $2 }
+	     END { for (i = 1; i <= NR && left[0] && left[1]; i++) {
+			print n[i]; left[cpu[i]] -= n[i] } }' "$HELPER/$1/order"
+}
+
 case $VARIANT in
 cmwq) SHARD_SIZE_MODE=644 ;;
 *) SHARD_SIZE_MODE=444 ;;
@@ -140,5 +176,10 @@ set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh forced_round_robi
 [ "$(nr_online)" -gt 1 ] || skip "one CPU leaves no other to move to" forced_round_robin
 HOMES=N
 ! per_cpu_pools || HOMES=Y
-[ "$VARIANT" = base ] || set -- "$@" parameter:pool_per_cpu=444=$HOMES
+if [ "$VARIANT" != base ]; then
+	set -- "$@" parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 \
+		slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8
+	[ "$(nr_online)" -gt 1 ] ||
+		skip "one CPU is one pool" slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8
+fi
 run_tests "$@"

@@ -143,7 +143,8 @@ test_load()	# percpu or unbound
 # Two pwqs of a workqueue take turns at its one slot. The rescuer goes from one to the other.
 # Otherwise it would be called again for each item, ten times a second. The pwqs are either
 # in one pool, one from before and one from after a change of attributes. Or they are in the
-# pools of two CPUs, and one or both of these lack workers.
+# pools of two CPUs, and one or both of these lack workers. Each item is a turn: with turns
+# of eight items, also a rescuer that has to be called would be in time.
 test_turns_at_the_slot()	# pool, pools or pools-one-short
 {
 	local rc=0 other=0 scope
@@ -151,6 +152,7 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 
 	create wqt_k unbound max_active=2048
 	create wqt_r unbound mem_reclaim max_active=1
+	[ "$VARIANT" = base ] || set_to $PARAMS/slot_turn 1 || return 1
 	if [ "$1" != pool ]; then
 		other=1
 		set_to "$scope" cpu && set_to "$(dev wqt_k affinity_scope)" cpu || return 1
@@ -169,6 +171,7 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 	tell wqt_r wait "200 8000" || rc=1
 	plenty
 	[ $rc -eq 0 ] || diag "only $(stat_of wqt_r ran) of 200 items ran in 8 s"
+	[ "$VARIANT" = base ] || set_to $PARAMS/slot_turn 8 || rc=1
 	clear_up wqt_k wqt_r
 	destroy wqt_k
 	destroy wqt_r

@@ -32,8 +32,8 @@
  *	NAME/flush	flushes the workqueue
  *	NAME/pods	CPU lists, one for each pod that a strict load must keep
  *	NAME/stats	the counters; any write resets them
- *	NAME/order	"CPU N" for each series of N nops queued on that CPU, in order of
- *			execution, from the last reset of the counters on
+ *	NAME/order	"CPU N" for each series of N nops and hogs queued on that CPU, in
+ *			order of their start, from the last reset of the counters on
  *	NAME/held	the blocked and hogging items: which worker runs them, where
  *	NAME/map	queues from each online CPU and shows which worker ran the item
  *	NAME/map_on	the same with queue_work_on()
@@ -115,7 +115,7 @@ static const char * const wqt_counter_names[WQT_NR_COUNTERS] = {
 	[WQT_GAP_MS]		= "gap_ms",
 };
 
-/* Nops that ran one after the other and were queued on the same CPU. */
+/* Nops and hogs that ran one after the other and were queued on the same CPU. */
 struct wqt_series {
 	int			cpu;
 	unsigned int		n;
@@ -186,7 +186,7 @@ struct wqt_single {
 	enum wqt_kind		kind;
 	unsigned int		ms;
 	unsigned int		generation;	/* released when the queue's differs */
-	int			cpu;		/* where it runs, or rides; nop: was queued */
+	int			cpu;		/* where it was queued, runs, or rides */
 	bool			arrived;	/* rider: its CPU is dead */
 	struct task_struct	*task;		/* who runs it */
 };
@@ -696,6 +696,7 @@ static void wqt_hog_fn(struct work_struct *work)
 	struct wqt_single *single = container_of(work, struct wqt_single, work);
 
 	wqt_account_start(single->queue);
+	wqt_record_order(single->queue, single->cpu);
 	wqt_hold(single);
 	kfree(single);
 }

@@ -12,9 +12,10 @@
  * even if that pwq belongs to another pool.
  *
  * Handing over costs the slots' lock, the other pool's lock and, as a rule, a wake-up on
- * another CPU, while the worker that frees the slot goes idle.  So a pwq has a turn of a
- * few items: for these it keeps the slot, and writes to nothing that other CPUs use.  The
- * turn ends with the tick.  So where items take long, each slot is handed over.
+ * another CPU, while the worker that frees the slot goes idle.  So a pwq that was handed a
+ * slot has a turn: its next few items, in whichever of its slots, start without a hand-over.
+ * Until its last held-back item, it writes to nothing of other pools.  A turn ends at the
+ * next tick, so items that take longer than that take turns one by one.
  *
  * Invariant, seen under pool->lock: an unbound pwq with held-back items is
  * parked, unless it is plugged.
@@ -38,7 +39,7 @@
 #include "internal.h"
 
 /* so many items of a pwq may use a slot before other pwqs have it; 0 and 1: one item */
-static unsigned int wq_slot_turn = 8;
+static unsigned int wq_slot_turn __read_mostly = 8;
 module_param_named(slot_turn, wq_slot_turn, uint, 0644);
 
 /**
@@ -243,13 +244,14 @@ static void slots_hand_over(struct wq_node_nr_active *slots, struct worker_pool 
 }
 
 /*
- * An item of @pwq is done.  May a held-back one have its slot, before it is the turn of
- * other pwqs?  Not if the limit was lowered: the slot may be one too many.  A limit that
- * is lowered at this moment may still be missed, as in slots_take().
+ * An item of @pwq is done or was cancelled.  May a held-back one have its slot, before it
+ * is the turn of other pwqs?  Not if the limit was lowered: the slot may be one too many.
+ * A limit that is lowered at this moment may still be missed, as in slots_take().
  */
 static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	if (list_empty(&pwq->inactive_works) || time_is_before_jiffies(pwq->turn_ts) ||
+	/* another tick, before or after: jiffies may have wrapped since */
+	if (list_empty(&pwq->inactive_works) || jiffies - pwq->turn_ts ||
 	    pwq->turn_items >= READ_ONCE(wq_slot_turn))
 		return false;
 	return atomic_read(&slots->nr) <= READ_ONCE(slots->max);
@@ -259,13 +261,16 @@ static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active 
  * pwq_free_slot - account for an item of a pwq that is no longer active
  * @pwq: the pwq, its pool locked
  *
- * The slot goes to another item, of this pwq or of the one that has waited longest.
+ * The slot goes to the next item of this pwq, or of the pwq that has been parked longest, or
+ * becomes free.
  *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */
 void pwq_free_slot(struct pool_workqueue *pwq)
 {
 	struct wq_node_nr_active *slots = pwq_slots(pwq);
+
+	lockdep_assert_held(&pwq->pool->lock);
 
 	pwq->nr_active--;
 	if (!slots) {

@@ -34,7 +34,7 @@ test_cpu_intensive_thresh_us()
 
 test_no_other_files()
 {
-	local own= turn=
+	local own='' turn=''
 	[ "$VARIANT" = base ] || own=" pool_per_cpu"
 	[ "$VARIANT" = base ] || turn=" slot_turn"
 
@@ -147,6 +147,23 @@ test_slot_turn()	# TURN
 	return $rc
 }
 
+# An item that takes longer than a tick ends the turn of its CPU.
+test_slot_turn_of_long_items()
+{
+	local rc=0 rows
+
+	create wqt_t unbound max_active=1
+	set_to "$(dev wqt_t affinity_scope)" cpu || return 1
+	tell wqt_t queue "hog cpu=0 ms=500" && within 50 held_is wqt_t 1 || rc=1
+	tell wqt_t queue "hog cpu=1 n=5 ms=30"
+	tell wqt_t queue "hog cpu=0 n=5 ms=30"
+	tell wqt_t wait "11 20000" || rc=1
+	rows=$(rows_of_both wqt_t | sort -nu)
+	is_equal "items in a row" "$rows" 1 || rc=1
+	destroy wqt_t
+	return $rc
+}
+
 rows_of_both()	# NAME: how many items ran in a row, for as long as both CPUs have some left
 {
 	awk '{ cpu[NR] = $1; n[NR] = $2; left[$1] += $2 }
@@ -178,8 +195,8 @@ HOMES=N
 ! per_cpu_pools || HOMES=Y
 if [ "$VARIANT" != base ]; then
 	set -- "$@" parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 \
-		slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8
-	[ "$(nr_online)" -gt 1 ] ||
-		skip "one CPU is one pool" slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8
+		slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8 slot_turn_of_long_items
+	[ "$(nr_online)" -gt 1 ] || skip "one CPU is one pool" slot_turn:0 slot_turn:1 \
+		slot_turn:2 slot_turn:8 slot_turn_of_long_items
 fi
 run_tests "$@"

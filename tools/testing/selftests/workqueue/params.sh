@@ -154,7 +154,8 @@ test_slot_turn_of_long_items()
 
 	create wqt_t unbound max_active=1
 	set_to "$(dev wqt_t affinity_scope)" cpu || return 1
-	tell wqt_t queue "hog cpu=0 ms=500" && within 50 held_is wqt_t 1 || rc=1
+	# long enough to queue the others meanwhile, on a slow machine, too
+	tell wqt_t queue "hog cpu=0 ms=3000" && within 50 held_is wqt_t 1 || rc=1
 	tell wqt_t queue "hog cpu=1 n=5 ms=30"
 	tell wqt_t queue "hog cpu=0 n=5 ms=30"
 	tell wqt_t wait "11 20000" || rc=1

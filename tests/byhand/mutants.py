@@ -2,10 +2,11 @@
 """Put known bugs into the workqueue, one at a time, and show which test catches each.
 
 Each of tests/mutations/*.patch is one small bug. It is applied to a scratch copy of the
-composed tree, which is built for UML (a patch may name "Engine: qemu", and kernel
-parameters as "Append: ..."), and the tests run until one fails: the torture test, the
-KUnit suite, the TAP scripts. A table of bug, test and time is printed at the end and kept
-in build/mutants/table.rst.
+composed tree, which is built for UML, or for QEMU if the patch says "Engine: qemu". The
+patch names the test that must fail, as "Test: torture", "Test: KUnit" or "Test: " and the
+name of a script in tools/testing/selftests/workqueue, and the kernel parameters that the
+test needs, as "Append: ...". The same tests first run without a bug. A table of bug, test
+and time is printed at the end and kept in build/mutants/table.rst.
 
 A bug that was caught is skipped as long as its patch and the workqueue do not change. So an
 interrupted run can be continued.
@@ -28,7 +29,7 @@ import guests
 from wqlab import files, procs, tables, tap
 from wqlab.guest import run as guest
 from wqlab.kernels import tree
-from wqlab.kernels.kinds import Kind, compiler
+from wqlab.kernels.kinds import Kind
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
 from wqlab.steps import logged
@@ -36,13 +37,25 @@ from wqlab.torture import run as torture
 
 PATCHES = ROOT / 'tests/mutations'
 PLACE = ROOT / 'build/mutants'
-TREE = ROOT / 'build/mutant-tree-7.3'       # beside the composed tree, for its relative links
+# The scratch tree and the kernels have the names of those in build/, so that ccache knows their files.
+SCRATCH = ROOT / 'build/mutant-7.3'
+TREE = SCRATCH / 'tree-7.3'
 OURS = 'kernel/workqueue'
-SCRIPTS = {'uml': ('sysfs', 'pods', 'masks', 'resize', 'homes', 'rescuer', 'observe', 'console'),
-           'qemu': ('hotplug', 'freezer', 'pods', 'masks', 'homes')}
 SHAPE = {'uml': {}, 'qemu': {'topology': 'sockets=2,cores=2,nodes=2'}}
 STEP_S = {'uml': 240, 'qemu': 420}
 
+
+@dataclasses.dataclass(frozen=True)
+class Mutant(Kind):
+    """A kernel that is built of the scratch tree."""
+
+    @property
+    def folder(self):
+        return SCRATCH / self.name
+
+    @property
+    def tree(self):
+        return TREE
 
 
 @dataclasses.dataclass
@@ -50,6 +63,7 @@ class Bug:
     name: str
     what: str
     engine: str
+    test: str           # must fail: 'torture', 'KUnit' or the name of a script
     path: Path
     append: str = ''    # kernel parameters without which it does not show
 
@@ -61,9 +75,8 @@ class Bug:
 
 @dataclasses.dataclass
 class Catch:
-    test: str           # '' if no test caught it
-    seconds: float      # duration of this test and those before it
-    why: str
+    seconds: float      # duration of the test, with the boot
+    why: str            # '' if the test passed
 
 
 def say(text):
@@ -74,10 +87,9 @@ def bugs():
     found = []
     for path in sorted(PATCHES.glob('*.patch')):
         head = path.read_text().partition('\n--- ')[0]
-        engine = re.search(r'^Engine: (\w+)$', head, re.M)
-        append = re.search(r'^Append: (.+)$', head, re.M)
-        found.append(Bug(path.stem, head.splitlines()[0], engine[1] if engine else 'uml', path,
-                         append[1] if append else ''))
+        named = dict(re.findall(r'^(Engine|Test|Append): (.+)$', head, re.M))
+        found.append(Bug(path.stem, head.splitlines()[0], named.get('Engine', 'uml'), named['Test'], path,
+                         named.get('Append', '')))
     return found
 
 
@@ -89,18 +101,19 @@ def prepare_tree():
         say(f'making {TREE.relative_to(ROOT)}')
         temp = TREE.with_suffix('.tmp')
         shutil.rmtree(temp, ignore_errors=True)
+        SCRATCH.mkdir(parents=True, exist_ok=True)
         subprocess.run(['cp', '-al', ROOT / 'build/tree-7.3', temp], check=True)
         temp.rename(TREE)
-    add_new_files()
+    link_our_files()
 
 
-def add_new_files():
-    """Add links of our files that were added to the composed tree after the copy was made."""
+def link_our_files():
+    """Link our files that are not there: new ones, and those whose relative links lead nowhere from here."""
     for _, place in tree.our_files():
         if not (TREE / place).exists():
             (TREE / place).parent.mkdir(parents=True, exist_ok=True)
             (TREE / place).unlink(missing_ok=True)
-            os.link(ROOT / 'build/tree-7.3' / place, TREE / place, follow_symlinks=False)
+            (TREE / place).symlink_to((ROOT / 'build/tree-7.3' / place).resolve())
 
 
 def lay(bug=None):
@@ -122,19 +135,19 @@ def lay(bug=None):
 
 def build(engine):
     """Build the kernel. Return its folder, or exit with the compiler's error."""
-    out = ROOT / f'build/{engine}-mutant-release-7.3'
-    config = ROOT / f'build/{engine}-cmwq-release-7.3/.config'
-    out.mkdir(parents=True, exist_ok=True)
-    if not (out / '.config').exists() or (out / '.config').read_bytes() != config.read_bytes():
-        shutil.copyfile(config, out / '.config')
-    kind = Kind.of(engine)
+    plain = Kind.of(engine)
+    kind = Mutant(plain.engine)
+    kind.folder.mkdir(parents=True, exist_ok=True)
+    for name in ('.config', 'localversion-variant'):
+        source, place = plain.folder / name, kind.folder / name
+        if not place.exists() or place.read_bytes() != source.read_bytes():
+            shutil.copyfile(source, place)
     log = PLACE / f'build-{engine}.log'
-    command = ['make', '-s', '-C', TREE, f'O={out}', f'ARCH={kind.engine.arch}', f'CC={compiler()}',
-               f'HOSTCC={compiler()}', f'-j{os.cpu_count()}', 'all']
-    if logged(log, f'building {out.name}', command, say=say, env=kind.environment()):
+    if logged(log, f'building {kind.name}', kind.make('-s', f'-j{os.cpu_count()}', 'all'), say=say,
+              env=kind.environment()):
         errors = [line for line in log.read_text().splitlines() if 'error' in line]
         raise SystemExit(f'mutants: the kernel could not be built: {errors[0] if errors else log}')
-    return out
+    return kind.folder
 
 
 # The tests
@@ -143,17 +156,17 @@ def by_torture(folder, engine, append, seconds):
     outcome = torture.torture(folder, engine=engine, duration=seconds, append=append, log=PLACE / 'torture.log',
                               **SHAPE[engine])
     if outcome.ok:
-        return None
+        return ''
     lines = (PLACE / 'torture.log').read_text(errors='replace').splitlines()
     worst = [kernlog.without_stamp(line) for line in lines if '!!! ' in line]
     return (worst or outcome.complaints or [outcome.verdict or 'no verdict'])[0]
 
 
-def in_guest(folder, boot):
-    """Run scripts or suites in a guest. Return the first problem, or None."""
+def in_guest(folder, boot, limit):
+    """Run a script or suites in a guest. Return the first problem, or ''."""
     append = f'{boot.append} {guests.kunit_parameters(boot)}'.strip()
     outcome = guest.run(folder, guests.guest_command(boot), engine=boot.engine, cpus=None if SHAPE[boot.engine] else 2,
-                        mem='1G', append=append, timeout=STEP_S[boot.engine],
+                        mem='1G', append=append, timeout=limit,
                         log=PLACE / f'{boot.name}.log', **SHAPE[boot.engine],
                         files=[f'{guests.SELFTESTS}:/wq', f'{guests.ktap_helpers()}:/wq/ktap_helpers.sh'])
     return first_fault(outcome, boot.pieces())
@@ -170,36 +183,30 @@ def first_fault(outcome, pieces):
     found = kernlog.problems(outcome.kernel)
     if found:
         return found[0]
-    return {0: None, guest.TIMED_OUT: 'no end', guest.DIED: 'the kernel died'}.get(outcome.rc, f'{piece}: no end')
+    return {0: '', guest.TIMED_OUT: 'no end', guest.DIED: 'the kernel died'}.get(outcome.rc, f'{piece}: no end')
 
 
-def by_kunit(folder, engine, append, _):
-    suites = (guests.BUILT_IN,) if engine == 'uml' else ('wq_cursor_kunit', 'wq_api_kunit')
-    return in_guest(folder, guests.Boot('kunit', engine, suites=suites, append=append))
+def boot_of(test, engine, append):
+    if test == 'KUnit':
+        suites = (guests.BUILT_IN,) if engine == 'uml' else ('wq_cursor_kunit', 'wq_api_kunit')
+        return guests.Boot('kunit', engine, suites=suites, append=append)
+    return guests.Boot(test, engine, (test,), append=append)
 
 
-def by_scripts(folder, engine, append, _):
-    return in_guest(folder, guests.Boot('scripts', engine, SCRIPTS[engine], append=append))
-
-
-TESTS = {'torture': by_torture, 'KUnit': by_kunit, 'scripts': by_scripts}
-
-
-def hunt(engine, append, tests, seconds):
+def hunt(engine, append, test, seconds, limit=None):
+    """Build the kernel and run the test on it, torture for some seconds and others with a limit."""
     folder = build(engine)
     begin = time.monotonic()
-    for name in tests:
-        why = TESTS[name](folder, engine, append, seconds)
-        if why:
-            return Catch(name, round(time.monotonic() - begin, 1), ' '.join(why.split())[:160])
-    return Catch('', 0, 'no test failed')
+    why = by_torture(folder, engine, append, seconds) if test == 'torture' else \
+        in_guest(folder, boot_of(test, engine, append), limit or STEP_S[engine])
+    return Catch(round(time.monotonic() - begin, 1), ' '.join(why.split())[:160])
 
 
 # The run
 
 def table(found):
-    rows = [(bug.name, bug.what, catch.test or '**nothing**', f'{catch.seconds:.0f} s' if catch.test else '')
-            for bug, catch in found]
+    rows = [(f'{bug.name} \\*' if bug.engine == 'qemu' else bug.name, bug.what,
+             bug.test if catch.why else f'**not by {bug.test}**', f'{catch.seconds:.0f} s') for bug, catch in found]
     return tables.rst(('Mutation', 'Bug', 'Caught by', 'After'), rows, numbers={3})
 
 
@@ -210,32 +217,35 @@ def load(path):
         return {}
 
 
-def run(chosen, args):
+def run(chosen, args, limits):
     known = load(PLACE / 'results.json')
     found = []
     for number, bug in enumerate(chosen, 1):
         done = known.get(bug.name, {})
-        if not args.again and done.get('key') == bug.key() and done['test']:
-            catch = Catch(done['test'], done['seconds'], done['why'])
+        if not args.again and done.get('key') == bug.key() and done['why']:
+            catch = Catch(done['seconds'], done['why'])
         else:
             lay(bug)
-            catch = hunt(bug.engine, bug.append, args.tests, args.seconds)
+            catch = hunt(bug.engine, bug.append, bug.test, args.seconds, limits.get((bug.engine, bug.append, bug.test)))
             known[bug.name] = {'key': bug.key(), **dataclasses.asdict(catch)}
             files.write(PLACE / 'results.json', json.dumps(known, indent=1))
         found.append((bug, catch))
         say(f'{number}/{len(chosen)} {bug.name}: ' +
-            (f'{catch.test}, {catch.seconds:.0f} s: {catch.why}' if catch.test else 'NOT CAUGHT'))
+            (f'{bug.test}, {catch.seconds:.0f} s: {catch.why}' if catch.why else 'NOT CAUGHT'))
     return found
 
 
 def control(chosen, args):
-    """Check that no test fails without a bug."""
+    """Check that none of their tests fails without a bug. Return the seconds after which each may count as hung."""
     lay()
-    for engine, append in sorted({(bug.engine, bug.append) for bug in chosen}):
-        say(f'control: {" ".join([engine, append]).strip()}, no bug')
-        catch = hunt(engine, append, args.tests, args.seconds)
-        if catch.test:
-            raise SystemExit(f'mutants: {catch.test} fails without a bug: {catch.why}')
+    limits = {}
+    for engine, append, test in sorted({(bug.engine, bug.append, bug.test) for bug in chosen}):
+        say(' '.join(['control: no bug:', engine, test, append]).strip())
+        catch = hunt(engine, append, test, args.seconds)
+        if catch.why:
+            raise SystemExit(f'mutants: {test} fails without a bug: {catch.why}')
+        limits[engine, append, test] = min(STEP_S[engine], 60 + 4 * catch.seconds)
+    return limits
 
 
 def parse_args(argv):
@@ -243,7 +253,6 @@ def parse_args(argv):
     parser.add_argument('names', metavar='NAME', nargs='*', help='only these mutations')
     parser.add_argument('--list', action='store_true', help='list all mutations and exit')
     parser.add_argument('--seconds', type=int, default=20, metavar='S', help='torture time; default: %(default)s')
-    parser.add_argument('--tests', nargs='+', choices=TESTS, default=list(TESTS), help='tests to run; default: all')
     parser.add_argument('--again', action='store_true', help='also try bugs that were caught before')
     parser.add_argument('--no-control', action='store_true', help='do not first run the tests without a bug')
     args = parser.parse_args(argv)
@@ -257,7 +266,7 @@ def main(argv=None):
     args = parse_args(argv)
     chosen = [bug for bug in bugs() if not args.names or bug.name in args.names]
     if args.list:
-        print('\n'.join(f'{bug.name:18} {bug.what}' for bug in chosen))
+        print('\n'.join(f'{bug.name:18} {bug.test:8} {bug.what}' for bug in chosen))
         return 0
     PLACE.mkdir(parents=True, exist_ok=True)
     engines = sorted({bug.engine for bug in chosen})
@@ -265,9 +274,8 @@ def main(argv=None):
         for engine in engines:
             torture.build(engine, 'cmwq', 'release')
         prepare_tree()
-        if not args.no_control:
-            control(chosen, args)
-        found = run(chosen, args)
+        limits = {} if args.no_control else control(chosen, args)
+        found = run(chosen, args, limits)
     except guest.GuestError as error:
         print(f'mutants: {error}', file=sys.stderr)
         return 2
@@ -275,7 +283,7 @@ def main(argv=None):
         return 130
     files.write(PLACE / 'table.rst', table(found))
     print(table(found), end='')
-    missed = [bug.name for bug, catch in found if not catch.test]
+    missed = [bug.name for bug, catch in found if not catch.why]
     print(f'{len(found) - len(missed)} caught, {len(missed)} not' + (f': {", ".join(missed)}' if missed else ''))
     return 1 if missed else 0
 

@@ -877,6 +877,9 @@ static void note_result(const struct topo *t, struct seen *seen)
 		home = t->first[cpu];
 		offline |= t->llc[cpu] >= MAX_LLCS;
 		split |= t->llc[cpu] != t->llc[home];
+		/* a CPU that is not possible is in no shard */
+		if (!test_bit(0, t->possible))
+			continue;
 		several |= t->llc[cpu] == t->llc[0] && t->shard[cpu] != t->shard[0];
 		uneven |= t->tally[t->shard[cpu]] != t->tally[t->shard[0]];
 	}
@@ -884,8 +887,8 @@ static void note_result(const struct topo *t, struct seen *seen)
 	seen->empty += bitmap_empty(t->possible, t->nr_cpus);
 	seen->offline += offline;
 	seen->split_core += split;
-	seen->uneven += test_bit(0, t->possible) && uneven;
-	seen->several_shards += test_bit(0, t->possible) && several;
+	seen->uneven += uneven;
+	seen->several_shards += several;
 	seen->one_shard += t->nr_shards == 1;
 }
 

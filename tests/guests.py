@@ -18,6 +18,7 @@ from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
 
 OLD = '6.12'        # the long-term release that we support
+BEFORE = '7.2'
 RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
@@ -127,6 +128,10 @@ BOOTS = (
 if VARIANT == 'cmwq':
     BOOTS += tuple(dataclasses.replace(boot, name=f'base-{boot.name}', variant='base', tier='all') for boot in BOOTS
                    if boot.name in ('uml-2', 'uml-1', 'uml-kunit', 'uml-parameters', 'uml-panic', 'qemu-numa'))
+# The release before, which needs no patches of its own
+if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
+    BOOTS += tuple(dataclasses.replace(boot, name=f'{BEFORE}-{boot.name}', linux=BEFORE, tier='all') for boot in BOOTS
+                   if boot.name in ('uml-2', 'uml-homes', 'uml-kunit', 'uml-parameters', 'uml-panic'))
 # Run the same on the long-term release. Its UML has one CPU.
 if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
     BOOTS += tuple(dataclasses.replace(boot, name=f'{OLD}-{boot.name}', linux=OLD, tier='all') for boot in BOOTS

@@ -29,10 +29,11 @@ from wqlab.paths import BUILD
 from wqlab.steps import Failure, locked, logged, sayer, shown
 
 say = sayer('base')
-SUITES = {'7.3': ('trixie-backports', 'sid'), '6.12': ('trixie', 'bookworm-backports')}
+SUITES = {'7.3': ('trixie-backports', 'sid'), '7.2': ('trixie-backports', 'sid'),
+          '6.12': ('trixie', 'bookworm-backports')}
 ALL_SUITES = ('sid', 'trixie-backports', 'trixie', 'bookworm-backports')
 # The versions that the project was tested with. Any other of the same release works if the patches apply to it.
-TESTED = {'7.3': '7.3.4-1~bpo13+1', '6.12': '6.12.107-1'}
+TESTED = {'7.3': '7.3.4-1~bpo13+1', '7.2': '7.2.12-1~bpo13+1', '6.12': '6.12.107-1'}
 PARTS = ('kernel/workqueue.c', 'include/linux/workqueue.h', 'lib/Kconfig.debug', 'scripts/kconfig/merge_config.sh')
 BUILT = ('.config', 'include/config', 'arch/x86/include/generated')
 CHUNK = 1 << 20

@@ -73,13 +73,17 @@ module: ## build the benchmark and the torture test as modules for another kerne
 dkms: ## make a Debian package of these modules, which DKMS builds for each kernel of a machine
 	@scripts/lab dkms
 
+deb: ## make Debian packages of a kernel with our workqueue and the configuration of Debian's kernel for clouds: VARIANT= LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256= ARGS='--modules FILE ...'
+	@CONFIG=packages scripts/deps.sh
+	@scripts/lab deb $(ARGS)
+
 series: ## write patches for `git am` on the base tree, with a cover letter: LINUX= KERNEL_SRC= LINUX_TARBALL= LINUX_TARBALL_SHA256= VERSION= ARGS='--changes FILE'
 	@scripts/lab series $${VERSION:+"-v$$VERSION"} $(ARGS)
 
 clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv
 	@scripts/lab clean
 
-.PHONY: help deps tree kernel boot dump bench advise workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms series clean
+.PHONY: help deps tree kernel boot dump bench advise workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms deb series clean
 
 # Refuse a variable that no requested target names in its help, since it would have no effect.
 given := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))

@@ -6,7 +6,7 @@
 #
 # ENGINE=arm64 adds packages that only arm64 guests need (a cross compiler, another QEMU).
 # CONFIG=workload adds those that only run-workload.sh needs (tools of file systems, loads, perf).
-# CONFIG=packages adds those that only the tests of our packages need (a Debian root).
+# CONFIG=packages adds those that only make deb and the tests of our packages need.
 # What is already installed is left alone. Without root, or with --check, this only names
 # the packages that are missing.
 set -euo pipefail
@@ -87,6 +87,8 @@ have()
 
 [ "${CONFIG:-}" != packages ] || NEEDS="$NEEDS
 mmdebstrap:mmdebstrap newuidmap:uidmap
+dpkg-buildpackage:dpkg-dev dh:debhelper rsync:rsync
+tune2fs:e2fsprogs genext2fs:genext2fs qemu-img:qemu-utils
 "
 
 missing_packages()

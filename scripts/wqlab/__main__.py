@@ -15,6 +15,7 @@ PROGRAMS = {
     'hooks': ('kernels.hooks', 'say what of a kernel tree does not fit our hooks'),
     'module': ('kernels.module', 'build our modules for another kernel (make module)'),
     'dkms': ('dkms.package', 'make a Debian package of our modules for any kernel (make dkms)'),
+    'deb': ('kernels.deb', 'make Debian packages of a kernel with our workqueue (make deb)'),
     'series': ('series.write', 'write the project as patches for the base tree (make series)'),
     'check': ('kernels.check', 'run all checkers (make check)'),
     'clean': ('kernels.clean', 'remove what was built (make clean)'),

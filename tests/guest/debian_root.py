@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A root of Debian, made by mmdebstrap under build/, in which a script runs. Only what it keeps stays."""
+"""A root of Debian, made by mmdebstrap under build/, in which a script runs. Only what it keeps stays, or an image."""
 import functools
 import os
 import shutil
@@ -30,10 +30,11 @@ def place():
     return tempfile.TemporaryDirectory(prefix=f'root-{os.getpid()}-', dir=guests.RESULTS)
 
 
-def run(script, name, given=(), suite=SUITE, more=()):
+def run(script, name, given=(), suite=SUITE, more=(), image=False):
     """
     Make a root of the suite, in which apt also knows more suites. Run the script there with sh -e, in a folder with
-    the given files. Return a folder with the files that the script has put into `out` there. The root is gone then.
+    the given files. Return a folder with the files that the script has put into `out` there. The root is gone then,
+    or with image, it is the file system `root.ext4` in this folder.
     """
     if not shutil.which('mmdebstrap'):
         raise AssertionError('mmdebstrap is missing: run CONFIG=packages scripts/deps.sh (as root) first')
@@ -50,13 +51,20 @@ def run(script, name, given=(), suite=SUITE, more=()):
     hooks += [f'--customize-hook={hook}' for hook in (
         f'copy-in {work}/in /root', 'chroot "$1" sh -ec "mkdir /root/in/out; cd /root/in; . ./script"',
         f'tar-out /root/in/out {work}/out.tar', f'sync-out /var/cache/apt/archives {CACHE}')]
+    if image:
+        hooks.append('--customize-hook=rm -r "$1"/root/in')
+    target = work / 'root.ext2' if image else '/dev/null'
     guests.say(f'{name}: making a root of {suite} (log: {log.relative_to(BUILD.parent)})')
     with open(log, 'wb') as out, procs.kept(
-            [*ALONE, 'mmdebstrap', '--variant=apt', '--skip=essential/unlink', *OPTIONS, *hooks, suite, '/dev/null',
+            [*ALONE, 'mmdebstrap', '--variant=apt', '--skip=essential/unlink', *OPTIONS, *hooks, suite, target,
              *(f'deb [signed-by={debian.KEYRING}] {mirror} {one} main' for one in (suite, *more))],
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-            # The kernel gets another initrd.
+            # Debian's kernel gets another initrd.
             env={**os.environ, 'TMPDIR': str(work / 'tmp'), 'INITRD': 'No', 'LC_ALL': 'C'}) as child:
         assert child.wait(timeout=LIMIT_S) == 0, log.read_text(errors='replace')[-3000:]
     subprocess.run(['tar', '-xf', work / 'out.tar', '-C', work, '--no-same-owner'], check=True)
+    if image:
+        # mmdebstrap's own format has no long files.
+        subprocess.run(['tune2fs', '-O', 'extents,dir_index,has_journal', target], check=True, capture_output=True)
+        target.rename(work / 'out/root.ext4')
     return work / 'out'

@@ -46,7 +46,7 @@ def spoken(front, tmp_path):
 @pytest.mark.parametrize('way', ['make', 'environment'])
 def test_named_variable_arrives(spoken, target, name, way):
     command, env = spoken(target, f'{name}=x1y') if way == 'make' else spoken(target, **{name: 'x1y'})
-    if name in BY_ENVIRONMENT.get(target, FOR_KERNELS if target in ('tree', 'kernel', 'series') else ()):
+    if name in BY_ENVIRONMENT.get(target, FOR_KERNELS if target in ('tree', 'kernel', 'deb', 'series') else ()):
         assert f'{name}=x1y' in env
     else:
         assert 'x1y' in command

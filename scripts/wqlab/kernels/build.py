@@ -30,17 +30,21 @@ ERRORS = re.compile(r'error:|\*\*\*|undefined (reference|!)|No rule to make')
 OURS = re.compile(r'[^ ]*(kernel/workqueue/|lib/cmwq/|linux/cmwq/)[^ ]*: warning:')
 
 
-def need(*tools: str, engine: str = '') -> None:
+def need(*tools: str, engine: str = '', config: str = '') -> None:
     for tool in tools:
         if not shutil.which(tool):
-            asked = f'ENGINE={engine} ' if engine else ''
+            asked = (f'ENGINE={engine} ' if engine else '') + (f'CONFIG={config} ' if config else '')
             raise Failure(f'{tool} is missing: run {asked}scripts/deps.sh (as root) first')
 
 
-def options(path: Path) -> dict[str, str]:
+def options_in(text: str) -> dict[str, str]:
     """Read a configuration: option -> value. The value is 'n' for "is not set"."""
-    found = filter(None, map(OPTION.match, path.read_text().splitlines()))
+    found = filter(None, map(OPTION.match, text.splitlines()))
     return {match[1] or match[3]: match[2] or 'n' for match in found}
+
+
+def options(path: Path) -> dict[str, str]:
+    return options_in(path.read_text())
 
 
 def not_taken(wanted: dict[str, str], got: dict[str, str]) -> list[str]:
@@ -98,14 +102,20 @@ def release_of(folder: Path) -> str:
     return (folder / 'include/config/kernel.release').read_text().strip()
 
 
-def compile_all(kind: Kind, log: Path) -> None:
-    status = logged(log, f'building {kind.name}', kind.make(f'-j{len(os.sched_getaffinity(0))}', 'all'), say=say,
+def run_make(kind: Kind, log: Path, *words: str) -> list[str]:
+    """Run a long make. Return the lines that it printed. If it fails, print those with errors, and raise Failure."""
+    status = logged(log, f'building {kind.name}', kind.make(f'-j{len(os.sched_getaffinity(0))}', *words), say=say,
                     env=kind.environment())
     lines = log.read_text(errors='replace').splitlines()
     if status:
         errors = [line for line in lines if ERRORS.search(line)]
         print('\n'.join(errors[:20] or lines[-20:]), file=sys.stderr, flush=True)
         raise Failure(f'building {kind.name} failed: see {shown(log)}')
+    return lines
+
+
+def compile_all(kind: Kind, log: Path) -> None:
+    lines = run_make(kind, log, 'all')
     ours = [line for line in lines if OURS.match(line)]
     if ours:
         print('\n'.join(ours), file=sys.stderr, flush=True)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0
+"""
+A packaged kernel as a user has it: apt installs it on Debian, systemd boots it to a login, and it is used there.
+
+The kernel has the configuration of Debian's for clouds, but few modules. Each case types commands at one login.
+"""
+import contextlib
+import functools
+import re
+import socket
+import subprocess
+
+import pexpect
+import pytest
+from pexpect import fdpexpect
+
+import debian_root
+import guests
+from wqlab import procs
+from wqlab.bench import parse
+from wqlab.guest import topology
+from wqlab.guest.engines import qemu
+from wqlab.kernels import deb
+from wqlab.logs import check
+from wqlab.torture import run as torture
+
+pytestmark = pytest.mark.tier('all')
+CONFIGS = guests.ROOT / 'configs'
+# An emulated CPU takes some operations that a user may not use for faults of the kernel.
+TCG_FAILS = '-x opcode'
+# KFENCE is off in Debian's configuration, and the suites of IOMMUs take a statistic for exact that is not.
+NOT_HERE = re.compile('kfence_test|iommu_pt_')
+END = r'@@ ([0-9]+)\r+\n'     # of a command
+
+INSTALL = r'''
+apt-get -y install systemd-sysv dbus login passwd initramfs-tools e2fsprogs stress-ng tuned irqbalance
+installed() { find /boot /lib/modules /usr/src -maxdepth 1 -name '*RELEASE*' | sort; }
+apt-get -y install ./*.deb
+installed >out/installed
+apt-get -y purge linux-image-RELEASE linux-headers-RELEASE
+installed >out/left
+apt-get -y install ./*.deb
+cp /boot/vmlinuz-RELEASE out/vmlinuz
+cp /boot/initrd.img-RELEASE out/initrd
+# A name for the machine and a root that may log in, as an installer would set them.
+echo packaged >/etc/hostname
+passwd -d root
+: >/etc/motd
+# An emulated machine may need longer to start a unit.
+mkdir -p /etc/systemd/system.conf.d
+printf '[Manager]\nDefaultTimeoutStartSec=10min\n' >/etc/systemd/system.conf.d/slow.conf
+'''
+
+
+@functools.cache
+def built():
+    """Build the kernel. Return its release and its packages."""
+    subprocess.run(['scripts/lab', 'deb', '--modules', CONFIGS / 'deb-tests.lsmod',
+                    '--add', CONFIGS / 'deb-tests.config'], cwd=guests.ROOT, check=True)
+    release = (guests.ROOT / 'build/deb-cmwq-7.3-few/kernel/include/config/kernel.release').read_text().strip()
+    return release, [path for path in deb.PLACE.iterdir() if f'-{release}_' in path.name]
+
+
+@functools.cache
+def root():
+    release, packages = built()
+    return debian_root.run(INSTALL.replace('RELEASE', release), 'deb', packages, image=True)
+
+
+class Login:
+    """A guest with Debian on its disk, and a shell at its serial console."""
+
+    def __init__(self, folder, stack):
+        disk = folder / 'disk.qcow2'
+        subprocess.run(['qemu-img', 'convert', '-O', 'qcow2', folder / 'root.ext4', disk], check=True)
+        subprocess.run(['qemu-img', 'resize', '-q', disk, '+2G'], check=True)
+        # irqbalance leaves a machine with one cache alone.
+        machine = topology.complete({'sockets': 2, 'cores': 1})
+        log = stack.enter_context((guests.RESULTS / 'deb-guest.log').open('w', encoding='utf-8'))
+        near, far = (stack.enter_context(end) for end in socket.socketpair())
+        self.machine = stack.enter_context(procs.kept(
+            [qemu.PROGRAM, '-M', 'q35', *qemu.accel_args('tcg'), *qemu.topology_args(machine, 2048), '-nodefaults',
+             '-no-user-config', '-display', 'none', '-no-reboot', '-chardev',
+             f'socket,fd={far.fileno()},id=console', '-serial', 'chardev:console', '-drive', f'file={disk},if=virtio',
+             '-kernel', folder / 'vmlinuz', '-initrd', folder / 'initrd',
+             '-append', ' '.join(['root=/dev/vda rw console=ttyS0 panic=-1 log_buf_len=8M', *qemu.quick_boot('tcg')])],
+            pass_fds=[far.fileno()], stdin=subprocess.DEVNULL))
+        far.close()
+        self.child = fdpexpect.fdspawn(near, encoding='utf-8', codec_errors='replace', timeout=600, logfile=log)
+        self.child.delaybeforesend = None
+        self.child.expect('packaged login: ')
+        self.child.sendline('root')
+        self.child.expect('root@packaged:~# ')
+        # One that does not edit its line, and prints no messages of the kernel
+        self.child.sendline('exec sh')
+        self.shell("PS1=''; dmesg -n 1; stty -echo; resize2fs -f /dev/vda")
+
+    def shell(self, command, status=0, keys=False):
+        """Run a command. Return what it prints. Without @keys, press none until it ends."""
+        self.child.sendline(f'{{ {command}; }} 2>&1; echo "@@ $?"')
+        while self.child.expect([END, pexpect.TIMEOUT], timeout=20 if keys else 600):
+            assert keys, f'{command}: no end:\n{self.child.before[-3000:]}'
+            self.child.send('\n')
+        output = self.child.before.replace('\r', '')
+        assert int(self.child.match[1]) == status, f'{command}: status {self.child.match[1]}:\n{output[-3000:]}'
+        return output
+
+    def kernel_log(self, since):
+        """Return the kernel's log after a mark, which kernel_mark() has put there."""
+        return self.shell('dmesg --notime --nopager').partition(f'test: {since}\n')[2]
+
+    def kernel_mark(self, name):
+        self.shell(f'echo "test: {name}" >/dev/kmsg')
+
+
+@pytest.fixture(scope='module')
+def login():
+    with contextlib.ExitStack() as stack:
+        folder = root()
+        guests.say('deb: booting Debian')
+        yield Login(folder, stack)
+
+
+def test_apt_installs_and_removes_it():
+    release, packages = built()
+    assert {path.name.partition('_')[0] for path in packages} == {f'linux-headers-{release}', f'linux-image-{release}'}
+    assert (root() / 'installed').read_text().split() == [
+        *(f'/boot/{name}-{release}' for name in ('System.map', 'config', 'initrd.img', 'vmlinuz')),
+        f'/lib/modules/{release}', f'/usr/src/linux-headers-{release}']
+    assert (root() / 'left').read_text() == ''
+
+
+def test_systemd_reaches_a_login(login):
+    assert login.shell('uname -r').split()[-1] == built()[0]
+    state = login.shell('systemctl is-system-running --wait || systemctl --failed --no-pager')
+    assert state.split()[-1] == 'running', state
+
+
+def test_it_has_our_workqueue(login):
+    """The base kernel has no slot_turn."""
+    assert login.shell('cd /sys/module/workqueue/parameters; cat default_affinity_scope slot_turn').split() == [
+        'cache_shard', '8']
+
+
+def test_tuned_sets_the_mask(login):
+    """Its profile keeps unbound work off the isolated CPUs."""
+    masks = 'cat /sys/devices/virtual/workqueue/cpumask /sys/devices/virtual/workqueue/writeback/cpumask'
+    before = login.shell(masks).split()
+    login.shell('echo isolated_cores=1 >/etc/tuned/cpu-partitioning-variables.conf; tuned-adm profile cpu-partitioning')
+    assert [int(mask, 16) for mask in before] == [3, 3]
+    assert [int(mask, 16) for mask in login.shell(masks).split()] == [1, 1]
+    login.shell('tuned-adm off; systemctl stop tuned; for mask in cpumask writeback/cpumask; do '
+                'echo 3 >/sys/devices/virtual/workqueue/$mask; done')
+
+
+def test_irqbalance_runs(login):
+    login.shell('systemctl restart irqbalance; sleep 12; systemctl is-active irqbalance')
+
+
+def test_suspend_to_idle_and_resume(login):
+    login.kernel_mark('suspend')
+    # The emulated clock wakes no machine that idles, but a key at the console does.
+    login.shell('echo enabled >/sys/class/tty/ttyS0/power/wakeup')
+    login.shell('echo freeze >/sys/power/state', keys=True)
+    log = login.kernel_log('suspend')
+    assert 'PM: suspend entry (s2idle)' in log and 'PM: suspend exit' in log
+    login.shell('systemctl is-system-running')
+
+
+@pytest.mark.parametrize('load', ['filesystem', 'memory', 'scheduler', 'cpu'])
+def test_stress_ng(login, load):
+    output = login.shell(f'cd /var/tmp && stress-ng --class {load} --sequential 2 --timeout 1 --verify {TCG_FAILS}')
+    assert 'failed: 0' in output, output[-3000:]
+
+
+@pytest.mark.parametrize('kind', ['rcu', 'lock'])
+def test_kernels_own_torture(login, kind):
+    login.kernel_mark(f'{kind}torture')
+    login.shell(f'modprobe {kind}torture stat_interval=5; sleep 20; rmmod {kind}torture')
+    assert re.search(r'End of test: SUCCESS', login.kernel_log(f'{kind}torture'))
+
+
+def test_our_torture(login):
+    login.kernel_mark('wqtorture')
+    login.shell('modprobe wqtorture duration=15 seed=7; sleep 40; rmmod wqtorture')
+    verdict = torture.VERDICT.search(login.kernel_log('wqtorture'))
+    assert verdict and verdict[2] == 'SUCCESS'
+
+
+def test_benchmark(login):
+    login.kernel_mark('benchmark')
+    # It measures when it is loaded, and then refuses to stay.
+    login.shell('modprobe test_workqueue items=500 repeats=1', status=1)
+    report = parse.parse_output(login.kernel_log('benchmark'))
+    assert report['status'] == 'ok' and {run['scope'] for run in report['runs']} >= {'cache_shard', 'system'}
+
+
+def test_the_journal_is_clean(login):
+    """After all that was done before."""
+    assert not check.bad_lines(login.shell('journalctl -b -o short-monotonic --no-pager'))
+    assert login.shell('systemctl --failed --no-legend --no-pager').strip() == ''
+
+
+def test_kunit(login):
+    """After the look at the log, since some suites provoke warnings."""
+    login.kernel_mark('kunit')
+    names = login.shell('cd /lib/modules/*/kernel; find . -name "*kunit*.ko*" -o -name "*_test.ko*"').split()
+    modules = {name.rpartition('/')[2].partition('.ko')[0] for name in names}
+    modules = sorted(module for module in modules if not NOT_HERE.match(module))
+    ours = [module for module in modules if module.startswith('wq_')]
+    login.shell(f'for module in {" ".join(ours)}; do modprobe $module; done')
+    # Each case of a suite patches jumps. An emulated CPU may run into one that another CPU just patches.
+    login.shell('echo 0 >/sys/devices/system/cpu/cpu1/online')
+    login.shell(f'for module in {" ".join(modules)}; do modprobe $module; done')
+    log = login.kernel_log('kunit')
+    assert len(re.findall(r'^ok \d+ ', log, re.M)) > 20
+    assert not re.findall(r'^ *not ok .*', log, re.M)
+
+
+def test_it_powers_off(login):
+    login.child.sendline('systemctl poweroff')
+    login.child.expect('reboot: Power down')
+    assert login.machine.wait(timeout=60) == 0

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make deb: the configuration of a packaged kernel, what becomes of the packages, and wrong calls."""
+import re
+
+import pytest
+
+import guests
+from calls import call, refuses
+from wqlab.kernels import deb, tree
+from wqlab.kernels.build import options, options_in
+from wqlab.kernels.kinds import LINUX, Kind
+from wqlab.steps import Failure
+
+GIVEN = '''
+CONFIG_64BIT=y
+CONFIG_SMP=y
+CONFIG_MODULES=y
+CONFIG_PCI=y
+CONFIG_NET=y
+CONFIG_BLOCK=y
+CONFIG_VIRTIO_MENU=y
+CONFIG_VIRTIO_PCI=m
+CONFIG_BLK_DEV=y
+CONFIG_VIRTIO_BLK=m
+CONFIG_BLK_DEV_LOOP=m
+CONFIG_DEBUG_KERNEL=y
+CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y
+CONFIG_GONE_IN_THIS_RELEASE=y
+'''
+FRAGMENTS = [deb.CONFIGS / f'{name}.config' for name in ('deb', 'cmwq', 'no-debug-info')]
+
+
+@pytest.fixture
+def kind(tmp_path, monkeypatch):
+    tree.compose(LINUX)
+    monkeypatch.setattr(deb, 'BUILD', tmp_path)
+    return deb.Packaged(Kind.of().engine)
+
+
+def configured(kind, tmp_path, *, modules=None, fragments=FRAGMENTS):
+    deb.configure(kind, GIVEN, modules, fragments, tmp_path / 'log')
+    return options(kind.folder / '.config')
+
+
+@guests.needs('uml')
+def test_configuration(kind, tmp_path, capfd):
+    got = configured(kind, tmp_path)
+    assert got['CONFIG_VIRTIO_BLK'] == got['CONFIG_BLK_DEV_LOOP'] == got['CONFIG_TEST_WORKQUEUE'] == 'm'
+    assert got['CONFIG_WORKQUEUE_CMWQ'] == got['CONFIG_DEBUG_INFO_NONE'] == 'y'
+    differ = (tmp_path / kind.name / 'differences').read_text().splitlines()
+    assert differ == ['CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y', 'CONFIG_GONE_IN_THIS_RELEASE=y']
+    assert 'deb: 2 options of the given configuration are not taken' in capfd.readouterr().err
+    assert (kind.folder / 'localversion-variant').read_text() == '-cmwq\n'
+    # What did not change is not written, for make to build nothing.
+    before = (kind.folder / '.config').stat().st_mtime_ns
+    configured(kind, tmp_path)
+    assert (kind.folder / '.config').stat().st_mtime_ns == before
+
+
+@guests.needs('uml')
+def test_few_modules(kind, tmp_path):
+    listed = tmp_path / 'lsmod'
+    listed.write_text('Module                  Size  Used by\nvirtio_blk             28672  2\n')
+    got = configured(kind, tmp_path, modules=listed)
+    assert got['CONFIG_VIRTIO_BLK'] == got['CONFIG_TEST_WORKQUEUE'] == 'm'
+    assert got.get('CONFIG_BLK_DEV_LOOP', 'n') == 'n'
+
+
+@guests.needs('uml')
+def test_an_option_is_lost(kind, tmp_path):
+    more = tmp_path / 'more.config'
+    more.write_text('CONFIG_NO_SUCH_THING=y\n')
+    with pytest.raises(Failure, match=r'these options were lost .*: CONFIG_NO_SUCH_THING=y$'):
+        configured(kind, tmp_path, fragments=[*FRAGMENTS, more])
+    assert not (kind.folder / '.config').exists()
+
+
+def test_packages_replace_older_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(deb, 'BUILD', tmp_path)
+    monkeypatch.setattr(deb, 'PLACE', tmp_path / 'deb')
+    kind = deb.Packaged(Kind.of().engine)
+    (kind.folder / 'debian').mkdir(parents=True)
+    made = [f'{name}_7.3.4-2_amd64.{end}' for name, end in (
+        ('linux-image-7.3.4-cmwq', 'deb'), ('linux-headers-7.3.4-cmwq', 'deb'), ('linux-libc-dev', 'deb'),
+        ('linux-upstream', 'buildinfo'))]
+    (kind.folder / 'debian/files').write_text(''.join(f'{name} kernel optional\n' for name in made))
+    for name in made:
+        (kind.folder.parent / name).touch()
+    deb.PLACE.mkdir()
+    for name in ('linux-image-7.3.4-cmwq_7.3.4-1_amd64.deb', 'linux-image-7.3.4-base_7.3.4-1_amd64.deb'):
+        (deb.PLACE / name).touch()
+    assert [path.name for path in deb.collect(kind)] == made[:2]
+    assert {path.name for path in deb.PLACE.iterdir()} == {*made[:2], 'linux-image-7.3.4-base_7.3.4-1_amd64.deb'}
+    assert [path.name for path in kind.folder.parent.iterdir()] == ['kernel']
+
+
+def test_debians_configuration():
+    got = options_in(deb.debian_config(LINUX))
+    assert got['CONFIG_EXT4_FS'] == 'y' and got['CONFIG_VIRTIO_BLK'] == 'm' and len(got) > 2500
+
+
+@pytest.mark.parametrize('words, why', [
+    (['--config', '/nonexistent'], '/nonexistent is not a file'),
+    (['--modules', '/nonexistent'], '/nonexistent is not a file'),
+    (['--add', '/nonexistent'], '/nonexistent is not a file'),
+])
+def test_wrong_arguments(words, why):
+    done = call('scripts/lab', 'deb', *words)
+    assert done.returncode == 2 and re.search(why, done.stderr)
+
+
+@pytest.mark.parametrize('variant', ['cmwq', 'base'])
+def test_wrong_release(variant):
+    refuses('LINUX=5.1: there is no patches/5.1', 'scripts/lab', 'deb', VARIANT=variant, LINUX='5.1')
+
+
+def test_without_the_tools(kind, monkeypatch):
+    monkeypatch.setattr('shutil.which', lambda tool: None if tool == 'dh' else f'/bin/{tool}')
+    with pytest.raises(Failure, match=r'^dh is missing: run CONFIG=packages scripts/deps.sh \(as root\) first$'):
+        deb.write(kind, GIVEN)

@@ -21,6 +21,8 @@ from wqlab.bench import parse
 from wqlab.guest import topology
 from wqlab.guest.engines import qemu
 from wqlab.kernels import deb
+from wqlab.kernels.build import release_of
+from wqlab.kernels.kinds import Kind
 from wqlab.logs import check
 from wqlab.torture import run as torture
 
@@ -57,7 +59,7 @@ def built():
     """Build the kernel. Return its release and its packages."""
     subprocess.run(['scripts/lab', 'deb', '--modules', CONFIGS / 'deb-tests.lsmod',
                     '--add', CONFIGS / 'deb-tests.config'], cwd=guests.ROOT, check=True)
-    release = (guests.ROOT / 'build/deb-cmwq-7.3-few/kernel/include/config/kernel.release').read_text().strip()
+    release = release_of(deb.Packaged(Kind.of().engine, few=True).folder)
     return release, [path for path in deb.PLACE.iterdir() if f'-{release}_' in path.name]
 
 

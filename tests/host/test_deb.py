@@ -94,7 +94,9 @@ def test_packages_replace_older_ones(tmp_path, monkeypatch):
     assert [path.name for path in kind.folder.parent.iterdir()] == ['kernel']
 
 
+@pytest.mark.tier('all')
 def test_debians_configuration():
+    """It is downloaded. The other tests need no mirror of Debian."""
     got = options_in(deb.debian_config(LINUX))
     assert got['CONFIG_EXT4_FS'] == 'y' and got['CONFIG_VIRTIO_BLK'] == 'm' and len(got) > 2500
 

@@ -25,12 +25,14 @@ import background
 import builds
 import junit
 import progress
+import resume
 from rebuilt import KERNELS
 from wqlab.kernels import kinds
 from wqlab.steps import Failure
 
 TIERS = ('quick', 'test', 'all')
 TALLY = pytest.StashKey()
+NOTES = pytest.StashKey()
 HOST = Path(__file__).resolve().parent / 'host'
 
 
@@ -48,10 +50,14 @@ class Tally:
             self.passed += report.passed
             self.failed += not report.passed
         else:
-            self.passed += points['passed']
-            self.skipped += points['skipped']
+            self.add(points)
             # A case may fail although all its points passed.
-            self.failed += points['failed'] or (not report.passed)
+            self.failed += not points['failed'] and not report.passed
+
+    def add(self, points):
+        self.passed += points['passed']
+        self.failed += points['failed']
+        self.skipped += points['skipped']
 
     def pytest_collectreport(self, report):
         self.failed += report.failed
@@ -127,6 +133,7 @@ def left_out(items):
 def pytest_addoption(parser):
     parser.addoption('--tally', help='file for the numbers of passed and failed points')
     parser.addoption('--tier', choices=TIERS, help='cases to run; default: test, or all if a case is named')
+    parser.addoption('--resume', action='store_true', help='leave out the cases that passed in the last run')
 
 
 def pytest_configure(config):
@@ -136,6 +143,8 @@ def pytest_configure(config):
     config.stash[TALLY] = Tally()
     config.pluginmanager.register(config.stash[TALLY])
     config.pluginmanager.register(KERNELS)
+    config.stash[NOTES] = resume.Notes(config.stash[TALLY], config.getoption('--resume'))
+    config.pluginmanager.register(config.stash[NOTES])
     # The exception makes the cleanup code end guests and builds.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -150,6 +159,9 @@ def pytest_collection_modifyitems(config, items):
     later = [item for item in items if TIERS.index(tier_of(item)) > limit]
     config.stash[TALLY].left.update(map(tier_of, later))
     config.hook.pytest_deselected(items=later)
+    before = config.stash[NOTES].passed([item for item in items if item not in later])
+    config.hook.pytest_deselected(items=before)
+    later += before
     kernels = [None]
     for item in items:
         if item not in later and kernel_of(item) not in kernels:
@@ -167,6 +179,7 @@ def pytest_runtestloop(session):
             builds.RUN.order(kernel_of(item))
         if job_of(item):
             background.RUN.order(job_of(item))
+    session.config.stash[NOTES].begin()
     clock = Clock()
     session.config.pluginmanager.register(clock)
     clock.begin(session.items)

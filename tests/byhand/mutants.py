@@ -43,6 +43,7 @@ TREE = SCRATCH / 'tree-7.3'
 OURS = 'kernel/workqueue'
 SHAPE = {'uml': {}, 'qemu': {'topology': 'sockets=2,cores=2,nodes=2'}}
 STEP_S = {'uml': 240, 'qemu': 420}
+TORTURE_S = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Bug:
     test: str           # must fail: 'torture', 'KUnit' or the name of a script
     path: Path
     append: str = ''    # kernel parameters without which it does not show
+
+    @property
+    def group(self):
+        """Return what bugs have in common that the same control covers."""
+        return self.engine, self.append, self.test
 
     def key(self):
         """Return a hash of the patch and of the sources that it changes."""
@@ -97,6 +103,7 @@ def bugs():
 
 def prepare_tree():
     """Make a second composed tree. It gets copies of our files instead of links."""
+    PLACE.mkdir(parents=True, exist_ok=True)
     if not TREE.exists():
         say(f'making {TREE.relative_to(ROOT)}')
         temp = TREE.with_suffix('.tmp')
@@ -217,42 +224,50 @@ def load(path):
         return {}
 
 
+def attempt(bug, seconds, limit=None):
+    """Put the bug into the tree, run its test, and record the result."""
+    lay(bug)
+    catch = hunt(*bug.group, seconds, limit)
+    known = {**load(PLACE / 'results.json'), bug.name: {'key': bug.key(), **dataclasses.asdict(catch)}}
+    files.write(PLACE / 'results.json', json.dumps(known, indent=1))
+    return catch
+
+
+def caught_before(bug):
+    done = load(PLACE / 'results.json').get(bug.name, {})
+    return Catch(done['seconds'], done['why']) if done.get('key') == bug.key() and done['why'] else None
+
+
 def run(chosen, args, limits):
-    known = load(PLACE / 'results.json')
     found = []
     for number, bug in enumerate(chosen, 1):
-        done = known.get(bug.name, {})
-        if not args.again and done.get('key') == bug.key() and done['why']:
-            catch = Catch(done['seconds'], done['why'])
-        else:
-            lay(bug)
-            catch = hunt(bug.engine, bug.append, bug.test, args.seconds, limits.get((bug.engine, bug.append, bug.test)))
-            known[bug.name] = {'key': bug.key(), **dataclasses.asdict(catch)}
-            files.write(PLACE / 'results.json', json.dumps(known, indent=1))
-        found.append((bug, catch))
-        say(f'{number}/{len(chosen)} {bug.name}: ' +
-            (f'{bug.test}, {catch.seconds:.0f} s: {catch.why}' if catch.why else 'NOT CAUGHT'))
+        catch = None if args.again else caught_before(bug)
+        found.append((bug, catch or attempt(bug, args.seconds, limits.get(bug.group))))
+        say(f'{number}/{len(chosen)} {bug.name}: {verdict(*found[-1])}')
     return found
 
 
-def control(chosen, args):
-    """Check that none of their tests fails without a bug. Return the seconds after which each may count as hung."""
+def verdict(bug, catch):
+    return f'{bug.test}, {catch.seconds:.0f} s: {catch.why}' if catch.why else 'NOT CAUGHT'
+
+
+def control(group, seconds):
+    """Check that the test of a group passes without a bug. Return the seconds after which it counts as hung."""
+    engine, append, test = group
     lay()
-    limits = {}
-    for engine, append, test in sorted({(bug.engine, bug.append, bug.test) for bug in chosen}):
-        say(' '.join(['control: no bug:', engine, test, append]).strip())
-        catch = hunt(engine, append, test, args.seconds)
-        if catch.why:
-            raise SystemExit(f'mutants: {test} fails without a bug: {catch.why}')
-        limits[engine, append, test] = min(STEP_S[engine], 60 + 4 * catch.seconds)
-    return limits
+    say(' '.join(['control: no bug:', engine, test, append]).strip())
+    catch = hunt(engine, append, test, seconds)
+    if catch.why:
+        raise SystemExit(f'mutants: {test} fails without a bug: {catch.why}')
+    return min(STEP_S[engine], 60 + 4 * catch.seconds)
 
 
 def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('names', metavar='NAME', nargs='*', help='only these mutations')
     parser.add_argument('--list', action='store_true', help='list all mutations and exit')
-    parser.add_argument('--seconds', type=int, default=20, metavar='S', help='torture time; default: %(default)s')
+    parser.add_argument('--seconds', type=int, default=TORTURE_S, metavar='S',
+                        help='torture time; default: %(default)s')
     parser.add_argument('--again', action='store_true', help='also try bugs that were caught before')
     parser.add_argument('--no-control', action='store_true', help='do not first run the tests without a bug')
     args = parser.parse_args(argv)
@@ -268,13 +283,13 @@ def main(argv=None):
     if args.list:
         print('\n'.join(f'{bug.name:18} {bug.test:8} {bug.what}' for bug in chosen))
         return 0
-    PLACE.mkdir(parents=True, exist_ok=True)
     engines = sorted({bug.engine for bug in chosen})
     try:
         for engine in engines:
             torture.build(engine, 'cmwq', 'release')
         prepare_tree()
-        limits = {} if args.no_control else control(chosen, args)
+        groups = () if args.no_control else sorted({bug.group for bug in chosen})
+        limits = {group: control(group, args.seconds) for group in groups}
         found = run(chosen, args, limits)
     except guest.GuestError as error:
         print(f'mutants: {error}', file=sys.stderr)

@@ -1,46 +1,54 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests that take hours: torture in every configuration, and whether the tests catch known bugs."""
+import functools
 import os
-import re
 import subprocess
-import sys
 
 import pytest
 
 import guests
 import mutants
 from wqlab import tap
+from wqlab.kernels import kinds
+from wqlab.torture import matrix
 
-pytestmark = [guests.needs('qemu'), pytest.mark.tier('all')]
+pytestmark = pytest.mark.tier('all')
+TORTURE_S = 60
+# Bugs with the same control follow each other.
+BUGS = sorted(mutants.bugs(), key=lambda bug: bug.group)
 
 
-def lines_of(command, **env):
-    """Run a command and print its output at once. Return the output and the status."""
+def entry_case(entry):
+    return pytest.param(entry.name, id=entry.name,
+                        marks=guests.needs(entry.engine, entry.config, linux=kinds.LINUX))
+
+
+@pytest.mark.parametrize('name', [entry_case(entry) for entry in matrix.MATRIX])
+def test_torture_in_every_configuration(name):
     lines = []
+    command = ['scripts/lab', 'matrix', '--variant', guests.VARIANT, '--duration', str(TORTURE_S), '--again', name]
     with subprocess.Popen(command, cwd=guests.ROOT, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, env={**os.environ, **env}) as child:
+                          stderr=subprocess.STDOUT, env=dict(os.environ)) as child:
         for line in child.stdout:
             guests.say(line.rstrip())
             lines.append(line.rstrip())
-    return lines, child.returncode
+    assert child.returncode == 0, '\n'.join(lines[-40:])
 
 
-def test_torture_in_every_configuration():
-    lines, status = lines_of(['scripts/lab', 'matrix', '--variant', guests.VARIANT, '--duration', '60', '--again'])
-    assert status == 0, '\n'.join(lines[-40:])
+@functools.cache
+def limit_of(group):
+    """Run the test of a group of bugs without a bug. Return the limit for it with a bug."""
+    guests.kernel(group[0], variant='cmwq', linux=kinds.LINUX)
+    mutants.prepare_tree()
+    return mutants.control(group, mutants.TORTURE_S)
 
 
-def points_of(lines, names):
-    """Report a point for each bug: whether a test caught it in tests/byhand/mutants.py."""
-    told = dict(match.groups() for line in lines if (match := re.search(r' \d+/\d+ (\S+): (.*)$', line)))
-    return [tap.Point(name, told.get(name, 'NOT CAUGHT') != 'NOT CAUGHT', told.get(name, 'it was not tried'))
-            for name in names]
-
-
-def test_known_bugs_are_caught(report_points):
+@pytest.mark.parametrize('bug', [pytest.param(bug, id=bug.name, marks=guests.needs(
+    bug.engine, variant='cmwq', linux=kinds.LINUX)) for bug in BUGS])
+def test_known_bug_is_caught(bug, report_points):
     if guests.VARIANT == 'base':
-        report_points([tap.Point('known bugs', True, 'the base kernel has none of them', skipped=True)])
+        report_points([tap.Point(bug.name, True, 'the base kernel has none of these bugs', skipped=True)])
         return
-    lines, status = lines_of([sys.executable, '-m', 'byhand.mutants', '--again'], PYTHONPATH='scripts:tests')
-    report_points(points_of(lines, [bug.name for bug in mutants.bugs()]))
-    assert status == 0, '\n'.join(lines[-40:])
+    catch = mutants.attempt(bug, mutants.TORTURE_S, limit_of(bug.group))
+    mutants.say(f'{bug.name}: {mutants.verdict(bug, catch)}')
+    assert catch.why, f'NOT CAUGHT: {bug.what}'

@@ -89,7 +89,43 @@ def test_scratch_tree_gets_new_files(monkeypatch):
         mutants.link_our_files()     # nothing is new
 
 
-def test_points_of_a_hunt():
-    lines = ['mutants: control: uml, no bug', 'mutants: 1/2 a: torture, 3 s: lost', 'mutants: 2/2 b: NOT CAUGHT']
-    assert [(point.name, point.ok) for point in test_long.points_of(lines, ['a', 'b', 'c'])] == [
-        ('a', True), ('b', False), ('c', False)]
+@pytest.fixture
+def tried(monkeypatch, tmp_path):
+    """Let tests take no time. Return the tests that were run, and what the next ones find."""
+    ran, finds = [], []
+    monkeypatch.setattr(mutants, 'PLACE', tmp_path)
+    monkeypatch.setattr(mutants, 'lay', lambda bug=None: ran.append(bug.name if bug else 'control'))
+    monkeypatch.setattr(mutants, 'hunt', lambda *_: mutants.Catch(3.0, finds.pop()))
+    return ran, finds
+
+
+def test_a_caught_bug_is_not_tried_again(tried, monkeypatch):
+    ran, finds = tried
+    bugs = mutants.bugs()[:2]
+    args = mutants.parse_args([])
+    finds += ['lost', '']
+    assert [catch.why for _, catch in mutants.run(bugs, args, {})] == ['', 'lost']
+    finds += ['at last']
+    assert [catch.why for _, catch in mutants.run(bugs, args, {})] == ['at last', 'lost']
+    assert ran == [bugs[0].name, bugs[1].name, bugs[0].name]
+    monkeypatch.setattr(mutants.Bug, 'key', lambda _: 'other sources')
+    finds += ['x', 'y']
+    mutants.run(bugs, args, {})
+    finds += ['x', 'y']
+    mutants.run(bugs, mutants.parse_args(['--again']), {})
+    assert len(ran) == 7
+
+
+def test_control(tried):
+    """A test that fails without a bug catches nothing. Otherwise its time sets the limit with a bug."""
+    ran, finds = tried
+    finds += ['it fails', '']
+    assert mutants.control(('uml', '', 'homes'), 20) == 60 + 4 * 3.0 and ran == ['control']
+    with pytest.raises(SystemExit, match='homes fails without a bug: it fails'):
+        mutants.control(('uml', '', 'homes'), 20)
+
+
+def test_each_bug_and_each_configuration_is_a_case():
+    assert sorted(bug.name for bug in test_long.BUGS) == sorted(path.stem for path in PATCHES)
+    groups = [group for group, _ in itertools.groupby(bug.group for bug in test_long.BUGS)]
+    assert len(groups) == len(set(groups)), 'a control would be built more than once'

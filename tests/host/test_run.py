@@ -18,7 +18,7 @@ from wqlab.paths import ROOT
 
 CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
 COPIED = ('tests/run.sh', 'tests/run.py', 'tests/conftest.py', 'tests/builds.py', 'tests/junit.py',
-          'tests/progress.py', 'tests/rebuilt.py', 'tests/background.py', 'pyproject.toml')
+          'tests/progress.py', 'tests/rebuilt.py', 'tests/resume.py', 'tests/background.py', 'pyproject.toml')
 
 
 class Suite:
@@ -284,6 +284,95 @@ def test_a_second_run_waits(suite):
             fcntl.flock(held, fcntl.LOCK_UN)
             out, _ = child.communicate(timeout=60)
     assert out.splitlines()[-1] == '1 passed, 0 failed'
+
+
+# Resuming
+
+RESUMED = '''import pathlib, time, pytest
+from wqlab.tap import parse
+BUILD = pathlib.Path(__file__).parent.parent / "build"
+def note(name):
+    with open(BUILD / "ran", "a") as file:
+        file.write(name)
+def test_a(report_points):
+    note("a")
+    report_points(parse("1..2\\nok 1 one\\nok 2 two # SKIP one CPU\\n", "one CPU"))
+def test_b():
+    note("b")
+@pytest.fixture
+def ends_badly():
+    yield
+    assert (BUILD / "good").exists()
+def test_c(ends_badly):
+    note("c")
+def test_d():
+    note("d")
+    if not (BUILD / "good").exists():
+        (BUILD / "waits").touch()
+        time.sleep(60)
+'''
+
+
+class Resumed:
+    """A run of RESUMED in which test_c failed and test_d was interrupted."""
+
+    def __init__(self, suite):
+        self.suite = suite
+        suite.write('tests/test_it.py', RESUMED)
+        with suite.start() as child:
+            while not (suite.place / 'build/waits').exists() and child.poll() is None:
+                time.sleep(0.1)
+            child.send_signal(signal.SIGTERM)
+            child.communicate(timeout=60)
+        assert self.ran() == 'abcd'
+        (suite.place / 'build/good').touch()
+
+    def ran(self):
+        ran = self.suite.place / 'build/ran'
+        names = ran.read_text() if ran.exists() else ''
+        ran.unlink(missing_ok=True)
+        return names
+
+    def __call__(self, *args, **env):
+        done = self.suite.run(*args, **env)
+        assert done.returncode == 0, done.err
+        return self.ran(), done.out.splitlines()[-1], done.err
+
+
+@pytest.fixture
+def resumed(suite):
+    return Resumed(suite)
+
+
+def test_resume_runs_what_did_not_pass(resumed):
+    ran, line, told = resumed('--resume')
+    assert (ran, line) == ('cd', '4 passed, 0 failed, 1 skipped') and '--resume: 2 cases have passed before' in told
+    # Nothing is left, and that is no failure.
+    assert resumed('--resume')[:2] == ('', '4 passed, 0 failed, 1 skipped')
+
+
+def test_resume_of_a_part(resumed):
+    assert resumed('--resume', '-k', 'test_b or test_c')[:2] == ('c', '2 passed, 0 failed')
+    assert resumed('--resume')[:2] == ('d', '4 passed, 0 failed, 1 skipped')
+
+
+def test_a_half_written_note_is_no_note(resumed):
+    notes = resumed.suite.place / 'build/test/passed.jsonl'
+    notes.write_text(notes.read_text()[:-5])
+    assert resumed('--resume')[0] == 'bcd'
+
+
+def test_without_resume_all_cases_run(resumed):
+    assert resumed()[:2] == ('abcd', '4 passed, 0 failed, 1 skipped')
+
+
+@pytest.mark.parametrize('change', [
+    {'VARIANT': 'base'}, {'KERNEL_SRC': '/usr/src/linux'}, 'kernel/workqueue/pool.c', 'tests/test_other.py'])
+def test_other_sources_or_settings_are_not_resumed(resumed, change):
+    if isinstance(change, str):
+        resumed.suite.write(change, '')
+    ran, _, told = resumed('--resume', **(change if isinstance(change, dict) else {}))
+    assert ran == 'abcd' and '--resume: no run with these sources and settings is noted' in told
 
 
 # Time that is left

@@ -91,7 +91,7 @@ skip_reason()	# TEST
 
 run_tests()
 {
-	local t name arg kept reason
+	local t name arg kept reason turn
 
 	# shellcheck disable=SC2086 # words
 	[ -z "${WQT_ONLY:-}" ] || set -- $WQT_ONLY
@@ -99,6 +99,7 @@ run_tests()
 	mount_all
 	load_helper
 	kept=" $(queues | tr '\n' ' ')"
+	turn=$(cat $PARAMS/slot_turn 2>/dev/null)
 	ktap_set_plan $#
 	for t; do
 		name=${t%%:*}
@@ -115,6 +116,7 @@ run_tests()
 			ktap_test_fail "$(echo "$name" | tr _ ' ')${arg:+: $arg}"
 			clean_up_after_failure "$kept"
 		fi
+		[ -z "$turn" ] || set_slot_turn "$turn"
 	done
 	rmmod wq_test_helper || bail "wq_test_helper cannot be removed"
 	ktap_finished
@@ -248,6 +250,12 @@ set_to()	# FILE TEXT
 	err=$(write_to "$1" "$2") && return
 	diag "$1 does not take '$2': $err"
 	return 1
+}
+
+# For the rest of the test. The base kernel always lets one item run.
+set_slot_turn()	# ITEMS
+{
+	[ "$VARIANT" = base ] || set_to $PARAMS/slot_turn "$1"
 }
 
 # Writes a value that the file has to refuse with EINVAL. The file must not change.

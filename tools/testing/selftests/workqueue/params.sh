@@ -126,7 +126,7 @@ test_slot_turn()	# TURN
 	local rc=0 rows longest
 
 	create wqt_t unbound max_active=1
-	set_to "$(dev wqt_t affinity_scope)" cpu && set_to $PARAMS/slot_turn "$1" || return 1
+	set_to "$(dev wqt_t affinity_scope)" cpu && set_slot_turn "$1" || return 1
 	tell wqt_t queue "block cpu=0" && within 50 held_is wqt_t 1 || rc=1
 	tell wqt_t queue "nop cpu=0 n=400"
 	tell wqt_t queue "nop cpu=1 n=400"
@@ -142,7 +142,6 @@ test_slot_turn()	# TURN
 		diag "$longest items in a row"
 		rc=1
 	fi
-	set_to $PARAMS/slot_turn 8 || rc=1
 	destroy wqt_t
 	return $rc
 }

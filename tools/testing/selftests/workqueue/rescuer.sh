@@ -152,7 +152,7 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 
 	create wqt_k unbound max_active=2048
 	create wqt_r unbound mem_reclaim max_active=1
-	[ "$VARIANT" = base ] || set_to $PARAMS/slot_turn 1 || return 1
+	set_slot_turn 1 || return 1
 	if [ "$1" != pool ]; then
 		other=1
 		set_to "$scope" cpu && set_to "$(dev wqt_k affinity_scope)" cpu || return 1
@@ -171,7 +171,6 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 	tell wqt_r wait "200 8000" || rc=1
 	plenty
 	[ $rc -eq 0 ] || diag "only $(stat_of wqt_r ran) of 200 items ran in 8 s"
-	[ "$VARIANT" = base ] || set_to $PARAMS/slot_turn 8 || rc=1
 	clear_up wqt_k wqt_r
 	destroy wqt_k
 	destroy wqt_r

@@ -12,6 +12,7 @@
 #include "wqtorture.h"
 
 #define MOST		24
+#define PASSING		16
 #define SURE_SHARE	8	/* no node has less of an unbound workqueue */
 
 struct limit_round {
@@ -23,6 +24,7 @@ struct limit_round {
 	bool unbound;
 	unsigned int masks;		/* epoch; while it stays the same, so do the pools */
 	unsigned long topology;
+	struct work_struct passing[PASSING];
 };
 
 struct gated {
@@ -53,6 +55,27 @@ static void gated_fn(struct work_struct *work)
 	atomic_dec(&round->inside);
 }
 
+/*
+ * Items that end at once, on all CPUs.  They end while others come in.  If their CPUs keep the
+ * slots that they used, those may be missing afterwards.
+ */
+static void passing_fn(struct work_struct *work)
+{
+	wqt_count(WQT_RUN);
+}
+
+static void queue_passing(struct limit_round *round, struct rnd_state *rnd)
+{
+	int i, nr = wqt_one_in(rnd, 2) ? PASSING : 0;
+
+	for (i = 0; i < nr; i++) {
+		INIT_WORK(&round->passing[i], passing_fn);
+		queue_work_on(wqt_any_cpu(rnd), round->wq, &round->passing[i]);
+	}
+	if (wqt_one_in(rnd, 2))
+		udelay(wqt_rnd(rnd, 50));
+}
+
 static void expect_inside(struct limit_round *round, int nr, const char *when)
 {
 	unsigned long end = jiffies + wqt_stall * HZ;
@@ -75,6 +98,7 @@ static void fill_and_raise(struct limit_round *round, struct gated *items,
 	int cpu = wqt_any_cpu(rnd);
 	int i, limit;
 
+	queue_passing(round, rnd);
 	for (i = 0; i < nr; i++)
 		if (!queue_work_on(cpu, round->wq, &items[i].work))
 			wqt_wrong(WQT_BAD_RETURN, NULL, "a gated item is refused");
@@ -111,7 +135,7 @@ static void gated_round(struct limit_round *round, struct gated *items, struct r
 	unsigned int flags = pick_flags(rnd);
 
 	init_completion(&round->gate);
-	round->limit = 1 + wqt_rnd(rnd, 6);
+	round->limit = 1 + wqt_rnd(rnd, SURE_SHARE);
 	round->unbound = flags & WQ_UNBOUND;
 	round->masks = wqt_masks_epoch();
 	round->topology = wqt_topology_epoch();

@@ -42,25 +42,6 @@
 static unsigned int wq_slot_turn __read_mostly = 8;
 module_param_named(slot_turn, wq_slot_turn, uint, 0644);
 
-/**
- * wq_slots - the slots of a node
- * @wq: unbound workqueue
- * @node: node of a pool; NUMA_NO_NODE for pools that span nodes
- *
- * Return: the slots that such pools share.
- */
-struct wq_node_nr_active *wq_slots(struct workqueue_struct *wq, int node)
-{
-	return wq->node_nr_active[node == NUMA_NO_NODE ? nr_node_ids : node];
-}
-
-static struct wq_node_nr_active *pwq_slots(struct pool_workqueue *pwq)
-{
-	if (!(READ_ONCE(pwq->wq->flags) & WQ_UNBOUND))
-		return NULL;
-	return wq_slots(pwq->wq, pwq->pool->node);
-}
-
 static bool slots_take(struct wq_node_nr_active *slots)
 {
 	int nr = atomic_read(&slots->nr);
@@ -79,13 +60,14 @@ static bool slots_take(struct wq_node_nr_active *slots)
 static bool slots_take_or_park(struct wq_node_nr_active *slots,
 			       struct pool_workqueue *pwq)
 {
-	if (slots_take(slots))
+	if (pwq_take_spare(pwq, slots) || slots_take(slots))
 		return true;
 
 	guard(raw_spinlock)(&slots->lock);
 	if (list_empty(&pwq->pending_node))
 		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
-	smp_mb();	/* (4) in the head comment */
+	smp_mb();	/* (4) here and in spare.c */
+	slots_free_spares(pwq->wq, slots);
 	if (!slots_take(slots))
 		return false;
 	list_del_init(&pwq->pending_node);
@@ -284,7 +266,8 @@ void pwq_free_slot(struct pool_workqueue *pwq)
 		return;
 	}
 
-	(void)atomic_dec_return(&slots->nr);		/* (1), (2) in the head comment */
+	if (!pwq_make_spare(pwq, slots))
+		(void)atomic_dec_return(&slots->nr);	/* (1), (2) in the head comment */
 	if (!list_empty(&slots->pending_pwqs))		/* (3) */
 		slots_hand_over(slots, pwq->pool);
 }
@@ -309,6 +292,12 @@ static const struct cpumask *wq_effective_cpumask(struct workqueue_struct *wq)
 	return wq_pwq(wq, -1)->pool->attrs->__pod_cpumask;
 }
 
+static void slots_set_max(struct wq_node_nr_active *slots, int max, int cpus)
+{
+	WRITE_ONCE(slots->max, max);
+	slots_allow_spares(slots, max, cpus);
+}
+
 static void wq_divide_max(struct workqueue_struct *wq)
 {
 	const struct cpumask *allowed = wq_effective_cpumask(wq);
@@ -327,7 +316,7 @@ static void wq_divide_max(struct workqueue_struct *wq)
 		for_each_cpu_and(cpu, allowed, cpumask_of_node(node))
 			nr += cpumask_test_cpu(cpu, wq_online_cpumask);
 		share = total ? DIV_ROUND_UP(max * nr, total) : min;
-		WRITE_ONCE(wq_slots(wq, node)->max, clamp(share, min, max));
+		slots_set_max(wq_slots(wq, node), clamp(share, min, max), nr);
 	}
 }
 
@@ -352,22 +341,23 @@ void wq_update_node_max(struct workqueue_struct *wq)
 	/* until the nodes are known, all pools span them */
 	if (wq_topo_initialized)
 		wq_divide_max(wq);
-	WRITE_ONCE(wq_slots(wq, NUMA_NO_NODE)->max, READ_ONCE(wq->max_active));
+	slots_set_max(wq_slots(wq, NUMA_NO_NODE), READ_ONCE(wq->max_active), num_online_cpus());
 
 	for_each_node(node)
 		slots_fill(wq_slots(wq, node));
 	slots_fill(wq_slots(wq, NUMA_NO_NODE));
 }
 
-static bool slots_any_taken(struct wq_node_nr_active *slots)
+static bool slots_any_taken(struct workqueue_struct *wq, struct wq_node_nr_active *slots)
 {
 	guard(raw_spinlock_irq)(&slots->lock);
+	slots_free_spares(wq, slots);
 	return atomic_read(&slots->nr);
 }
 
 /**
  * wq_has_slots_taken - is any slot of an unbound workqueue in use?
- * @wq: unbound workqueue
+ * @wq: unbound workqueue; its spare slots are freed
  *
  * Return: true if so.  The answer stays false once a limit of 0 is in force and the
  * lock of each pool has been taken since: nobody uses the old limit after that.
@@ -377,9 +367,9 @@ bool wq_has_slots_taken(struct workqueue_struct *wq)
 	int node;
 
 	for_each_node(node)
-		if (slots_any_taken(wq_slots(wq, node)))
+		if (slots_any_taken(wq, wq_slots(wq, node)))
 			return true;
-	return slots_any_taken(wq_slots(wq, NUMA_NO_NODE));
+	return slots_any_taken(wq, wq_slots(wq, NUMA_NO_NODE));
 }
 
 static void wq_fill_percpu(struct workqueue_struct *wq)

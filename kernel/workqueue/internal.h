@@ -215,8 +215,9 @@ struct pool_workqueue {
 	struct workqueue_struct *wq;		/* I */
 	int refcnt;				/* L */
 	int nr_active;				/* L: items on worklist or running */
-	struct list_head inactive_works;	/* L: held back, oldest first */
+	atomic_t nr_spare;			/* spare slots: see spare.c */
 	int work_color;				/* L: colour of new items */
+	struct list_head inactive_works;	/* L: held back, oldest first */
 	int flush_color;			/* L: colour a flusher waits for, or -1 */
 	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
 	/*
@@ -225,8 +226,8 @@ struct pool_workqueue {
 	 */
 	bool plugged;
 	unsigned int turn_items;		/* L: that had a slot in this turn, see active.c */
-	unsigned long turn_ts;			/* L: jiffies when the turn began */
 	int nr_entries;				/* P and W: entries of @wq that name the pwq */
+	unsigned long turn_ts;			/* L: jiffies when the turn began */
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
 	struct list_head pending_node;		/* N: slots->pending_pwqs */
@@ -247,8 +248,10 @@ struct pool_workqueue {
  * See active.c for the protocol between @nr and @pending_pwqs.
  */
 struct wq_node_nr_active {
-	atomic_t nr;				/* slots in use */
+	atomic_t nr;				/* slots in use, and spare ones */
 	int max;				/* WO: number of slots */
+	int max_spare;				/* WO: number of spare ones of each pwq */
+	bool may_spare;				/* W and N for writes: max_spare was not always 0 */
 	raw_spinlock_t lock;			/* nests in pool->lock */
 	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
 };
@@ -586,7 +589,13 @@ void wq_update_node_max(struct workqueue_struct *wq);
 bool wq_has_slots_taken(struct workqueue_struct *wq);
 int wq_alloc_slots(struct workqueue_struct *wq);
 void wq_free_slots(struct workqueue_struct *wq);
-struct wq_node_nr_active *wq_slots(struct workqueue_struct *wq, int node);
+
+/* spare.c */
+void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus);
+bool pwq_take_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
+bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
+void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *slots);
+void pwq_leave_slots(struct pool_workqueue *pwq);
 
 /* pwq.c */
 struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
@@ -604,6 +613,20 @@ extern struct kthread_worker *pwq_unlinker;	/* I after boot */
 extern struct kthread_work pwq_unlink_work;
 void pwq_reaper_start(void);
 void pwq_reaper_flush(void);
+
+/* the slots of an unbound workqueue for pools of @node, or for those that span nodes */
+static inline struct wq_node_nr_active *wq_slots(struct workqueue_struct *wq, int node)
+{
+	return wq->node_nr_active[node == NUMA_NO_NODE ? nr_node_ids : node];
+}
+
+/* the slots that a pwq's items use; NULL if it is not unbound */
+static inline struct wq_node_nr_active *pwq_slots(struct pool_workqueue *pwq)
+{
+	if (!(READ_ONCE(pwq->wq->flags) & WQ_UNBOUND))
+		return NULL;
+	return wq_slots(pwq->wq, pwq->pool->node);
+}
 
 /* where a workqueue keeps the pwq of a possible CPU, or for -1 the default pwq */
 static inline struct pool_workqueue __rcu **

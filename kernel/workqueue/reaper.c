@@ -50,13 +50,7 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 	if (list_empty(&pwq->pwqs_node))
 		return;
 
-	/* it was parked for items that were cancelled since */
-	if (!list_empty_careful(&pwq->pending_node)) {
-		struct wq_node_nr_active *slots = wq_slots(wq, pwq->pool->node);
-
-		guard(raw_spinlock_irq)(&slots->lock);
-		list_del_init(&pwq->pending_node);
-	}
+	pwq_leave_slots(pwq);
 
 	guard(mutex)(&wq->mutex);
 	list_del_rcu(&pwq->pwqs_node);

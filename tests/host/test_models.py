@@ -34,6 +34,12 @@ MODELS = {
     'reentry': {
         '': ('NO_MB_RUN', 'NO_MB_QUEUE', 'NO_LAST_POOL', 'NO_COLLISION', 'LAST_LATE', 'BUSY_SHORT'),
     },
+    'spare': {
+        '': ('NO_MB_SPARE', 'NO_MB_PARK', 'NO_FREE', 'FREE_UNLOCKED', 'NO_LOOK', 'TAKE_ALL'),
+        'THREE': ('NO_HAND_OVER',),
+        'FROZEN': ('OVER_LIMIT',),
+        'DEAD': ('DEAD_KEEPS',),
+    },
     'wake': {
         '': ('NO_KICK_QUEUE', 'NO_KICK_SLEEP', 'NO_LOOK_BACK', 'STATE_LATE', 'SLEEP_UNLOCKED'),
         'UNBOUND': ('NO_KICK_QUEUE', 'STATE_LATE', 'NO_CHAIN'),

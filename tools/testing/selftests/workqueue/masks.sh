@@ -237,6 +237,81 @@ test_max_active_rises()	# unbound or percpu
 	tell wqt_a release 1 && tell wqt_a wait "8 5000" && destroy wqt_a
 }
 
+# Creates wqt_a with 8 slots for each CPU. Each CPU keeps half of them.
+with_spare_slots()
+{
+	create wqt_a unbound max_active=$((8 * $(nr_online)))
+	set_to "$(dev wqt_a affinity_scope)" cpu && leave_spare_slots
+}
+
+leave_spare_slots()
+{
+	local cpu
+
+	for cpu in $(online_cpus); do
+		tell wqt_a queue "block cpu=$cpu n=4"
+	done
+	within 50 held_is wqt_a $((4 * $(nr_online))) || return 1
+	tell wqt_a release && tell wqt_a wait "$(stat_of wqt_a queued) 5000"
+}
+
+# Blocks all slots from CPU 0, and two items more, then lets them go.
+all_slots_are_there()	# SLOTS
+{
+	tell wqt_a queue "block cpu=0 n=$(($1 + 2))"
+	within 50 held_is wqt_a "$1" && sleep 0.1 &&
+		is_equal "items that run" "$(held wqt_a)" "$1" || return 1
+	tell wqt_a release && tell wqt_a wait "$(stat_of wqt_a queued) 5000"
+}
+
+# What pwqs keep of the limit is there for the items of any other, also what those kept that
+# are gone.
+test_spare_slots()
+{
+	local ok=0 most scope
+
+	with_spare_slots || ok=1
+	most=$(node_limits $((8 * $(nr_online))) 8 | head -n 1)
+	all_slots_are_there "$most" || ok=1
+	for scope in smt cpu cache cpu; do
+		leave_spare_slots && set_to "$(dev wqt_a affinity_scope)" $scope &&
+			leave_spare_slots && all_slots_are_there "$most" || ok=1
+	done
+	destroy wqt_a && return $ok
+}
+
+blocked_are()	# NAME NUMBER
+{
+	[ "$(grep -c ^block "$HELPER/$1/held")" -eq "$2" ]
+}
+
+# A slot that is free goes to an item that waits, rather than to the CPU that used it before.
+test_spare_slot_for_a_waiter()
+{
+	local ok=0 most
+
+	with_spare_slots || ok=1
+	most=$(node_limits $((8 * $(nr_online))) 8 | head -n 1)
+	tell wqt_a queue "hog cpu=0 ms=2000"
+	tell wqt_a queue "block cpu=0 n=$((most - 1))"
+	within 15 held_is wqt_a "$most" || ok=1
+	tell wqt_a queue "block cpu=1"
+	within 50 blocked_are wqt_a "$most" || ok=1
+	tell wqt_a release && tell wqt_a wait "$(stat_of wqt_a queued) 5000" || ok=1
+	destroy wqt_a && return $ok
+}
+
+# Under a lowered limit no item starts because its pwq has kept a slot.
+test_spare_slots_over_the_limit()
+{
+	local ok=0 most
+
+	with_spare_slots || ok=1
+	most=$(node_limits 1 1 | head -n 1)
+	set_to "$(dev wqt_a max_active)" 1 && all_slots_are_there "$most" || ok=1
+	destroy wqt_a && return $ok
+}
+
 # A slot goes to the item that waits for it in another pool, even if others are queued at
 # the moment when the slot becomes free. CPUs 0 and 1 are on one node.
 test_nobody_overtakes()
@@ -298,6 +373,8 @@ set -- scopes_under_load default_scope_under_load strictness_under_load nice_und
 	order_while_everything_moves \
 	"max_active_holds:unbound 3" "max_active_holds:percpu 2" "max_active_holds:unbound 1" \
 	max_active_rises:unbound max_active_rises:percpu max_active_under_load \
+	spare_slots spare_slot_for_a_waiter spare_slots_over_the_limit \
 	come_and_go_under_load disjoint_masks nobody_overtakes
-[ "$(nr_online)" -gt 1 ] || skip "one CPU has no disjoint masks" disjoint_masks nobody_overtakes
+[ "$(nr_online)" -gt 1 ] || skip "one CPU has no disjoint masks" disjoint_masks nobody_overtakes \
+	spare_slot_for_a_waiter
 run_tests "$@"

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Spare slots: what keeps CPUs that are far from max_active off each other's cache lines.
+ *
+ * active.c counts the active items of a node in one place.  Each item would write to it twice,
+ * and so would move its cache line between all CPUs of the node.  A pwq therefore keeps a
+ * slot that an item of its no longer needs as a spare one, for its next item.  Spare slots
+ * count as taken, so there are never more than max active items.  Once each CPU has as many as
+ * it has items in flight, items write to lines of their own pwq only.
+ *
+ * Spare slots must not keep others waiting.  A pwq that gets no slot parks, and then frees the
+ * spare ones of all pwqs of its node.  While a pwq is parked, none becomes spare.  These two
+ * must not miss each other:
+ *
+ *   item done                          item comes in
+ *
+ *   (6) increment nr_spare             park on pending_pwqs
+ *   (7) full barrier                   (4) smp_mb()
+ *   (8) pending_pwqs empty?            (9) free the spare slots, try for one once more
+ *
+ * (7) pairs with (4): either (8) sees the parked pwq or (9) sees the spare slot.  (6) and (7)
+ * are one atomic_inc_return().  Parking and (9) are done under slots->lock, so what (9) frees
+ * is not missed by another pwq that parks at the same time.
+ *
+ * Freeing them looks at all pwqs of the workqueue.  So a workqueue has spare slots only if
+ * max_active is so large that all CPUs together can have no more than half of it.  Those that
+ * are always at their limit, as kcryptd, have none.
+ *
+ * No spare slot is used while more slots are taken than a lowered max allows.  If a workqueue
+ * is frozen, that is always so.
+ */
+#include <linux/moduleparam.h>
+
+#include "internal.h"
+
+/* so many a pwq may have at most; 0: none */
+static unsigned int wq_spare_slots __read_mostly = 32;
+module_param_named(spare_slots, wq_spare_slots, uint, 0644);
+
+/**
+ * slots_allow_spares - set how many spare slots each pwq may have
+ * @slots: slots of a node, or of pools that span nodes
+ * @max: how many slots there are
+ * @cpus: online CPUs that share them
+ *
+ * Context: wq->mutex held.
+ */
+void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus)
+{
+	int each = cpus ? max / (2 * cpus) : 0;
+
+	if (each && !slots->may_spare) {
+		/* Who parked before does so before anybody makes a spare slot, and (8) sees it. */
+		guard(raw_spinlock_irqsave)(&slots->lock);	/* early boot */
+		slots->may_spare = true;
+	}
+	WRITE_ONCE(slots->max_spare, each);
+}
+
+/**
+ * pwq_take_spare - use a spare slot
+ * @pwq: unbound pwq, its pool locked
+ * @slots: its slots
+ *
+ * Return: true if there was one.
+ */
+bool pwq_take_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
+{
+	lockdep_assert_held(&pwq->pool->lock);
+
+	/* if the limit was lowered, the slot may be one too many */
+	return atomic_read(&pwq->nr_spare) && atomic_read(&slots->nr) <= READ_ONCE(slots->max) &&
+	       atomic_dec_if_positive(&pwq->nr_spare) >= 0;
+}
+
+/**
+ * pwq_make_spare - let a slot become a spare one
+ * @pwq: unbound pwq, its pool locked
+ * @slots: its slots; one is @pwq's and is needed no longer
+ *
+ * Return: true if the slot is a spare one, or was and has been freed since.  False if the
+ * caller has to free it: @pwq may have no more, or another pwq is parked.  In each case the
+ * caller then looks for parked pwqs, and hands one slot over.
+ */
+bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
+{
+	int nr = atomic_read(&pwq->nr_spare);
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	if (nr >= READ_ONCE(slots->max_spare) || nr >= READ_ONCE(wq_spare_slots))
+		return false;
+
+	(void)atomic_inc_return(&pwq->nr_spare);	/* (6), (7) in the head comment */
+	if (list_empty(&slots->pending_pwqs))		/* (8) */
+		return true;
+	if (atomic_dec_if_positive(&pwq->nr_spare) >= 0)
+		return false;
+	/* Somebody has freed it.  The caller sees who had parked then: see pwq_free_spares(). */
+	smp_mb();
+	return true;
+}
+
+/* slots->lock held */
+static void pwq_free_spares(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
+{
+	if (atomic_read(&pwq->nr_spare))	/* atomic_xchg() pairs with pwq_make_spare() */
+		atomic_sub(atomic_xchg(&pwq->nr_spare, 0), &slots->nr);
+}
+
+/**
+ * slots_free_spares - free the spare slots of all pwqs
+ * @wq: unbound workqueue
+ * @slots: slots of one of its nodes; slots->lock held
+ *
+ * The caller has parked a pwq before, with a full barrier between, or else new ones may be
+ * made meanwhile.
+ */
+void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *slots)
+{
+	struct pool_workqueue *pwq;
+
+	lockdep_assert_held(&slots->lock);
+
+	if (!slots->may_spare)
+		return;
+	for_each_pwq(pwq, wq)
+		if (wq_slots(wq, pwq->pool->node) == slots)
+			pwq_free_spares(pwq, slots);
+}
+
+/**
+ * pwq_leave_slots - a pwq that is dead waits for no slot and has none
+ * @pwq: pwq without items, still linked
+ *
+ * Nobody is parked in vain for its spare slots: whoever parks frees them, and finds @pwq
+ * as long as it has some.
+ */
+void pwq_leave_slots(struct pool_workqueue *pwq)
+{
+	struct wq_node_nr_active *slots = pwq_slots(pwq);
+
+	if (!slots)
+		return;
+
+	guard(raw_spinlock_irq)(&slots->lock);
+	/* it was parked for items that were cancelled since */
+	list_del_init(&pwq->pending_node);
+	pwq_free_spares(pwq, slots);
+}

@@ -73,6 +73,7 @@ class Boot:
 EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'homes', 'rescuer', 'isolate', 'observe')
 # They take a quarter of the time of a debug guest, and hardly any lock that the others do not.
 SLOW_IN_DEBUG = ('sysfs', 'params', 'observe')
+ONE_ROUND = 'WQT_ROUNDS=1'
 GOOD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=numa', 'cache_shard_size=1', 'unbound_cpus=1', 'power_efficient=1',
     'debug_force_rr_cpu=1', 'cpu_intensive_thresh_us=20000', 'cpu_intensive_warning_thresh=6',
@@ -93,7 +94,7 @@ BOOTS = (
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
     Boot('uml-debug', 'uml', (*(name for name in EVERYWHERE if name not in SLOW_IN_DEBUG), 'console', 'watchdog'),
-         (BUILT_IN,), config='debug', mem='1G', timeout=1500),
+         (BUILT_IN,), config='debug', mem='1G', env=ONE_ROUND, timeout=1500),
     Boot('uml-debug-rest', 'uml', SLOW_IN_DEBUG, config='debug', mem='1G', tier='all', timeout=900),
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
     Boot('uml-homes-faults', 'uml', ('faults',), config='debug', mem='1G', append='workqueue.pool_per_cpu=1',
@@ -103,7 +104,8 @@ BOOTS = (
          ('sysfs', 'params', 'pods', 'masks', 'homes', 'hotplug', 'freezer', 'sysrq', 'resize', 'console'),
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', timeout=900),
     Boot('qemu-homes', 'qemu', ('homes', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
-         topology='sockets=2,cores=2,nodes=2', mem='1G', append='workqueue.pool_per_cpu=1', timeout=900),
+         topology='sockets=2,cores=2,nodes=2', mem='1G', append='workqueue.pool_per_cpu=1', env=ONE_ROUND,
+         timeout=900),
     # pods of two CPUs in one LLC: the nearest CPU may be in another pod
     Boot('qemu-homes-smt', 'qemu', ('homes',), cpus=4, topology='cores=2,threads=2', mem='1G',
          append='workqueue.pool_per_cpu=1', timeout=600),

@@ -5,10 +5,11 @@
 # ends with `run_tests NAME... NAME:ARGUMENT...`, which prints one test point for
 # each. A test returns 0 if it passes. If not, it calls `diag` to say what is wrong.
 #
-# The scripts read three variables from the environment. VARIANT names the running
+# The scripts read four variables from the environment. VARIANT names the running
 # workqueue: cmwq, or base, which lacks some features. KTAP_HELPERS is the path of
 # the kselftest helpers if they are not in their place in the kernel tree. WQT_ONLY
-# lists tests to run instead of the script's own list. None of them is skipped.
+# lists tests to run instead of the script's own list. None of them is skipped. WQT_ROUNDS
+# is how often tests under load make each change; 2 by default, 1 saves time on a slow kernel.
 
 WQT_DIR=$(cd "$(dirname "$0")" && pwd)
 VARIANT=${VARIANT:-cmwq}
@@ -23,6 +24,7 @@ PARAMS=/sys/module/workqueue/parameters
 DEVICES=/sys/bus/workqueue/devices
 GLOBAL=/sys/devices/virtual/workqueue
 SCOPES="cpu smt cache cache_shard numa system"
+ROUNDS=$(seq "${WQT_ROUNDS:-2}")
 
 diag()
 {
@@ -229,6 +231,15 @@ account_is_right()	# NAME
 	[ -z "$bad" ] && return
 	diag "$1: $(echo $bad)"
 	return 1
+}
+
+in_rounds()	# WORD...: the words, once for each round
+{
+	local i
+
+	for i in $ROUNDS; do
+		echo "$@"
+	done
 }
 
 # Attributes

@@ -40,7 +40,7 @@ test_scopes_under_load()
 	local i scope ok=0
 
 	start wqt_u wqt_m || return 1
-	for i in 1 2; do
+	for i in $ROUNDS; do
 		for scope in $SCOPES default; do
 			set_to "$(dev wqt_u affinity_scope)" "$scope" &&
 				set_to "$(dev wqt_m affinity_scope)" "$scope" &&
@@ -55,7 +55,7 @@ test_default_scope_under_load()
 	local i scope ok=0
 
 	start wqt_u wqt_m || return 1
-	for i in 1 2; do
+	for i in $ROUNDS; do
 		for scope in $SCOPES; do
 			set_to $PARAMS/default_affinity_scope "$scope" &&
 				all_progress wqt_u wqt_m || ok=1
@@ -94,7 +94,7 @@ test_own_mask_under_load()
 	all=$(cat "$(dev wqt_u cpumask)")
 
 	start wqt_u wqt_m || return 1
-	for cpu in $(online_cpus) $(online_cpus); do
+	for cpu in $(in_rounds $(online_cpus)); do
 		set_to "$(dev wqt_u cpumask)" "$(cpu_mask "$cpu")" &&
 			set_to "$(dev wqt_m cpumask)" "$(cpu_mask "$cpu")" &&
 			all_progress wqt_u wqt_m || ok=1
@@ -145,7 +145,7 @@ test_global_mask_under_load()
 	all=$(cat "$GLOBAL/cpumask")
 
 	start wqt_u wqt_m wqt_o wqt_p || return 1
-	for cpu in $(online_cpus) $(online_cpus); do
+	for cpu in $(in_rounds $(online_cpus)); do
 		set_to "$GLOBAL/cpumask" "$(cpu_mask "$cpu")" &&
 			all_progress wqt_u wqt_m wqt_o wqt_p || ok=1
 	done
@@ -348,7 +348,7 @@ test_come_and_go_under_load()
 	local i kind ok=0
 
 	start wqt_u || return 1
-	for i in 1 2; do
+	for i in $ROUNDS; do
 		for kind in percpu unbound ordered "unbound highpri" "percpu mem_reclaim" bh; do
 			create wqt_y $kind
 			tell wqt_y load "threads=2 depth=8" && progresses wqt_y || ok=1

@@ -78,7 +78,7 @@ test_under_load()
 		tell $wq stats 0
 		tell $wq load "threads=2 depth=16 spin_us=10" || return 1
 	done
-	for round in 1 2; do
+	for round in $ROUNDS; do
 		for size in $SIZES 3 5 7; do
 			set_to $SIZE "$size" || ok=1
 			for wq in wqt_z wqt_l wqt_r wqt_o; do

@@ -54,13 +54,14 @@ class Calls(list):
 @pytest.mark.parametrize('command, limit, rc, seen', [
     ('true', 300, 0, []),
     ('exit 5', 300, 5, [5]),
-    ('while :; do sleep 1; done', 15, guest.TIMED_OUT, [None]),
+    ('while :; do sleep 1; echo; done', 15, guest.TIMED_OUT, [None]),
 ])
 def test_when_a_guest_is_looked_at(engine, command, limit, rc, seen):
     calls = Calls()
     result = guest.run(guests.kernel(engine), command, engine=engine, timeout=limit, post_mortem=calls,
                        qmp=running.socket_path() if engine == 'qemu' else None)
     assert (result.rc, calls) == (rc, seen)
+    assert rc != guest.TIMED_OUT or result.seconds < limit + guest.LAST_WORDS_S, 'its output has no end'
 
 
 def test_a_panic_is_looked_at():

@@ -26,14 +26,19 @@ class PostMortem:
         self.trouble = ''       # why it is not
 
     def __call__(self, place, rc):
+        """Return True if the guest may still print something that belongs to the failure."""
+        asked = False
         try:
             if self.engine != 'uml':
                 write_core(place, self.path)
                 self.core = self.path
             elif rc is None:
                 ask_uml(place, 'sysrq t')
+                asked = True
         except (qmp.QmpError, dump_guest.DumpError, OSError) as error:
             self.trouble = str(error)
+        # A guest that hangs may go on printing for ever.
+        return asked or rc is not None
 
 
 def write_core(qmp_socket, path):

@@ -132,8 +132,8 @@ def boot(setup: Setup, engine: Engine, reader: Reader, feeder: Feeder | None, de
         guest = Guest(child, reader, feeder, deadline)
         in_time = guest.watch(setup.stays)
         if post_mortem is not None and child.poll() is None and reader.rc != 0:
-            post_mortem(engine.witness(setup), reader.rc)
-            guest.hear_out()
+            if post_mortem(engine.witness(setup), reader.rc):
+                guest.hear_out()
     return in_time
 
 
@@ -153,7 +153,7 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     If the guest hangs or panics, or if its command fails, post_mortem(place, rc) is called
     before the guest is killed. rc is the status of the command, or None after a hang or a
     panic. The guest still runs then. place is its QMP socket, or the folder with UML's
-    mconsole.
+    mconsole. If it returns True, the guest's output is read until the guest is silent.
     """
     machinery, image, folder = find_kernel(kernel, engine)
     given = parse(topology) if isinstance(topology, str) else topology or {}

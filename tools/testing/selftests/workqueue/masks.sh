@@ -94,7 +94,7 @@ test_own_mask_under_load()
 	all=$(cat "$(dev wqt_u cpumask)")
 
 	start wqt_u wqt_m || return 1
-	for cpu in $(in_rounds $(online_cpus)); do
+	for cpu in $(in_rounds "$(online_cpus)"); do
 		set_to "$(dev wqt_u cpumask)" "$(cpu_mask "$cpu")" &&
 			set_to "$(dev wqt_m cpumask)" "$(cpu_mask "$cpu")" &&
 			all_progress wqt_u wqt_m || ok=1
@@ -145,7 +145,7 @@ test_global_mask_under_load()
 	all=$(cat "$GLOBAL/cpumask")
 
 	start wqt_u wqt_m wqt_o wqt_p || return 1
-	for cpu in $(in_rounds $(online_cpus)); do
+	for cpu in $(in_rounds "$(online_cpus)"); do
 		set_to "$GLOBAL/cpumask" "$(cpu_mask "$cpu")" &&
 			all_progress wqt_u wqt_m wqt_o wqt_p || ok=1
 	done

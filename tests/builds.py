@@ -7,10 +7,10 @@ import signal
 import subprocess
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from pathlib import Path
 
 import progress
 from rebuilt import KERNELS
+from wqlab import procs
 from wqlab.paths import BUILD, ROOT
 
 LINUX = os.environ.get('LINUX') or '7.3'
@@ -36,12 +36,6 @@ class Kernel:
 
 class BuildFailed(Exception):
     pass
-
-
-def step_back(child):
-    """Lower the priority of the build's session. nice alone has no effect if autogroups share the CPU time."""
-    with contextlib.suppress(OSError):
-        Path(f'/proc/{child.pid}/autogroup').write_text('19')
 
 
 class Builds:
@@ -99,7 +93,7 @@ class Builds:
                  f'ENGINE={kernel.engine}', f'VARIANT={kernel.variant}', f'CONFIG={kernel.config}',
                  f'LINUX={kernel.linux}'],
                 env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
-            step_back(self.child)
+            procs.set_priority(self.child, 19)
             status = self.child.wait()
         if status:
             last = ''.join(log.read_text(errors='replace').splitlines(True)[-20:])

@@ -39,10 +39,11 @@ def end_on_signals() -> None:
 
 
 @contextlib.contextmanager
-def kept(command: Sequence[object], *, pass_fds: Sequence[int] = (), **options: Any) -> Iterator[subprocess.Popen]:
+def kept(command: Sequence[object], *, pass_fds: Sequence[int] = (), new_session: bool = False,
+         **options: Any) -> Iterator[subprocess.Popen]:
     """
-    Run a command in a process group of its own. The group is killed when the block ends, and also when this
-    process ends for any other reason. The options are those of subprocess.Popen().
+    Run a command in a process group of its own, or in a session of its own. The group is killed when the block
+    ends, and also when this process ends for any other reason. The options are those of subprocess.Popen().
 
     A second process in the group, the keeper, reads from a pipe. Only this process holds the writing end. When this
     process ends, the read returns, and the keeper kills the group and itself. As long as the keeper exists, the
@@ -51,7 +52,8 @@ def kept(command: Sequence[object], *, pass_fds: Sequence[int] = (), **options: 
     """
     reading, writing = os.pipe()
     try:
-        child = subprocess.Popen(['/bin/sh', '-c', KEEPER, str(reading), *map(str, command)], process_group=0,
+        child = subprocess.Popen(['/bin/sh', '-c', KEEPER, str(reading), *map(str, command)],
+                                 process_group=None if new_session else 0, start_new_session=new_session,
                                  pass_fds=(*pass_fds, reading), **options)
         try:
             yield child
@@ -60,6 +62,15 @@ def kept(command: Sequence[object], *, pass_fds: Sequence[int] = (), **options: 
     finally:
         os.close(reading)
         os.close(writing)
+
+
+def set_priority(child: subprocess.Popen, nice: int) -> None:
+    """
+    Set the priority of the child's session, if this process may. Where sessions share the CPU time (autogroup),
+    the nice values of processes have no effect.
+    """
+    with contextlib.suppress(OSError):
+        Path(f'/proc/{child.pid}/autogroup').write_text(str(nice))
 
 
 def kill_group(child: subprocess.Popen) -> None:

@@ -79,9 +79,11 @@ def test_children_end_with_the_block():
     child.stdout.close()
 
 
-def test_what_a_child_leaves_behind_ends():
+@pytest.mark.parametrize('new_session', [False, True])
+def test_what_a_child_leaves_behind_ends(new_session):
     """The child was reaped. The number of its group is still in use, so the right group is killed."""
-    with procs.kept(['sh', '-c', 'sleep 1000 & exit 3']) as child:
+    with procs.kept(['sh', '-c', 'sleep 1000 & exit 3'], new_session=new_session) as child:
+        assert (os.getsid(child.pid) == child.pid) == new_session
         assert child.wait(timeout=30) == 3 and len(members(child.pid)) == 2
     assert gone(child.pid)
 
@@ -94,6 +96,16 @@ def test_a_child_gets_its_arguments_and_descriptors():
     assert os.read(reading, 100) == b'a b|$x||'
     os.close(reading)
     os.close(writing)
+
+
+@pytest.mark.skipif(not Path('/proc/self/autogroup').exists(), reason='this kernel has no autogroups')
+def test_the_priority_of_a_session():
+    own = Path('/proc/self/autogroup').read_text()
+    with procs.kept(['sleep', '1000'], new_session=True) as child:
+        procs.set_priority(child, 7)
+        assert Path(f'/proc/{child.pid}/autogroup').read_text().endswith(' nice 7\n')
+    assert Path('/proc/self/autogroup').read_text() == own
+    procs.set_priority(child, 7)        # it has ended: no error
 
 
 def test_a_child_that_does_not_end_is_named(capsys):

@@ -6,9 +6,11 @@ import re
 import socket
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 
+import guests
 from wqlab import cpus
 from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
@@ -270,3 +272,20 @@ def test_what_was_lost_is_said(monkeypatch, capsys, more, said):
     monkeypatch.setattr(run, 'run', lambda *_, **__: result)
     assert run.main(['--kernel', 'k', '--log', 'the.log', '--', 'true']) == result.rc
     assert capsys.readouterr().err == said
+
+
+# QEMU's own faults
+
+@pytest.mark.parametrize('engine, kernel, boots', [
+    ('qemu', ['Oops: int3: 0000 [#1] SMP', ''], 2),
+    ('qemu', ['Oops: int3: 0000 [#1] SMP'] * 3, 2),
+    ('qemu', ['Oops: 0000 [#1] SMP'], 1),
+    ('uml', ['Oops: int3: 0000 [#1] SMP'], 1),
+])
+def test_a_boot_is_repeated_after_a_fault_of_qemu(monkeypatch, engine, kernel, boots):
+    logs = iter(kernel)
+    begun = []
+    monkeypatch.setattr(guests, 'run_boot',
+                        lambda boot, folder: begun.append(boot) or SimpleNamespace(kernel=next(logs)))
+    outcome = guests.boot_once(guests.Boot('some', engine), None)
+    assert len(begun) == boots and outcome.kernel == kernel[boots - 1]

@@ -251,7 +251,8 @@ struct wq_node_nr_active {
 	atomic_t nr;				/* slots in use, and spare ones */
 	int max;				/* WO: number of slots */
 	int max_spare;				/* WO: number of spare ones of each pwq */
-	bool may_spare;				/* W and N for writes: max_spare was not always 0 */
+	bool has_spares;			/* some may have spare ones: see spare.c */
+	unsigned long freed_ts;			/* N for writes: jiffies of the last look */
 	raw_spinlock_t lock;			/* nests in pool->lock */
 	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
 };

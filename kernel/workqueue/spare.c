@@ -22,9 +22,27 @@
  * are one atomic_inc_return().  Parking and (9) are done under slots->lock, so what (9) frees
  * is not missed by another pwq that parks at the same time.
  *
- * Freeing them looks at all pwqs of the workqueue.  So a workqueue has spare slots only if
- * max_active is so large that all CPUs together can have no more than half of it.  Those that
- * are always at their limit, as kcryptd, have none.
+ * Freeing them looks at all pwqs of the workqueue.  That is rare for three reasons.  (9) looks
+ * only if slots->has_spares says that there may be some.  In the tick after a look, no slot
+ * becomes spare.  And a workqueue has spare slots only if max_active is so large that all CPUs
+ * together can have no more than half of it: those that are always at their limit, as kcryptd,
+ * have none.
+ *
+ * The flag has an order of its own:
+ *
+ *   item done                          item comes in
+ *
+ *   (6) increment nr_spare             park on pending_pwqs
+ *   (7) full barrier                   (4) smp_mb()
+ *  (10) flag not set?  Set it,        (12) flag not set?  No more to do
+ *       full barrier                  (13) clear it
+ *  (11) acquire                       (14) smp_mb()
+ *   (8) pending_pwqs empty?            (9) free the spare slots
+ *
+ * If (10) sets the flag, its barrier pairs with (4): either (8) sees the parked pwq or (12)
+ * sees the flag.  If (10) finds it set, (7) pairs with (14): either (10) sees that (13) has
+ * cleared it or (9) sees the spare slot.  The flag may also have been set by another pwq, just
+ * now and too late for (12).  Then (11) makes (8) see who had parked before (12).
  *
  * No spare slot is used while more slots are taken than a lowered max allows.  If a workqueue
  * is frozen, that is always so.
@@ -47,14 +65,7 @@ module_param_named(spare_slots, wq_spare_slots, uint, 0644);
  */
 void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus)
 {
-	int each = cpus ? max / (2 * cpus) : 0;
-
-	if (each && !slots->may_spare) {
-		/* Who parked before does so before anybody makes a spare slot, and (8) sees it. */
-		guard(raw_spinlock_irqsave)(&slots->lock);	/* early boot */
-		slots->may_spare = true;
-	}
-	WRITE_ONCE(slots->max_spare, each);
+	WRITE_ONCE(slots->max_spare, cpus ? max / (2 * cpus) : 0);
 }
 
 /**
@@ -88,10 +99,15 @@ bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (nr >= READ_ONCE(slots->max_spare) || nr >= READ_ONCE(wq_spare_slots))
+	if (nr >= READ_ONCE(slots->max_spare) || nr >= READ_ONCE(wq_spare_slots) ||
+	    !(jiffies - READ_ONCE(slots->freed_ts)))
 		return false;
 
 	(void)atomic_inc_return(&pwq->nr_spare);	/* (6), (7) in the head comment */
+	if (!smp_load_acquire(&slots->has_spares)) {	/* (10), (11) */
+		WRITE_ONCE(slots->has_spares, true);
+		smp_mb();	/* pairs with (4) */
+	}
 	if (list_empty(&slots->pending_pwqs))		/* (8) */
 		return true;
 	if (atomic_dec_if_positive(&pwq->nr_spare) >= 0)
@@ -122,11 +138,14 @@ void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *sl
 
 	lockdep_assert_held(&slots->lock);
 
-	if (!slots->may_spare)
+	if (!READ_ONCE(slots->has_spares))	/* (12) */
 		return;
-	for_each_pwq(pwq, wq)
+	WRITE_ONCE(slots->has_spares, false);	/* (13): before the look, see (10) */
+	smp_mb();				/* (14) pairs with (7) */
+	for_each_pwq(pwq, wq)			/* (9) */
 		if (wq_slots(wq, pwq->pool->node) == slots)
 			pwq_free_spares(pwq, slots);
+	WRITE_ONCE(slots->freed_ts, jiffies);
 }
 
 /**

@@ -35,8 +35,9 @@ MODELS = {
         '': ('NO_MB_RUN', 'NO_MB_QUEUE', 'NO_LAST_POOL', 'NO_COLLISION', 'LAST_LATE', 'BUSY_SHORT'),
     },
     'spare': {
-        '': ('NO_MB_SPARE', 'NO_MB_PARK', 'NO_FREE', 'FREE_UNLOCKED', 'NO_LOOK', 'TAKE_ALL'),
-        'THREE': ('NO_HAND_OVER',),
+        '': ('NO_MB_SPARE', 'NO_MB_PARK', 'NO_MB_FLAG', 'CLEAR_LATE', 'NO_FREE', 'FREE_UNLOCKED', 'NO_LOOK',
+             'TAKE_ALL'),
+        'THREE': ('NO_HAND_OVER', 'NO_ACQUIRE'),
         'FROZEN': ('OVER_LIMIT',),
         'DEAD': ('DEAD_KEEPS',),
     },

@@ -18,6 +18,9 @@
  * Mutations, each of which must break it:
  * - NO_MB_SPARE: the look at the list may come before the slot is a spare one: no barrier (7).
  * - NO_MB_PARK: the spare slots may be freed before others see the parked pwq: no barrier (4).
+ * - NO_MB_FLAG: the look at the list may come before the flag is set: no barrier after (10).
+ * - NO_ACQUIRE: it may come before the flag is found set: no acquire (11).
+ * - CLEAR_LATE: the flag is cleared after the look for spare slots, or seen so late: no (14).
  * - NO_FREE: a pwq that parks frees no spare slots.
  * - FREE_UNLOCKED: they are freed before slots->lock is taken.
  * - NO_LOOK: nobody looks for parked pwqs when a slot becomes a spare one.
@@ -48,6 +51,7 @@ byte pool_lock[POOLS];
 byte inactive[POOLS];		/* pwq->inactive_works */
 byte nr_active[POOLS];		/* on the worklist or running */
 byte nr_spare[POOLS];
+bool has_spares;		/* slots->has_spares */
 byte unended[POOLS];		/* items that have not been queued, or have not ended */
 bool dead[POOLS];
 bool in_force;			/* max is 0, and each lock was taken since */
@@ -79,11 +83,21 @@ inline free_spares_of(q)
 inline free_spares()
 {
 #ifndef NO_FREE
-	free_spares_of(0);
-	free_spares_of(1);
-#if POOLS > 2
-	free_spares_of(2);
+	if
+	:: has_spares ->
+#ifndef CLEAR_LATE
+		has_spares = false;
 #endif
+		free_spares_of(0);
+		free_spares_of(1);
+#if POOLS > 2
+		free_spares_of(2);
+#endif
+#ifdef CLEAR_LATE
+		has_spares = false
+#endif
+	:: else
+	fi;
 #endif
 	skip
 }
@@ -183,9 +197,28 @@ inline make_spare(p, made)
 #ifdef NO_MB_SPARE
 		some = ANY_PARKED;
 		nr_spare[p]++;
+		has_spares = true;
 #else
 		nr_spare[p]++;
+#ifdef NO_ACQUIRE
 		some = ANY_PARKED;
+#endif
+#ifdef NO_MB_FLAG
+		some = ANY_PARKED;
+#endif
+		if
+		:: has_spares ->
+#ifndef NO_ACQUIRE
+			some = ANY_PARKED;
+#endif
+			skip
+		:: else ->
+			has_spares = true;
+#ifndef NO_MB_FLAG
+			some = ANY_PARKED;
+#endif
+			skip
+		fi;
 #endif
 #ifdef NO_LOOK
 		some = false;

@@ -3,8 +3,10 @@
 
 Each model has mutations. With any one of them the search must fail, or the model proves nothing.
 """
+import hashlib
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -50,22 +52,37 @@ HOLD = [(model, variant) for model, variants in MODELS.items() for variant in va
 BREAK = [(model, variant, mutation) for model, variant in HOLD for mutation in MODELS[model][variant]]
 
 
+def run(folder, *command):
+    out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert out.returncode == 0, f'{command[0]}: {out.stdout}{out.stderr}'
+    return out
+
+
 def search(model, *defines):
-    """Search all states of the model. Return the number of errors and the output."""
+    """
+    Search all states of the model. Return the number of errors and the output.
+
+    It depends on nothing but the program that spin writes. If that has not changed since the last search, the
+    output has not changed either.
+    """
     defines = [name for name in defines if name]
     folder = PLACE / '-'.join([model, *defines])
     folder.mkdir(parents=True, exist_ok=True)
-    for command in (['spin', *(f'-D{name}' for name in defines), '-a', ROOT / 'tests/models' / f'{model}.pml'],
-                    ['gcc', '-O2', '-w', '-DSAFETY', '-DCOLLAPSE', '-DMEMLIM=2048', '-o', 'pan', 'pan.c'],
-                    ['./pan', '-m1000000']):
-        out = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
-        assert out.returncode == 0, f'{command[0]}: {out.stdout}{out.stderr}'
-    (folder / 'log').write_text(out.stdout)
-    # The search must be complete, or it proves nothing.
-    assert 'max search depth too small' not in out.stdout and 'memory' not in out.stderr, out.stdout
-    found = re.search(r'errors: (\d+)', out.stdout)
-    assert found, out.stdout
-    return int(found[1]), out.stdout
+    run(folder, 'spin', *(f'-D{name}' for name in defines), '-a', ROOT / 'tests/models' / f'{model}.pml')
+    program = hashlib.sha256(b''.join(file.read_bytes() for file in sorted(folder.glob('pan.?')))).hexdigest()
+    log, searched = folder / 'log', folder / 'searched'
+    if not (searched.exists() and searched.read_text() == program):
+        searched.unlink(missing_ok=True)
+        run(folder, 'gcc', '-O2', '-w', '-DSAFETY', '-DCOLLAPSE', '-DMEMLIM=2048', '-o', 'pan', 'pan.c')
+        out = run(folder, './pan', '-m1000000')
+        # The search must be complete, or it proves nothing.
+        assert 'max search depth too small' not in out.stdout and 'memory' not in out.stderr, out.stdout
+        log.write_text(out.stdout)
+        searched.write_text(program)
+    text = log.read_text()
+    found = re.search(r'errors: (\d+)', text)
+    assert found, text
+    return int(found[1]), text
 
 
 @pytest.mark.parametrize('model, variant', HOLD, ids=lambda word: word or 'plain')
@@ -78,6 +95,25 @@ def test_model_holds(model, variant):
 def test_mutation_breaks_the_model(model, variant, mutation):
     errors, text = search(model, variant, mutation)
     assert errors, f'{model} holds with {mutation}, which it must not\n{text}'
+
+
+def test_a_search_is_repeated_if_the_model_changed(tmp_path, monkeypatch):
+    (tmp_path / 'tests/models').mkdir(parents=True)
+    monkeypatch.setattr(sys.modules[__name__], 'ROOT', tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], 'PLACE', tmp_path / 'build')
+    model = tmp_path / 'tests/models/some.pml'
+    model.write_text('active proctype one() { assert(1 == 1) }\n')
+    assert search('some')[0] == 0
+    compiled = (tmp_path / 'build/some/pan').stat().st_mtime_ns
+    model.write_text('/* the same */ active proctype one() { assert(1 == 1) }\n')
+    assert search('some')[0] == 0 and (tmp_path / 'build/some/pan').stat().st_mtime_ns == compiled
+    model.write_text('active proctype one() { assert(1 == 2) }\n')
+    assert search('some')[0] == 1 and search('some')[0] == 1
+    model.write_text('active proctype one() { assert(1 == 2) \n')
+    with pytest.raises(AssertionError):
+        search('some')
+    model.write_text('active proctype one() { assert(1 == 1) }\n')
+    assert search('some')[0] == 0
 
 
 def test_every_mutation_is_tried():

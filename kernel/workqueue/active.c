@@ -124,7 +124,10 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 	pwq->nr_active++;
 	pwq_activate(pwq, work);
 
-	/* the invariant: held-back items wait for the next slot */
+	/*
+	 * The invariant: held-back items wait for the next slot.  There is none to miss: unbound
+	 * pwqs come here if they are ordered, and then @work has the only one.
+	 */
 	if (slots && !list_empty(&pwq->inactive_works)) {
 		guard(raw_spinlock)(&slots->lock);
 		if (list_empty(&pwq->pending_node))
@@ -133,7 +136,11 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 	return true;
 }
 
-/* take a free slot for the pwq that has been parked longest; that pwq goes to the back */
+/*
+ * Take a free slot for the pwq that has been parked longest.  That pwq goes to the back, but
+ * not if it is alone: list_move_tail() would empty the list for a moment, and (3) reads it
+ * without the lock.
+ */
 static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *slots)
 {
 	struct pool_workqueue *pwq;
@@ -143,7 +150,8 @@ static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *sl
 				       pending_node);
 	if (!pwq || !slots_take(slots))
 		return NULL;
-	list_move_tail(&pwq->pending_node, &slots->pending_pwqs);
+	if (!list_is_last(&pwq->pending_node, &slots->pending_pwqs))
+		list_move_tail(&pwq->pending_node, &slots->pending_pwqs);
 	return pwq;
 }
 

@@ -38,7 +38,7 @@ MODELS = {
     },
     'spare': {
         '': ('NO_MB_SPARE', 'NO_MB_PARK', 'NO_MB_FLAG', 'CLEAR_LATE', 'NO_FREE', 'FREE_UNLOCKED', 'NO_LOOK',
-             'TAKE_ALL'),
+             'TAKE_ALL', 'EMPTIED'),
         'THREE': ('NO_HAND_OVER', 'NO_ACQUIRE'),
         'FROZEN': ('OVER_LIMIT',),
         'DEAD': ('DEAD_KEEPS',),

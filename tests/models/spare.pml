@@ -18,9 +18,10 @@
  * Mutations, each of which must break it:
  * - NO_MB_SPARE: the look at the list may come before the slot is a spare one: no barrier (7).
  * - NO_MB_PARK: the spare slots may be freed before others see the parked pwq: no barrier (4).
- * - NO_MB_FLAG: the look at the list may come before the flag is set: no barrier after (10).
- * - NO_ACQUIRE: it may come before the flag is found set: no acquire (11).
- * - CLEAR_LATE: the flag is cleared after the look for spare slots, or seen so late: no (14).
+ * - NO_MB_FLAG: the look at the list may come before the flag is set: no barrier in (10).
+ * - NO_ACQUIRE: it may come before the flag is found set: no acquire in (10).
+ * - CLEAR_LATE: the flag is cleared after the look for spare slots: no barrier in (11).
+ * - EMPTIED: a pwq that is alone on the list is moved to its end, so the list is empty meanwhile.
  * - NO_FREE: a pwq that parks frees no spare slots.
  * - FREE_UNLOCKED: they are freed before slots->lock is taken.
  * - NO_LOOK: nobody looks for parked pwqs when a slot becomes a spare one.
@@ -165,6 +166,14 @@ inline next_pending(q, ok)
 #endif
 	:: !ANY_PARKED
 	fi;
+#ifdef EMPTIED
+	if
+	:: ok && parked[0] + parked[1] + (POOLS > 2 -> parked[POOLS - 1] : 0) == 1 ->
+		parked[q] = false;
+		parked[q] = true
+	:: else
+	fi;
+#endif
 	UNLOCK(slots_lock)
 }
 

@@ -285,6 +285,23 @@ blocked_are()	# NAME NUMBER
 	[ "$(grep -c ^block "$HELPER/$1/held")" -eq "$2" ]
 }
 
+# Two items on different CPUs end at the same tick. Both slots go to items that wait on one CPU.
+test_both_slots_for_a_waiter()
+{
+	local round ok=0
+
+	create wqt_a unbound max_active=2
+	set_to "$(dev wqt_a affinity_scope)" cpu || return 1
+	for round in 1 2 3 4 5 6 7 8; do
+		tell wqt_a queue "hog cpu=0 ms=40" && tell wqt_a queue "hog cpu=1 ms=40" &&
+			tell wqt_a queue "block cpu=1 n=2" && within 50 blocked_are wqt_a 2 ||
+			{ diag "round $round: $(held wqt_a) of 2 run"; ok=1; }
+		tell wqt_a release && tell wqt_a wait "$(stat_of wqt_a queued) 5000" || ok=1
+		[ $ok -eq 0 ] || break
+	done
+	destroy wqt_a && return $ok
+}
+
 # A slot that is free goes to an item that waits, rather than to the CPU that used it before.
 test_spare_slot_for_a_waiter()
 {
@@ -373,8 +390,9 @@ set -- scopes_under_load default_scope_under_load strictness_under_load nice_und
 	order_while_everything_moves \
 	"max_active_holds:unbound 3" "max_active_holds:percpu 2" "max_active_holds:unbound 1" \
 	max_active_rises:unbound max_active_rises:percpu max_active_under_load \
+	both_slots_for_a_waiter \
 	spare_slots spare_slot_for_a_waiter spare_slots_over_the_limit \
 	come_and_go_under_load disjoint_masks nobody_overtakes
 [ "$(nr_online)" -gt 1 ] || skip "one CPU has no disjoint masks" disjoint_masks nobody_overtakes \
-	spare_slot_for_a_waiter
+	both_slots_for_a_waiter spare_slot_for_a_waiter
 run_tests "$@"

@@ -215,7 +215,7 @@ struct pool_workqueue {
 	struct workqueue_struct *wq;		/* I */
 	int refcnt;				/* L */
 	int nr_active;				/* L: items on worklist or running */
-	atomic_t nr_spare;			/* spare slots: see spare.c */
+	atomic_t nr_spare;			/* spare slots; L to add, N to clear: see spare.c */
 	int work_color;				/* L: colour of new items */
 	struct list_head inactive_works;	/* L: held back, oldest first */
 	int flush_color;			/* L: colour a flusher waits for, or -1 */
@@ -251,7 +251,7 @@ struct wq_node_nr_active {
 	atomic_t nr;				/* slots in use, and spare ones */
 	int max;				/* WO: number of slots */
 	int max_spare;				/* WO: number of spare ones of each pwq */
-	bool has_spares;			/* some may have spare ones: see spare.c */
+	int has_spares;				/* some may have spare ones: see spare.c */
 	unsigned long freed_ts;			/* N for writes: jiffies of the last look */
 	raw_spinlock_t lock;			/* nests in pool->lock */
 	struct list_head pending_pwqs;		/* N: pwqs with held-back items */

@@ -24,9 +24,9 @@
  *
  * Freeing them looks at all pwqs of the workqueue.  That is rare for three reasons.  (9) looks
  * only if slots->has_spares says that there may be some.  In the tick after a look, no slot
- * becomes spare.  And a workqueue has spare slots only if max_active is so large that all CPUs
- * together can have no more than half of it: those that are always at their limit, as kcryptd,
- * have none.
+ * becomes spare.  And a workqueue has spare slots only if max_active is so large that the pwqs
+ * of all online CPUs together can have no more than half of it: those that are always at their
+ * limit, as kcryptd, have none.
  *
  * The flag has an order of its own:
  *
@@ -34,15 +34,14 @@
  *
  *   (6) increment nr_spare             park on pending_pwqs
  *   (7) full barrier                   (4) smp_mb()
- *  (10) flag not set?  Set it,        (12) flag not set?  No more to do
- *       full barrier                  (13) clear it
- *  (11) acquire                       (14) smp_mb()
- *   (8) pending_pwqs empty?            (9) free the spare slots
+ *  (10) flag not set?  xchg() sets it  (11) xchg() clears the flag; was it set?
+ *       if set: acquire                (9) free the spare slots
+ *   (8) pending_pwqs empty?
  *
- * If (10) sets the flag, its barrier pairs with (4): either (8) sees the parked pwq or (12)
- * sees the flag.  If (10) finds it set, (7) pairs with (14): either (10) sees that (13) has
- * cleared it or (9) sees the spare slot.  The flag may also have been set by another pwq, just
- * now and too late for (12).  Then (11) makes (8) see who had parked before (12).
+ * If (10) reads what was there before (11), then (7) pairs with (11): (9) sees the spare slot.
+ * The same holds if (10) sets the flag before (11) clears it.  If (10) sets it after (11), then
+ * (8) sees the parked pwq.  And if (10) finds that another pwq has set it after (11), that
+ * pwq's xchg() and the acquire pass on what was done before (11): (8) sees the parked pwq, too.
  *
  * No spare slot is used while more slots are taken than a lowered max allows.  If a workqueue
  * is frozen, that is always so.
@@ -104,15 +103,16 @@ bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 		return false;
 
 	(void)atomic_inc_return(&pwq->nr_spare);	/* (6), (7) in the head comment */
-	if (!smp_load_acquire(&slots->has_spares)) {	/* (10), (11) */
-		WRITE_ONCE(slots->has_spares, true);
-		smp_mb();	/* pairs with (4) */
-	}
+	if (!smp_load_acquire(&slots->has_spares))	/* (10) pairs with (11) */
+		xchg(&slots->has_spares, 1);
 	if (list_empty(&slots->pending_pwqs))		/* (8) */
 		return true;
 	if (atomic_dec_if_positive(&pwq->nr_spare) >= 0)
 		return false;
-	/* Somebody has freed it.  The caller sees who had parked then: see pwq_free_spares(). */
+	/*
+	 * Somebody has freed it.  The caller has to see who had parked then: this pairs with the
+	 * atomic_xchg() in pwq_free_spares().
+	 */
 	smp_mb();
 	return true;
 }
@@ -129,8 +129,8 @@ static void pwq_free_spares(struct pool_workqueue *pwq, struct wq_node_nr_active
  * @wq: unbound workqueue
  * @slots: slots of one of its nodes; slots->lock held
  *
- * The caller has parked a pwq before, with a full barrier between, or else new ones may be
- * made meanwhile.
+ * New ones may be made meanwhile, unless the caller has parked a pwq before, with a full barrier
+ * between.
  */
 void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *slots)
 {
@@ -138,10 +138,8 @@ void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *sl
 
 	lockdep_assert_held(&slots->lock);
 
-	if (!READ_ONCE(slots->has_spares))	/* (12) */
+	if (!xchg(&slots->has_spares, 0))	/* (11) pairs with (7) and (10) */
 		return;
-	WRITE_ONCE(slots->has_spares, false);	/* (13): before the look, see (10) */
-	smp_mb();				/* (14) pairs with (7) */
 	for_each_pwq(pwq, wq)			/* (9) */
 		if (wq_slots(wq, pwq->pool->node) == slots)
 			pwq_free_spares(pwq, slots);

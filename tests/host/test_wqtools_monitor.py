@@ -421,6 +421,17 @@ def test_screen_hears_keys_when_reading_takes_all_the_time(terminal):
     assert_restored(screen)
 
 
+def test_keys_that_are_typed_fast_are_all_heard(terminal):
+    screen = terminal(interval='30')
+    screen.until('sorted by started_rate')
+    screen.send('rs')
+    screen.until('sorted by completed, reversed', 10)
+    screen.send('p\x1b[A')
+    screen.until('paused', 10)
+    screen.send('pq')
+    assert_restored(screen)
+
+
 def test_screen_keys(terminal):
     screen = terminal(interval='30')
     screen.until('sorted by started_rate')

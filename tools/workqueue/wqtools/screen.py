@@ -17,6 +17,7 @@ class Screen:
     def __enter__(self):
         self.input = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else None
         self.saved = None
+        self.typed = b''        # read, but not handled yet
         try:
             if self.input is not None:
                 self.saved = termios.tcgetattr(self.input)
@@ -72,10 +73,15 @@ class Screen:
         if self.input is None:
             time.sleep(seconds)
             return None
-        if not select.select([self.input], [], [], seconds)[0]:
-            return None
-        data = os.read(self.input, 16)
-        if not data:
-            self.input = None       # the keyboard is gone: go on without it
+        if not self.typed:
+            if not select.select([self.input], [], [], seconds)[0]:
+                return None
+            self.typed = os.read(self.input, 16)
+            if not self.typed:
+                self.input = None       # the keyboard is gone: go on without it
+        data, self.typed = self.typed, self.typed[1:]
         # Arrow keys and others send several bytes that begin with escape.
-        return chr(data[0]) if data and data[0] != 0x1b else None
+        if data.startswith(b'\x1b'):
+            self.typed = b''
+            return None
+        return chr(data[0]) if data else None

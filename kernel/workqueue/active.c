@@ -83,7 +83,7 @@ static bool slots_take_or_park(struct wq_node_nr_active *slots,
  */
 bool pwq_reserve_active(struct pool_workqueue *pwq)
 {
-	struct wq_node_nr_active *slots = pwq_slots(pwq);
+	struct wq_node_nr_active *slots = pwq->slots;
 	bool got;
 
 	lockdep_assert_held(&pwq->pool->lock);
@@ -111,7 +111,7 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 {
 	struct work_struct *work = list_first_entry_or_null(&pwq->inactive_works,
 							    struct work_struct, entry);
-	struct wq_node_nr_active *slots = pwq_slots(pwq);
+	struct wq_node_nr_active *slots = pwq->slots;
 
 	lockdep_assert_held(&pwq->pool->lock);
 
@@ -258,7 +258,7 @@ static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active 
  */
 void pwq_free_slot(struct pool_workqueue *pwq)
 {
-	struct wq_node_nr_active *slots = pwq_slots(pwq);
+	struct wq_node_nr_active *slots = pwq->slots;
 
 	lockdep_assert_held(&pwq->pool->lock);
 

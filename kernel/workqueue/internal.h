@@ -213,6 +213,7 @@ enum pool_workqueue_stats {
 struct pool_workqueue {
 	struct worker_pool *pool;		/* I */
 	struct workqueue_struct *wq;		/* I */
+	struct wq_node_nr_active *slots;	/* I: that its items use; NULL unless unbound */
 	int refcnt;				/* L */
 	int nr_active;				/* L: items on worklist or running */
 	atomic_t nr_spare;			/* spare slots; L to add, N to clear: see spare.c */
@@ -619,14 +620,6 @@ void pwq_reaper_flush(void);
 static inline struct wq_node_nr_active *wq_slots(struct workqueue_struct *wq, int node)
 {
 	return wq->node_nr_active[node == NUMA_NO_NODE ? nr_node_ids : node];
-}
-
-/* the slots that a pwq's items use; NULL if it is not unbound */
-static inline struct wq_node_nr_active *pwq_slots(struct pool_workqueue *pwq)
-{
-	if (!(READ_ONCE(pwq->wq->flags) & WQ_UNBOUND))
-		return NULL;
-	return wq_slots(pwq->wq, pwq->pool->node);
 }
 
 /* where a workqueue keeps the pwq of a possible CPU, or for -1 the default pwq */

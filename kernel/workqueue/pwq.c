@@ -44,6 +44,8 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 
 	pwq->pool = pool;
 	pwq->wq = wq;
+	if (READ_ONCE(wq->flags) & WQ_UNBOUND)
+		pwq->slots = wq_slots(wq, pool->node);
 	pwq->refcnt = 1;
 	pwq->flush_color = -1;
 	INIT_LIST_HEAD(&pwq->inactive_works);

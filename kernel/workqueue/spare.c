@@ -141,7 +141,7 @@ void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *sl
 	if (!xchg(&slots->has_spares, 0))	/* (11) pairs with (7) and (10) */
 		return;
 	for_each_pwq(pwq, wq)			/* (9) */
-		if (wq_slots(wq, pwq->pool->node) == slots)
+		if (pwq->slots == slots)
 			pwq_free_spares(pwq, slots);
 	WRITE_ONCE(slots->freed_ts, jiffies);
 }
@@ -155,7 +155,7 @@ void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *sl
  */
 void pwq_leave_slots(struct pool_workqueue *pwq)
 {
-	struct wq_node_nr_active *slots = pwq_slots(pwq);
+	struct wq_node_nr_active *slots = pwq->slots;
 
 	if (!slots)
 		return;

@@ -41,7 +41,7 @@ def test_fields_are_found():
     assert {'flags', 'max_active'} <= set(fields())
 
 
-@pytest.mark.parametrize('path', sorted(HOME.glob('*.c')), ids=lambda path: path.name)
+@pytest.mark.parametrize('path', sorted(HOME.glob('*.[ch]')), ids=lambda path: path.name)
 def test_racing_reads_are_marked(path):
     assert not list(unmarked(path.read_text(encoding='utf-8')))
 

@@ -25,30 +25,11 @@
  */
 #include "internal.h"
 
-/* the bits that never change during an item's life */
-static unsigned long data_static_bits(struct work_struct *work)
-{
-	return work_data(work) & WORK_STRUCT_STATIC;
-}
-
-/**
- * data_pwq - the pool_workqueue that a data word names
- * @data: value of work->data
- *
- * Return: the pwq, or %NULL when the word says that the item is off queue.
- */
-struct pool_workqueue *data_pwq(unsigned long data)
-{
-	if (!(data & WORK_STRUCT_PWQ))
-		return NULL;
-	return (struct pool_workqueue *)(data & WORK_STRUCT_PWQ_MASK);
-}
-
 /**
  * work_last_pool - the pool an item is on, or was on last
  * @work: any initialised item
  *
- * Context: under RCU, which keeps the pool, or under wq_pool_mutex.
+ * Context: under RCU or with interrupts off, which keeps the pool, or under wq_pool_mutex.
  * Return: the pool, or %NULL if the item was never on one or the pool is gone.
  */
 struct worker_pool *work_last_pool(struct work_struct *work)
@@ -65,51 +46,6 @@ struct worker_pool *work_last_pool(struct work_struct *work)
 }
 
 /**
- * work_other_pool - the pool an item was on last, unless it is the given one
- * @work: item that is off queue, owned by the caller through PENDING
- * @pool: the pool on which the caller is about to queue
- *
- * Most items go where they were last.  For them this looks nothing up.
- *
- * Context: under RCU, which keeps the pool.
- * Return: the pool, or %NULL if it is @pool, if there was none, or if it is gone.
- */
-struct worker_pool *work_other_pool(struct work_struct *work, struct worker_pool *pool)
-{
-	struct worker_pool *last;
-
-	if (likely(work_data(work) >> WORK_OFFQ_POOL_SHIFT == pool->id))
-		return NULL;
-	last = work_last_pool(work);
-	return last == pool ? NULL : last;
-}
-
-/**
- * work_set_pwq - say that an item is queued
- * @work: item, owned by the caller through PENDING
- * @pwq: where it is being queued; its pool is locked
- * @flags: WORK_STRUCT_* flags and colour
- */
-void work_set_pwq(struct work_struct *work, struct pool_workqueue *pwq,
-		  unsigned long flags)
-{
-	atomic_long_set(&work->data, (unsigned long)pwq | flags |
-			WORK_STRUCT_PWQ | WORK_STRUCT_PENDING |
-			data_static_bits(work));
-}
-
-/* the word of an item that left @pool; a queued item cannot have been disabled */
-static unsigned long data_off_pool(struct work_struct *work, struct worker_pool *pool)
-{
-	unsigned long data = (unsigned long)pool->id << WORK_OFFQ_POOL_SHIFT;
-
-	/* the caller may hold another pool's lock, but POOL_BH is set at boot only */
-	if (data_race(pool->flags) & POOL_BH)
-		data |= WORK_OFFQ_BH;
-	return data | data_static_bits(work);
-}
-
-/**
  * work_set_offq_pending - take an item off its queue and keep PENDING
  * @work: queued item, whose pool is locked
  * @pool: the pool on which the item runs, or, if it does not run, the one it is on
@@ -117,24 +53,6 @@ static unsigned long data_off_pool(struct work_struct *work, struct worker_pool 
 void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool)
 {
 	atomic_long_set(&work->data, data_off_pool(work, pool) | WORK_STRUCT_PENDING);
-}
-
-static void work_release(struct work_struct *work, unsigned long data)
-{
-	/* (1) in the head comment */
-	atomic_long_set_release(&work->data, data);
-	/* (3) in the head comment: the function reads only after this */
-	smp_mb();
-}
-
-/**
- * work_release_to_pool - clear PENDING of an item that is about to run
- * @work: item on @pool; must not be touched afterwards
- * @pool: its pool, locked
- */
-void work_release_to_pool(struct work_struct *work, struct worker_pool *pool)
-{
-	work_release(work, data_off_pool(work, pool));
 }
 
 /**

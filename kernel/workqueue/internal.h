@@ -334,41 +334,7 @@ extern cpumask_var_t wq_unbound_cpumask;	/* P and A */
 extern cpumask_var_t wq_requested_unbound_cpumask; /* P: as the user asked */
 extern cpumask_var_t wq_isolated_cpumask;	/* P: to be kept free of unbound work */
 
-/* data.c: work->data */
-struct pool_workqueue *data_pwq(unsigned long data);
-struct worker_pool *work_last_pool(struct work_struct *work);
-struct worker_pool *work_other_pool(struct work_struct *work, struct worker_pool *pool);
-void work_set_pwq(struct work_struct *work, struct pool_workqueue *pwq,
-		  unsigned long flags);
-void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool);
-void work_release_to_pool(struct work_struct *work, struct worker_pool *pool);
-void work_clear_pending(struct work_struct *work, int disable_delta);
-
-static inline unsigned long work_data(struct work_struct *work)
-{
-	return atomic_long_read(&work->data);
-}
-
-/* the pwq an item is queued on, NULL if it is not queued */
-static inline struct pool_workqueue *work_pwq(struct work_struct *work)
-{
-	return data_pwq(work_data(work));
-}
-
-static inline int data_color(unsigned long data)
-{
-	return (data >> WORK_STRUCT_COLOR_SHIFT) & (WORK_NR_COLORS - 1);
-}
-
-static inline unsigned long color_data(int color)
-{
-	return (unsigned long)color << WORK_STRUCT_COLOR_SHIFT;
-}
-
-static inline int next_color(int color)
-{
-	return (color + 1) % WORK_NR_COLORS;
-}
+#include "data.h"
 
 /* boot cannot go on if this fails */
 static inline void __init wq_boot_needs(bool ok)

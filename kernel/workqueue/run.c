@@ -116,7 +116,7 @@ static void worker_run_item(struct worker *worker, struct work_struct *work)
 {
 	struct worker_pool *pool = worker->pool;
 	unsigned long data = work_data(work);
-	struct pool_workqueue *pwq = data_pwq(data);
+	struct pool_workqueue *pwq = queued_data_pwq(data);
 	bool nested = pool->flags & POOL_BH_DRAINING;
 	struct lockdep_map item_map = { };
 	struct task_struct *wake;

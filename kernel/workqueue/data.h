@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What each item does with work->data on its way.  The rest, and what the word means, is in
+ * data.c.
+ *
+ * internal.h includes this after the objects.
+ */
+#ifndef _KERNEL_WORKQUEUE_DATA_H
+#define _KERNEL_WORKQUEUE_DATA_H
+
+struct worker_pool *work_last_pool(struct work_struct *work);
+void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool);
+void work_clear_pending(struct work_struct *work, int disable_delta);
+
+static inline unsigned long work_data(struct work_struct *work)
+{
+	return atomic_long_read(&work->data);
+}
+
+static inline int data_color(unsigned long data)
+{
+	return (data >> WORK_STRUCT_COLOR_SHIFT) & (WORK_NR_COLORS - 1);
+}
+
+static inline unsigned long color_data(int color)
+{
+	return (unsigned long)color << WORK_STRUCT_COLOR_SHIFT;
+}
+
+static inline int next_color(int color)
+{
+	return (color + 1) % WORK_NR_COLORS;
+}
+
+/* the bits that never change during an item's life */
+static inline unsigned long data_static_bits(struct work_struct *work)
+{
+	return work_data(work) & WORK_STRUCT_STATIC;
+}
+
+/* the pwq that a word names, if its item is queued */
+static inline struct pool_workqueue *queued_data_pwq(unsigned long data)
+{
+	return (struct pool_workqueue *)(data & WORK_STRUCT_PWQ_MASK);
+}
+
+/**
+ * data_pwq - the pool_workqueue that a data word names
+ * @data: value of work->data
+ *
+ * Return: the pwq, or %NULL when the word says that the item is off queue.
+ */
+static inline struct pool_workqueue *data_pwq(unsigned long data)
+{
+	return data & WORK_STRUCT_PWQ ? queued_data_pwq(data) : NULL;
+}
+
+/* the pwq an item is queued on, NULL if it is not queued */
+static inline struct pool_workqueue *work_pwq(struct work_struct *work)
+{
+	return data_pwq(work_data(work));
+}
+
+/**
+ * work_other_pool - the pool an item was on last, unless it is the given one
+ * @work: item that is off queue, owned by the caller through PENDING
+ * @pool: the pool on which the caller is about to queue
+ *
+ * Most items go where they were last.  For them this looks nothing up.
+ *
+ * Context: under RCU or with interrupts off, which keeps the pool.
+ * Return: the pool, or %NULL if it is @pool, if there was none, or if it is gone.
+ */
+static inline struct worker_pool *work_other_pool(struct work_struct *work,
+						  struct worker_pool *pool)
+{
+	struct worker_pool *last;
+
+	if (likely(work_data(work) >> WORK_OFFQ_POOL_SHIFT == pool->id))
+		return NULL;
+	last = work_last_pool(work);
+	return last == pool ? NULL : last;
+}
+
+/**
+ * work_set_pwq - say that an item is queued
+ * @work: item, owned by the caller through PENDING
+ * @pwq: where it is being queued; its pool is locked
+ * @flags: WORK_STRUCT_* flags and colour
+ */
+static inline void work_set_pwq(struct work_struct *work, struct pool_workqueue *pwq,
+				unsigned long flags)
+{
+	atomic_long_set(&work->data, (unsigned long)pwq | flags |
+			WORK_STRUCT_PWQ | WORK_STRUCT_PENDING |
+			data_static_bits(work));
+}
+
+/* the word of an item that left @pool; a queued item cannot have been disabled */
+static inline unsigned long data_off_pool(struct work_struct *work, struct worker_pool *pool)
+{
+	unsigned long data = (unsigned long)pool->id << WORK_OFFQ_POOL_SHIFT;
+
+	/* the caller may hold another pool's lock, but POOL_BH is set at boot only */
+	if (data_race(pool->flags) & POOL_BH)
+		data |= WORK_OFFQ_BH;
+	return data | data_static_bits(work);
+}
+
+/* clear PENDING; whoever sets it next owns the item */
+static inline void work_release(struct work_struct *work, unsigned long data)
+{
+	/* (1) in the head comment of data.c */
+	atomic_long_set_release(&work->data, data);
+	/* (3) there: the function reads only after this */
+	smp_mb();
+}
+
+/**
+ * work_release_to_pool - clear PENDING of an item that is about to run
+ * @work: item on @pool; must not be touched afterwards
+ * @pool: its pool, locked
+ */
+static inline void work_release_to_pool(struct work_struct *work, struct worker_pool *pool)
+{
+	work_release(work, data_off_pool(work, pool));
+}
+
+#endif /* _KERNEL_WORKQUEUE_DATA_H */

@@ -47,16 +47,18 @@ static bool is_own_item(struct workqueue_struct *wq)
 	return worker && worker->current_pwq && worker->current_pwq->wq == wq;
 }
 
-/* a workqueue that is being drained takes only what its own items queue */
-static bool wq_refuses(struct workqueue_struct *wq, struct work_struct *work)
-{
-	unsigned int flags = READ_ONCE(wq->flags);
+/* flags of workqueues that wq_refuses() looks at */
+#define WQ_ASK_FIRST	(__WQ_DEPRECATED | __WQ_DRAINING | __WQ_DESTROYING)
 
+/* a workqueue that is being drained takes only what its own items queue */
+static noinline bool wq_refuses(struct workqueue_struct *wq, unsigned int flags,
+				struct work_struct *work)
+{
 	WQ_WARN(flags & __WQ_DEPRECATED,
 		pr_warn_once("workqueue: %ps is queued on deprecated %s, use system_percpu_wq or system_dfl_wq\n",
 			     work->func, wq->name));
 
-	return unlikely(flags & (__WQ_DRAINING | __WQ_DESTROYING)) &&
+	return (flags & (__WQ_DRAINING | __WQ_DESTROYING)) &&
 	       WQ_WARN_ONCE(!is_own_item(wq), "workqueue: cannot queue %ps on wq %s\n",
 			    work->func, wq->name);
 }
@@ -85,6 +87,24 @@ static int wq_select_unbound_cpu(int cpu)
 	return next;
 }
 
+/*
+ * The CPU whose entry takes what @cpu queues, or what names @cpu: see wq_entry_of().  @flags
+ * are those of @wq.
+ */
+static inline int wq_pick_entry(struct workqueue_struct *wq, unsigned int flags, int cpu)
+{
+	int stand_in;
+
+	if (!wq_pool_per_cpu || !(flags & WQ_UNBOUND))
+		return cpu;
+
+	stand_in = READ_ONCE(per_cpu(wq_stand_in, cpu));
+	if (likely(stand_in == cpu) ||
+	    rcu_access_pointer(*per_cpu_ptr(wq->cpu_pwq, cpu)) != rcu_access_pointer(wq->dfl_pwq))
+		return cpu;
+	return stand_in;
+}
+
 /**
  * wq_entry_of - the CPU whose entry takes what a CPU queues
  * @wq: the workqueue
@@ -99,39 +119,32 @@ static int wq_select_unbound_cpu(int cpu)
  */
 int wq_entry_of(struct workqueue_struct *wq, int cpu)
 {
-	int stand_in;
-
-	if (!wq_pool_per_cpu || !(READ_ONCE(wq->flags) & WQ_UNBOUND))
-		return cpu;
-
-	stand_in = READ_ONCE(per_cpu(wq_stand_in, cpu));
-	if (likely(stand_in == cpu) ||
-	    rcu_access_pointer(*per_cpu_ptr(wq->cpu_pwq, cpu)) != rcu_access_pointer(wq->dfl_pwq))
-		return cpu;
-	return stand_in;
+	return wq_pick_entry(wq, READ_ONCE(wq->flags), cpu);
 }
 
-static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cpu)
+/* interrupts are off, which keeps the pwq and its pool in memory, as RCU does */
+static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned int flags,
+					 int req_cpu)
 {
 	int cpu = req_cpu;
 
 	/* at any time all CPUs must queue on the same pwq, or items could overtake */
-	if (READ_ONCE(wq->flags) & __WQ_ORDERED)
-		return rcu_dereference(wq->dfl_pwq);
+	if (unlikely(flags & __WQ_ORDERED))
+		return rcu_dereference_sched(wq->dfl_pwq);
 
-	if (cpu == WORK_CPU_UNBOUND) {
+	if (likely(cpu == WORK_CPU_UNBOUND)) {
 		cpu = raw_smp_processor_id();
-		if (READ_ONCE(wq->flags) & WQ_UNBOUND)
+		if (flags & WQ_UNBOUND)
 			cpu = wq_select_unbound_cpu(cpu);
-	} else if ((READ_ONCE(wq->flags) & WQ_BH) && !cpu_online(cpu)) {
+	} else if (unlikely(flags & WQ_BH) && !cpu_online(cpu)) {
 		/*
 		 * The softirq of a dead CPU never comes.  If the CPU is online, it stays
 		 * so until interrupts are on here, and what is queued is drained later.
 		 */
 		cpu = raw_smp_processor_id();
 	}
-	cpu = wq_entry_of(wq, cpu);
-	return rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
+	cpu = wq_pick_entry(wq, flags, cpu);
+	return rcu_dereference_sched(*per_cpu_ptr(wq->cpu_pwq, cpu));
 }
 
 /*
@@ -146,26 +159,28 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, int req_cp
  * of the CPU, from ending.  It does not run twice here either: the draining CPU's only BH
  * worker is busy with the drain.
  *
- * A pwq may die before its lock is taken; the entry names its successor by then.
+ * A pwq may die before its lock is taken; the entry names its successor by then.  Of @flags
+ * nothing is used that changes.
  */
-static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
+static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, unsigned int flags,
 						int req_cpu, struct work_struct *work)
 {
 	for (;;) {
-		struct pool_workqueue *pwq = wq_pwq_for(wq, req_cpu);
+		struct pool_workqueue *pwq = wq_pwq_for(wq, flags, req_cpu);
 		struct worker_pool *last;
 
 		if (unlikely(!pwq))
 			break;
 
 		last = work_other_pool(work, pwq->pool);
-		if (last && !(READ_ONCE(wq->flags) & __WQ_ORDERED)) {
+		if (unlikely(last) && !(flags & __WQ_ORDERED)) {
 			struct worker *runner = pool_lock_runner(last, work, wq);
 
 			if (runner) {
 				if (likely(!(last->flags & POOL_BH_DRAINING)))
 					return runner->current_pwq;
-				pwq = rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, last->drain_cpu));
+				pwq = rcu_dereference_sched(*per_cpu_ptr(wq->cpu_pwq,
+									 last->drain_cpu));
 				raw_spin_unlock(&last->lock);
 			}
 		}
@@ -175,7 +190,7 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 			return pwq;
 		raw_spin_unlock(&pwq->pool->lock);
 
-		if (unlikely(!(READ_ONCE(wq->flags) & WQ_UNBOUND)))
+		if (unlikely(!(flags & WQ_UNBOUND)))
 			break;
 		cpu_relax();
 	}
@@ -188,18 +203,18 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq,
 static void wq_queue(int req_cpu, struct workqueue_struct *wq,
 		     struct work_struct *work)
 {
+	unsigned int flags = READ_ONCE(wq->flags);
 	struct task_struct *wake = NULL;
 	struct pool_workqueue *pwq;
 
 	lockdep_assert_irqs_disabled();
 
-	if (wq_refuses(wq, work)) {
+	if (unlikely(flags & WQ_ASK_FIRST) && wq_refuses(wq, flags, work)) {
 		work_clear_pending(work, 0);
 		return;
 	}
 
-	guard(rcu)();
-	pwq = pwq_find_and_lock(wq, req_cpu, work);
+	pwq = pwq_find_and_lock(wq, flags, req_cpu, work);
 	if (unlikely(!pwq)) {
 		work_clear_pending(work, 0);
 		return;

@@ -36,7 +36,10 @@
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 
+#include "active.h"
 #include "internal.h"
+#include "spare.h"
+#include "worklist.h"
 
 /* so many items of a pwq may use a slot before other pwqs have it; 0 and 1: one item */
 static unsigned int wq_slot_turn __read_mostly = 8;
@@ -55,12 +58,12 @@ static bool slots_take(struct wq_node_nr_active *slots)
 
 /*
  * Take a slot for @pwq, or park it.  It may be parked already, if its held-back items
- * were cancelled and nobody has noticed yet.
+ * were cancelled and nobody has noticed yet.  Not inline, as most items find a spare slot.
  */
-static bool slots_take_or_park(struct wq_node_nr_active *slots,
-			       struct pool_workqueue *pwq)
+static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
+					struct pool_workqueue *pwq)
 {
-	if (pwq_take_spare(pwq, slots) || slots_take(slots))
+	if (slots_take(slots))
 		return true;
 
 	guard(raw_spinlock)(&slots->lock);
@@ -74,31 +77,33 @@ static bool slots_take_or_park(struct wq_node_nr_active *slots,
 	return true;
 }
 
+/* is there a slot for one more item of @pwq?  If not, @pwq waits for one. */
+static bool pwq_reserve_slot(struct pool_workqueue *pwq)
+{
+	struct wq_node_nr_active *slots = pwq->slots;
+
+	if (!slots)
+		return pwq->nr_active < READ_ONCE(pwq->wq->max_active);
+	return !pwq->plugged &&
+	       (pwq_take_spare(pwq, slots) || slots_take_or_park(slots, pwq));
+}
+
 /**
  * pwq_reserve_active - may one more item of a pwq become active?
- * @pwq: the pwq, its pool locked
+ * @pwq: the pwq, its pool locked; pwq_reserve_spare() has failed
  *
  * Return: true if it may; the item is then counted.  Otherwise the caller must hold
  * the item back on @pwq->inactive_works before it drops the lock.
  */
 bool pwq_reserve_active(struct pool_workqueue *pwq)
 {
-	struct wq_node_nr_active *slots = pwq->slots;
-	bool got;
-
 	lockdep_assert_held(&pwq->pool->lock);
 
 	/* first come, first served, also among items of one pwq */
-	if (!list_empty(&pwq->inactive_works))
+	if (!list_empty(&pwq->inactive_works) || !pwq_reserve_slot(pwq))
 		return false;
-
-	if (!slots)
-		got = pwq->nr_active < READ_ONCE(pwq->wq->max_active);
-	else
-		got = !pwq->plugged && slots_take_or_park(slots, pwq);
-
-	pwq->nr_active += got;
-	return got;
+	pwq->nr_active++;
+	return true;
 }
 
 /**
@@ -115,10 +120,7 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (!work)
-		return false;
-	if (slots ? pwq->plugged || !slots_take_or_park(slots, pwq) :
-		  pwq->nr_active >= READ_ONCE(pwq->wq->max_active))
+	if (!work || !pwq_reserve_slot(pwq))
 		return false;
 
 	pwq->nr_active++;
@@ -241,40 +243,39 @@ static void slots_hand_over(struct wq_node_nr_active *slots, struct worker_pool 
 static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	/* another tick, before or after: jiffies may have wrapped since */
-	if (list_empty(&pwq->inactive_works) || jiffies - pwq->turn_ts ||
-	    pwq->turn_items >= READ_ONCE(wq_slot_turn))
+	if (jiffies - pwq->turn_ts || pwq->turn_items >= READ_ONCE(wq_slot_turn))
 		return false;
 	return atomic_read(&slots->nr) <= READ_ONCE(slots->max);
 }
 
 /**
- * pwq_free_slot - account for an item of a pwq that is no longer active
- * @pwq: the pwq, its pool locked
+ * pwq_reuse_slot - give the slot of an item that is done to the next held-back one
+ * @pwq: unbound pwq with held-back items, its pool locked
+ * @slots: its slots
  *
- * The slot goes to the next item of this pwq, or of the pwq that has been parked longest, or
- * becomes free.
+ * Return: false if it is another pwq's turn.
+ */
+bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
+{
+	if (!pwq_keeps_slot(pwq, slots))
+		return false;
+	pwq->turn_items++;
+	pwq_activate_next(pwq);
+	pwq_leave_parked(pwq, slots);
+	return true;
+}
+
+/**
+ * pwq_give_slot - free a slot; parked pwqs get it
+ * @pwq: unbound pwq, its pool locked, which needs the slot no longer
+ * @slots: its slots
+ * @spare: pwq_make_spare() has made it a spare one
  *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */
-void pwq_free_slot(struct pool_workqueue *pwq)
+void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, bool spare)
 {
-	struct wq_node_nr_active *slots = pwq->slots;
-
-	lockdep_assert_held(&pwq->pool->lock);
-
-	pwq->nr_active--;
-	if (!slots) {
-		pwq_activate_first(pwq);
-		return;
-	}
-	if (pwq_keeps_slot(pwq, slots)) {
-		pwq->turn_items++;
-		pwq_activate_next(pwq);
-		pwq_leave_parked(pwq, slots);
-		return;
-	}
-
-	if (!pwq_make_spare(pwq, slots))
+	if (!spare || pwq_take_back_spare(pwq))
 		(void)atomic_dec_return(&slots->nr);	/* (1), (2) in the head comment */
 	if (!list_empty(&slots->pending_pwqs))		/* (3) */
 		slots_hand_over(slots, pwq->pool);

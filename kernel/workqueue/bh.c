@@ -9,6 +9,7 @@
 #include <linux/bottom_half.h>
 
 #include "internal.h"
+#include "worker.h"
 
 /* items in one turn of the softirq; ksoftirqd takes over when there are more */
 #define BH_MAX_ITEMS	10

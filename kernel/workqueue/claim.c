@@ -9,6 +9,8 @@
 #include <linux/cpumask.h>
 
 #include "internal.h"
+#include "pwq.h"
+#include "worklist.h"
 
 /*
  * Take @work off the list of its pool, which the caller has locked, and unlock the pool.

@@ -18,47 +18,12 @@
 #include <linux/slab.h>
 
 #include "internal.h"
+#include "worker.h"
 
 /* after so many us on the CPU without sleep, an item is CPU intensive; 0: never */
 #define THRESH_BY_MACHINE	ULONG_MAX
 static unsigned long wq_cpu_intensive_thresh_us = THRESH_BY_MACHINE;
 module_param_named(cpu_intensive_thresh_us, wq_cpu_intensive_thresh_us, ulong, 0644);
-
-/**
- * worker_set_flags - set flags and adjust nr_running
- * @worker: the calling worker, or the one a tick interrupted
- * @flags: flags to set
- *
- * Context: pool->lock held, on the worker's CPU.
- */
-void worker_set_flags(struct worker *worker, unsigned int flags)
-{
-	bool counted = !(worker->flags & WORKER_NOT_RUNNING);
-
-	lockdep_assert_held(&worker->pool->lock);
-
-	worker->flags |= flags;
-	if (counted && (flags & WORKER_NOT_RUNNING))
-		worker->pool->nr_running--;
-}
-
-/**
- * worker_clr_flags - clear flags and adjust nr_running
- * @worker: the calling worker
- * @flags: flags to clear
- *
- * Context: pool->lock held, on the worker's CPU.
- */
-void worker_clr_flags(struct worker *worker, unsigned int flags)
-{
-	bool counted = !(worker->flags & WORKER_NOT_RUNNING);
-
-	lockdep_assert_held(&worker->pool->lock);
-
-	worker->flags &= ~flags;
-	if (!counted && !(worker->flags & WORKER_NOT_RUNNING))
-		worker->pool->nr_running++;
-}
 
 /**
  * wq_worker_sleeping - a worker is about to sleep

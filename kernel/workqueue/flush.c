@@ -27,6 +27,7 @@
 
 #include "flush.h"
 #include "internal.h"
+#include "worklist.h"
 
 /**
  * wq_barrier_func - function of the item that flush_work() waits for

@@ -352,19 +352,6 @@ static inline void debug_work_activate(struct work_struct *work) { }
 static inline void debug_work_deactivate(struct work_struct *work) { }
 #endif
 
-/* worklist.c */
-struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work);
-struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *work,
-				struct workqueue_struct *wq);
-struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_struct *work);
-void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
-		struct list_head *before, unsigned long flags);
-void pwq_insert_ready(struct pool_workqueue *pwq, struct work_struct *work,
-		      unsigned long flags);
-void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work);
-bool worker_take_item(struct worker *worker, struct work_struct *work);
-void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
-
 /* coldstart.c */
 void pool_start_soon(struct worker_pool *pool);
 void pool_start_later(struct worker_pool *pool, unsigned long delay);
@@ -372,7 +359,7 @@ void pool_warm_up(struct worker_pool *pool);
 void pool_starter_run(void);
 
 /* kick.c */
-struct task_struct *pool_kick(struct worker_pool *pool);
+struct task_struct *pool_pick_worker(struct worker_pool *pool);
 void bh_pool_init(struct worker_pool *pool, int highpri);
 
 /* mayday.c */
@@ -409,6 +396,20 @@ static inline bool pool_needs_worker(const struct worker_pool *pool)
 {
 	/* a waking worker raises it without the lock: at worst we wake one too many */
 	return !list_empty(&pool->worklist) && !READ_ONCE(pool->nr_running);
+}
+
+/**
+ * pool_kick - see to it that waiting work gets a worker
+ * @pool: the pool, locked
+ *
+ * Return: the task to wake after dropping the lock with interrupts still off,
+ * see pool_unlock_wake(), or %NULL.
+ */
+static inline struct task_struct *pool_kick(struct worker_pool *pool)
+{
+	lockdep_assert_held(&pool->lock);
+
+	return pool_needs_worker(pool) ? pool_pick_worker(pool) : NULL;
 }
 
 /* a worker that has just run an item should go on; L */
@@ -524,12 +525,6 @@ void worker_unbind(struct worker *worker);
 void worker_mark_task(bool is_worker);
 int worker_format_id(char *buf, size_t size, const struct worker *worker,
 		     const struct worker_pool *pool);
-void worker_enter_idle(struct worker *worker);
-void worker_leave_idle(struct worker *worker);
-
-/* run.c */
-void worker_run_scheduled(struct worker *worker);
-void worker_run_next(struct worker *worker);
 
 /* manager.c */
 extern struct rcuwait manager_wait;	/* pool_kill_workers() waits for managers */
@@ -543,14 +538,9 @@ void pool_idle_timeout(struct timer_list *timer);
 void pool_idle_cull_fn(struct work_struct *work);
 
 /* concurrency.c */
-void worker_set_flags(struct worker *worker, unsigned int flags);
-void worker_clr_flags(struct worker *worker, unsigned int flags);
 void wq_cpu_intensive_init(void);
 
 /* active.c */
-bool pwq_reserve_active(struct pool_workqueue *pwq);
-bool pwq_activate_first(struct pool_workqueue *pwq);
-void pwq_free_slot(struct pool_workqueue *pwq);
 int wq_clamp_max_active(int max_active, const char *name);
 void wq_apply_max_active(struct workqueue_struct *wq);
 void wq_update_node_max(struct workqueue_struct *wq);
@@ -559,10 +549,6 @@ int wq_alloc_slots(struct workqueue_struct *wq);
 void wq_free_slots(struct workqueue_struct *wq);
 
 /* spare.c */
-void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus);
-bool pwq_take_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
-bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
-void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *slots);
 void pwq_leave_slots(struct pool_workqueue *pwq);
 
 /* pwq.c */
@@ -570,9 +556,7 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 				 struct worker_pool *pool);
 void pwq_free_unused(struct pool_workqueue *pwq);
 void pwq_link(struct pool_workqueue *pwq);
-void pwq_put(struct pool_workqueue *pwq);
 void pwq_put_unlocked(struct pool_workqueue *pwq);
-void pwq_item_done(struct pool_workqueue *pwq, unsigned long data);
 void pwq_cache_init(void);
 extern struct llist_head dead_pwqs;
 extern struct kthread_worker *pwq_unlinker;	/* I after boot */

@@ -100,19 +100,13 @@ static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bo
 	return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_online_mask);
 }
 
-/*
- * Now that a worker is about to be woken, moving it is cheapest.  If it went idle only just
- * now and is still on its CPU, this has no effect and does no harm.
- */
-static void worker_repatriate(struct worker_pool *pool, struct task_struct *task)
+/* wake @task, which would wake up on CPU @from, where pool_wake_cpu() says */
+static noinline void worker_send_to(struct worker_pool *pool, struct task_struct *task,
+				    unsigned int from, bool strayed)
 {
-	unsigned int from = READ_ONCE(task->wake_cpu), to;
+	unsigned int to = pool_wake_cpu(pool, from, strayed);
 	struct work_struct *work;
-	bool strayed;
 
-	strayed = !pool->attrs->affn_strict &&
-		  !cpumask_test_cpu(from, pool->attrs->__pod_cpumask);
-	to = pool_wake_cpu(pool, from, strayed);
 	if (to == from || to >= nr_cpu_ids)
 		return;
 
@@ -122,15 +116,34 @@ static void worker_repatriate(struct worker_pool *pool, struct task_struct *task
 	work = list_first_entry(&pool->worklist, struct work_struct, entry);
 	work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
 }
+
+/*
+ * Now that a worker is about to be woken, moving it is cheapest.  If it went idle only just
+ * now and is still on its CPU, this has no effect and does no harm.
+ */
+static void worker_repatriate(struct worker_pool *pool, struct task_struct *task)
+{
+	const struct workqueue_attrs *attrs = pool->attrs;
+	unsigned int from = READ_ONCE(task->wake_cpu);
+	int home = attrs->__home_cpu;
+	bool strayed;
+
+	/* most workers slept where the next item comes from */
+	if (home >= 0 && from == home && cpu_active(home))
+		return;
+	strayed = !attrs->affn_strict && !cpumask_test_cpu(from, attrs->__pod_cpumask);
+	if (home >= 0 || strayed)
+		worker_send_to(pool, task, from, strayed);
+}
 #else
 static void worker_repatriate(struct worker_pool *pool, struct task_struct *task) { }
 #endif
 
 /**
- * pool_kick - see to it that waiting work gets a worker
- * @pool: the pool, locked
+ * pool_pick_worker - choose the worker that pool_kick() wakes
+ * @pool: the pool, locked, which needs one
  *
- * If the pool needs a worker and has idle ones, choose the one that went idle last: its
+ * If the pool has idle workers, choose the one that went idle last: its
  * stack and its CPU's caches are still warm.  The softirq of a BH pool is raised at once,
  * and the thread that makes the first worker of a cold pool is woken at once.
  *
@@ -142,14 +155,10 @@ static void worker_repatriate(struct worker_pool *pool, struct task_struct *task
  * Return: the task to wake after dropping the lock with interrupts still off,
  * see pool_unlock_wake(), or %NULL.
  */
-struct task_struct *pool_kick(struct worker_pool *pool)
+struct task_struct *pool_pick_worker(struct worker_pool *pool)
 {
 	struct worker *worker;
 
-	lockdep_assert_held(&pool->lock);
-
-	if (!pool_needs_worker(pool))
-		return NULL;
 	if (list_empty(&pool->idle_list)) {
 		if (!pool->nr_workers && pool_may_be_cold(pool))
 			pool_warm_up(pool);

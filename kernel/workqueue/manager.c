@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 
 #include "internal.h"
+#include "worker.h"
 
 #define CREATE_COOLDOWN		HZ	/* after a failure to make a worker */
 

@@ -13,6 +13,7 @@
 
 #include "flush.h"
 #include "internal.h"
+#include "pwq.h"
 
 static struct kmem_cache *pwq_cache __ro_after_init;
 
@@ -90,16 +91,11 @@ void pwq_link(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_put - drop a reference
+ * pwq_die - a pwq has lost its last reference
  * @pwq: the pwq, its pool locked
  */
-void pwq_put(struct pool_workqueue *pwq)
+void pwq_die(struct pool_workqueue *pwq)
 {
-	lockdep_assert_held(&pwq->pool->lock);
-
-	if (--pwq->refcnt)
-		return;
-
 	list_del_init(&pwq->mayday_cursor.entry);
 
 	/* before there are kthreads, pwq_reaper_start() takes care of the list */
@@ -128,44 +124,18 @@ void pwq_put_unlocked(struct pool_workqueue *pwq)
 	raw_spin_unlock_irq(&pool->lock);
 }
 
-/* an item of a colour is no longer in flight: see flush.c; L */
-static void pwq_flush_progress(struct pool_workqueue *pwq, int color)
+/**
+ * pwq_flushed - a pwq has no item in flight any more of the colour that is being flushed
+ * @pwq: the pwq, its pool locked
+ */
+void pwq_flushed(struct pool_workqueue *pwq)
 {
 	struct workqueue_struct *wq = pwq->wq;
-
-	if (likely(pwq->flush_color != color) || pwq->nr_in_flight[color])
-		return;
 
 	pwq->flush_color = -1;
 	/* the last one; first_flusher does not change while there is a count */
 	if (atomic_dec_and_test(&wq->nr_pwqs_to_flush))
 		complete(&wq->first_flusher->done);
-}
-
-/**
- * pwq_item_done - an item has run, or was dequeued
- * @pwq: the pwq it was queued on
- * @data: work->data from when it was queued
- *
- * The item's slot goes to the next item.  The item's reference, which keeps the
- * workqueue and the pool, is dropped last.
- *
- * Context: lock of the pool held; it may be dropped and retaken, but interrupts stay off
- * throughout.
- */
-void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
-{
-	int color = data_color(data);
-
-	lockdep_assert_held(&pwq->pool->lock);
-
-	/* flush barriers and items that were held back have no slot */
-	if (!(data & WORK_STRUCT_INACTIVE))
-		pwq_free_slot(pwq);
-
-	pwq->nr_in_flight[color]--;
-	pwq_flush_progress(pwq, color);
-	pwq_put(pwq);
 }
 
 /**

@@ -11,6 +11,7 @@
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
+#include "active.h"
 #include "internal.h"
 
 static LLIST_HEAD(unlinked_pwqs);

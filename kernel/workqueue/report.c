@@ -20,6 +20,7 @@
 #include "flush.h"
 #include "internal.h"
 #include "report.h"
+#include "worklist.h"
 
 static bool pool_is_bh(const struct worker_pool *pool)
 {

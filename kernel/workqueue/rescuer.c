@@ -11,6 +11,7 @@
 #include <linux/slab.h>
 
 #include "internal.h"
+#include "worker.h"
 
 /* does the pool still need help, as far as one can tell? */
 static bool pwq_wants_rescue(struct pool_workqueue *pwq)
@@ -34,10 +35,11 @@ static bool is_item_of(struct work_struct *work, void *pwq)
 }
 
 /*
- * Take the next item of @pwq, if @pwq still wants rescue.  The lock is dropped now and
- * then if there are many items of other pwqs in between.
+ * Take the next item of @pwq, if @pwq still wants rescue.  Return NULL if not, or if there is
+ * none.  The lock is dropped now and then if there are many items of other pwqs in between.
  */
-static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq)
+static struct work_struct *rescuer_take_item(struct worker *rescuer,
+					     struct pool_workqueue *pwq)
 	__must_hold(&pwq->pool->lock)
 {
 	struct worker_pool *pool = pwq->pool;
@@ -49,7 +51,7 @@ static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq
 				      &budget);
 		if (work && worker_take_item(rescuer, work)) {
 			pwq->stats[PWQ_STAT_RESCUED]++;
-			return true;
+			return work;
 		}
 		if (!work && budget)
 			break;
@@ -60,21 +62,22 @@ static bool rescuer_take_item(struct worker *rescuer, struct pool_workqueue *pwq
 			budget = CURSOR_STRIDE;
 		}
 	}
-	return false;
+	return NULL;
 }
 
 /* run items of @pwq, but no more than RESCUER_BATCH while other pwqs wait */
 static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 {
 	struct worker_pool *pool = pwq->pool;
+	struct work_struct *work;
 	int done = 0;
 
 	rescuer->rescue_pwq = pwq;
 	raw_spin_lock_irq(&pool->lock);
 	WQ_WARN_ON_ONCE(!list_empty(&rescuer->scheduled));
 
-	while (rescuer_take_item(rescuer, pwq)) {
-		worker_run_scheduled(rescuer);
+	while ((work = rescuer_take_item(rescuer, pwq))) {
+		worker_run(rescuer, work);
 
 		if (++done >= RESCUER_BATCH && pool_lacks_worker(pool) &&
 		    !list_empty_careful(&pwq->wq->maydays)) {

@@ -8,13 +8,14 @@
 #include <trace/events/workqueue.h>
 
 #include "internal.h"
+#include "pwq.h"
+#include "worker.h"
 
 /* from here on @work belongs to @worker; PENDING still keeps others away from it */
 static void worker_begin_item(struct worker *worker, struct work_struct *work,
 			      struct pool_workqueue *pwq, unsigned long data)
 {
 	debug_work_deactivate(work);
-	list_del_init(&work->entry);
 
 	worker->current_func = work->func;
 	worker->current_pwq = pwq;
@@ -37,21 +38,23 @@ static void worker_begin_item(struct worker *worker, struct work_struct *work,
 		worker_set_flags(worker, WORKER_CPU_INTENSIVE);
 }
 
-/* the function must leave locks, RCU and preemption as it found them */
-static void worker_check_leaks(struct worker *worker, int locks, int rcu)
+static noinline void worker_report_leak(struct worker *worker, int locks, int rcu)
 {
-	bool atomic = worker->task && in_atomic();
-
-	if (likely(!atomic && lockdep_depth(current) == locks &&
-		   rcu_preempt_depth() == rcu))
-		return;
-
 	pr_err("BUG: workqueue leaked atomic, lock or RCU: %s[%d]\n"
 	       "     preempt=0x%08x lock=%d->%d RCU=%d->%d workfn=%ps\n",
 	       current->comm, task_pid_nr(current), preempt_count(), locks,
 	       lockdep_depth(current), rcu, rcu_preempt_depth(), worker->current_func);
 	debug_show_held_locks(current);
 	dump_stack();
+}
+
+/* the function must leave locks, RCU and preemption as it found them */
+static void worker_check_leaks(struct worker *worker, int locks, int rcu)
+{
+	bool atomic = worker->task && in_atomic();
+
+	if (unlikely(atomic || lockdep_depth(current) != locks || rcu_preempt_depth() != rcu))
+		worker_report_leak(worker, locks, rcu);
 }
 
 /*
@@ -98,7 +101,8 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 	pwq->stats[PWQ_STAT_COMPLETED]++;
 
 	/* worker_begin_item() or a tick has set this */
-	worker_clr_flags(worker, WORKER_CPU_INTENSIVE);
+	if (unlikely(worker->flags & WORKER_CPU_INTENSIVE))
+		worker_clr_flags(worker, WORKER_CPU_INTENSIVE);
 
 	hash_del(&worker->hentry);
 	worker->last_func = worker->current_func;
@@ -110,7 +114,7 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 	pwq_item_done(pwq, data);
 }
 
-/* run one item; drops and retakes pool->lock */
+/* run one item, which is on no list; drops and retakes pool->lock */
 static void worker_run_item(struct worker *worker, struct work_struct *work)
 	__must_hold(&worker->pool->lock)
 {
@@ -154,34 +158,22 @@ static void worker_run_item(struct worker *worker, struct work_struct *work)
 }
 
 /**
- * worker_run_scheduled - run all that a worker has been given
+ * worker_run - run an item, and all that the worker was given since
  * @worker: the calling worker
+ * @work: item that worker_take_item() took for it
  *
  * Context: pool->lock held; dropped and retaken.
  */
-void worker_run_scheduled(struct worker *worker)
+void worker_run(struct worker *worker, struct work_struct *work)
 {
-	struct work_struct *work;
+	worker->pool->last_progress_ts = jiffies;
 
-	if (!list_empty(&worker->scheduled))
-		worker->pool->last_progress_ts = jiffies;
-
-	while ((work = list_first_entry_or_null(&worker->scheduled,
-						struct work_struct, entry)))
+	for (;;) {
 		worker_run_item(worker, work);
-}
 
-/**
- * worker_run_next - take the first item of the worklist and run it
- * @worker: the calling worker
- *
- * Context: pool->lock held; dropped and retaken; the worklist is not empty.
- */
-void worker_run_next(struct worker *worker)
-{
-	struct work_struct *work = list_first_entry(&worker->pool->worklist,
-						    struct work_struct, entry);
-
-	if (worker_take_item(worker, work))
-		worker_run_scheduled(worker);
+		work = list_first_entry_or_null(&worker->scheduled, struct work_struct, entry);
+		if (!work)
+			return;
+		list_del_init(&work->entry);
+	}
 }

@@ -20,7 +20,8 @@
  *
  * (7) pairs with (4): either (8) sees the parked pwq or (9) sees the spare slot.  (6) and (7)
  * are one atomic_inc_return().  Parking and (9) are done under slots->lock, so what (9) frees
- * is not missed by another pwq that parks at the same time.
+ * is not missed by another pwq that parks at the same time.  The left side is in spare.h and in
+ * pwq_free_slot(), the right one in slots_take_or_park().
  *
  * Freeing them looks at all pwqs of the workqueue.  That is rare for three reasons.  (9) looks
  * only if slots->has_spares says that there may be some.  In the tick after a look, no slot
@@ -49,9 +50,10 @@
 #include <linux/moduleparam.h>
 
 #include "internal.h"
+#include "spare.h"
 
 /* so many a pwq may have at most; 0: none */
-static unsigned int wq_spare_slots __read_mostly = 32;
+unsigned int wq_spare_slots __read_mostly = 32;
 module_param_named(spare_slots, wq_spare_slots, uint, 0644);
 
 /**
@@ -68,59 +70,26 @@ void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus)
 }
 
 /**
- * pwq_take_spare - use a spare slot
- * @pwq: unbound pwq, its pool locked
- * @slots: its slots
+ * pwq_take_back_spare - undo pwq_make_spare(), since another pwq is parked
+ * @pwq: unbound pwq, its pool locked; it has just made a slot a spare one
  *
- * Return: true if there was one.
+ * Return: true if the caller now has to free the slot.  False if somebody else did.  Then the
+ * caller still has to see who had parked before that.
  */
-bool pwq_take_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
+bool pwq_take_back_spare(struct pool_workqueue *pwq)
 {
 	lockdep_assert_held(&pwq->pool->lock);
 
-	/* if the limit was lowered, the slot may be one too many */
-	return atomic_read(&pwq->nr_spare) && atomic_read(&slots->nr) <= READ_ONCE(slots->max) &&
-	       atomic_dec_if_positive(&pwq->nr_spare) >= 0;
-}
-
-/**
- * pwq_make_spare - let a slot become a spare one
- * @pwq: unbound pwq, its pool locked
- * @slots: its slots; one is @pwq's and is needed no longer
- *
- * Return: true if the slot is a spare one, or was and has been freed since.  False if the
- * caller has to free it: @pwq may have no more, or another pwq is parked.  In each case the
- * caller then looks for parked pwqs, and hands one slot over.
- */
-bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
-{
-	int nr = atomic_read(&pwq->nr_spare);
-
-	lockdep_assert_held(&pwq->pool->lock);
-
-	if (nr >= READ_ONCE(slots->max_spare) || nr >= READ_ONCE(wq_spare_slots) ||
-	    !(jiffies - READ_ONCE(slots->freed_ts)))
-		return false;
-
-	(void)atomic_inc_return(&pwq->nr_spare);	/* (6), (7) in the head comment */
-	if (!smp_load_acquire(&slots->has_spares))	/* (10) pairs with (11) */
-		xchg(&slots->has_spares, 1);
-	if (list_empty(&slots->pending_pwqs))		/* (8) */
-		return true;
 	if (atomic_dec_if_positive(&pwq->nr_spare) >= 0)
-		return false;
-	/*
-	 * Somebody has freed it.  The caller has to see who had parked then: this pairs with the
-	 * atomic_xchg() in pwq_free_spares().
-	 */
-	smp_mb();
-	return true;
+		return true;
+	smp_mb();	/* pairs with the atomic_xchg() in pwq_free_spares() */
+	return false;
 }
 
 /* slots->lock held */
 static void pwq_free_spares(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	if (atomic_read(&pwq->nr_spare))	/* atomic_xchg() pairs with pwq_make_spare() */
+	if (atomic_read(&pwq->nr_spare))	/* atomic_xchg() pairs with pwq_take_back_spare() */
 		atomic_sub(atomic_xchg(&pwq->nr_spare, 0), &slots->nr);
 }
 

@@ -1,48 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The lists that items are on.  All code that links an item is here.
+ * The lists that items are on.  All code that links an item is here and in worklist.h.
  *
  * A queued item is on one of three lists, each guarded by the lock of its pool:
  *
  *   pwq->inactive_works	held back by max_active
  *   pool->worklist		ready to run
- *   worker->scheduled		given to one worker
+ *   worker->scheduled		given to one worker, after the item that it runs
  *
  * A flush barrier is linked right behind the item it waits for and moves with it.
  *
  * This file is below all others that handle items.  It decides nothing, counts only
  * references, and wakes nobody.
  */
-#include <linux/hashtable.h>
-#include <linux/kasan.h>
-
 #include "internal.h"
 
 #define CREATE_TRACE_POINTS
-#include <trace/events/workqueue.h>
-
-/**
- * pool_find_busy - the worker that is running an item
- * @pool: pool to search, locked
- * @work: the item
- *
- * The function of an item may have freed it, and its memory may since serve as another
- * item.  So the function must match, too.  Two items that share both address and
- * function cannot be told apart, and serialising them does no harm.
- *
- * Return: the worker or %NULL.
- */
-struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work)
-{
-	struct worker *worker;
-
-	lockdep_assert_held(&pool->lock);
-
-	hash_for_each_possible(pool->busy_hash, worker, hentry, (unsigned long)work)
-		if (worker->current_func == work->func && worker->current_work == work)
-			return worker;
-	return NULL;
-}
+#include "worklist.h"
 
 /**
  * pool_lock_runner - lock a pool if it is running an item
@@ -94,47 +68,11 @@ struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_str
 }
 
 /**
- * pwq_insert - put an item on a list of a pwq or its pool
- * @pwq: the pwq, its pool locked
- * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
- * @before: the entry to insert before
- * @flags: WORK_STRUCT_* flags and colour
+ * move_item_and_barriers - append an item to a list, with the flush barriers behind it
+ * @work: the item, on a list of its pool, which is locked
+ * @to: list of the same pool
  */
-void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
-		struct list_head *before, unsigned long flags)
-{
-	debug_work_activate(work);
-	/* a use after free will tell who queued the item */
-	kasan_record_aux_stack(work);
-
-	pwq_get(pwq);
-	work_set_pwq(work, pwq, flags);
-	list_add_tail(&work->entry, before);
-}
-
-/* the watchdog counts from the moment when there is something to do */
-static void pool_stamp_first(struct worker_pool *pool)
-{
-	if (list_empty(&pool->worklist))
-		pool->last_progress_ts = jiffies;
-}
-
-/**
- * pwq_insert_ready - put an item on the worklist of a pwq's pool
- * @pwq: the pwq, its pool locked; the item is counted as active
- * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
- * @flags: WORK_STRUCT_* flags and colour
- */
-void pwq_insert_ready(struct pool_workqueue *pwq, struct work_struct *work,
-		      unsigned long flags)
-{
-	trace_workqueue_activate_work(work);
-	pool_stamp_first(pwq->pool);
-	pwq_insert(pwq, work, &pwq->pool->worklist, flags);
-}
-
-/* append an item to list @to, with the flush barriers behind it; L */
-static void move_item_and_barriers(struct work_struct *work, struct list_head *to)
+void move_item_and_barriers(struct work_struct *work, struct list_head *to)
 {
 	bool more;
 
@@ -158,26 +96,6 @@ void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work)
 	pool_stamp_first(pwq->pool);
 	move_item_and_barriers(work, &pwq->pool->worklist);
 	clear_bit(WORK_STRUCT_INACTIVE_BIT, work_data_bits(work));
-}
-
-/**
- * worker_take_item - let a worker have an item of its pool's worklist
- * @worker: the worker
- * @work: the item; its barriers come along
- *
- * If another worker is running the item, that worker gets this run, too: an item never
- * runs twice at a time.  This is why queueing has kept the item on this pool.
- *
- * Context: pool->lock held.
- * Return: true if @worker has it.
- */
-bool worker_take_item(struct worker *worker, struct work_struct *work)
-{
-	struct worker *other = pool_find_busy(worker->pool, work);
-
-	move_item_and_barriers(work, other ? &other->scheduled : &worker->scheduled);
-	worklist_drop_cursors(&worker->pool->worklist);
-	return !other;
 }
 
 /**

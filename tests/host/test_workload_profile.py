@@ -191,7 +191,7 @@ def stack(text):
 
 
 WORKER = 'ret_from_fork kthread worker_thread '
-OURS, BASE = WORKER + 'worker_run_scheduled ', WORKER + 'process_scheduled_works process_one_work '
+OURS, BASE = WORKER + 'worker_run ', WORKER + 'process_scheduled_works process_one_work '
 STACKS = [
     ('item', OURS + 'kcryptd_crypt crypt_convert aes_encrypt'),
     ('item', BASE + 'kcryptd_crypt'),
@@ -210,7 +210,7 @@ STACKS = [
     ('waking', 'entry_SYSCALL_64 crypt_map queue_work_on wq_queue wake_up_process try_to_wake_up select_task_rq_fair'),
     ('waking', 'entry_SYSCALL_64 crypt_map queue_work_on __queue_work kick_pool wake_up_process _raw_spin_lock'),
     ('waking', BASE + 'kick_pool_pick cpumask_any_and_distribute'),
-    ('waking', OURS + 'pool_kick'),
+    ('waking', OURS + 'pool_pick_worker'),
     ('waking', OURS + 'try_to_wake_up ttwu_do_activate'),
     ('queueing', 'entry_SYSCALL_64 crypt_map queue_work_on'),
     ('queueing', 'entry_SYSCALL_64 crypt_map queue_work_on __queue_work insert_work'),
@@ -243,7 +243,8 @@ def test_classes_of_stacks(kind, text):
 
 
 # The rooms that items pass, and what in them is not for items
-STEADY = ('queue', 'active', 'worklist', 'claim', 'data', 'concurrency', 'run', 'kick', 'worker', 'manager')
+STEADY = ('queue', 'active', 'spare', 'pwq', 'worklist', 'claim', 'data', 'concurrency', 'run', 'kick', 'worker',
+          'manager')
 CHANGES = {'bh_kick_highpri', 'bh_kick_normal', 'bh_pool_init', 'module_param_named', 'workqueue_set_max_active',
            'workqueue_set_min_active'}
 DEFINED = re.compile(r'^(?!\s|#|typedef|extern)[\w *]*?\b(\w+)\([^;\n]*$', re.M)
@@ -259,7 +260,7 @@ def test_names_are_those_of_the_sources():
     ours = functions(*(ROOT / 'kernel/workqueue').glob('*.c'), ROOT / 'kernel/workqueue/internal.h')
     base = functions(BUILD / 'tree-7.3/kernel/workqueue.c')
     assert stacks.ROLES | stacks.WAKES <= ours | base
-    rooms = [ROOT / f'kernel/workqueue/{room}.c' for room in STEADY]
+    rooms = [path for room in STEADY for path in (ROOT / 'kernel/workqueue').glob(f'{room}.[ch]')]
     assert {name for name in functions(*rooms) - stacks.ROLES if not stacks.HELPER.fullmatch(name)} == CHANGES
 
 

@@ -180,7 +180,7 @@ proctype queuer(byte p)
 	}
 }
 
-/* an item is done: pwq_free_slot(), slots_hand_over() */
+/* an item is done: pwq_free_slot(), pwq_give_slot(), slots_hand_over() */
 proctype worker(byte p)
 {
 	byte limit, q;

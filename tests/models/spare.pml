@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Spare slots of an unbound workqueue: kernel/workqueue/spare.c
+ * Spare slots of an unbound workqueue: kernel/workqueue/spare.c, spare.h and active.h
  *
  * One node has MAX slots.  Each of two pools, or with THREE of three, has one pwq, which may
  * have SPARE spare slots.  ITEMS_OF(p) items are queued on pool p.  An item may run for ever,
@@ -122,7 +122,7 @@ inline take_spare(p, ok)
 	fi
 }
 
-/* slots_take_or_park(); pool_lock[p] held */
+/* pwq_reserve_spare(), slots_take_or_park(); pool_lock[p] held */
 inline take_slot_or_park(p, ok)
 {
 	take_spare(p, ok);
@@ -196,10 +196,14 @@ inline use_slot(q, used)
 	fi
 }
 
-/* pwq_make_spare(): made is false if the caller has to free the slot; pool_lock[p] held */
+/*
+ * pwq_make_spare(), the look (8), and pwq_take_back_spare(): made is false if the caller has to
+ * free the slot, and some is false if there is nothing left to do; pool_lock[p] held
+ */
 inline make_spare(p, made)
 {
 	made = false;
+	some = true;
 	if
 	:: nr_spare[p] < SPARE ->
 		made = true;
@@ -300,19 +304,21 @@ end:	do
 		LOCK(pool_lock[p]);
 		nr_active[p]--;
 		make_spare(p, made);
+		/* pwq_give_slot() */
 		if
-		:: !made -> nr--
-		:: else
-		fi;
-		some = ANY_PARKED;
+		:: some ->
+			if
+			:: !made -> nr--
+			:: else
+			fi;
+			some = ANY_PARKED;
 #ifdef NO_HAND_OVER
-		some = some && !made;
+			some = some && !made;
 #endif
-#ifdef NO_LOOK
-		some = some && !made;
-#endif
-		if
-		:: some -> hand_over(p)
+			if
+			:: some -> hand_over(p)
+			:: else
+			fi
 		:: else
 		fi;
 		unended[p]--;

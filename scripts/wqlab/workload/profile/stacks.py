@@ -26,7 +26,7 @@ QUEUES = frozenset('''
     __queue_delayed_work
     '''.split())
 RUNS = frozenset('''
-    worker_run_next worker_run_scheduled worker_run_item worker_call
+    worker_run worker_run_item worker_call
     process_scheduled_works process_one_work bh_worker
     '''.split())
 SERVES = frozenset('''
@@ -39,14 +39,15 @@ SERVES = frozenset('''
     wq_worker_running wq_worker_sleeping wq_worker_tick wq_watchdog_timer_fn
     '''.split())
 ROLES = QUEUES | RUNS | SERVES
-WAKES = frozenset('kick_pool kick_pool_pick kick_bh_pool pool_kick bh_pool_kick'.split())
+WAKES = frozenset('kick_pool kick_pool_pick kick_bh_pool pool_kick pool_pick_worker bh_pool_kick'.split())
 
 # What lies between the functions above and what they call
 HELPER = re.compile(r'(pwq|work|worker|pool|wq|slots)_\w+|__pwq_activate_work|__cancel_work(_sync)?|'
                     r'kick_(bh_)?pool(_pick)?|bh_pool_kick|insert_work|insert_wq_barrier|move_linked_works|'
                     r'assign_work|find_worker_executing_work|first_idle_worker|start_flush_work|try_to_grab_pending|'
                     r'(get|put|set|init)_(work|pwq)(_\w+)?|node_activate_pending_pwq|tryinc_node_nr_active|'
-                    r'debug_work_\w+|create_worker|check_flush_dependency|data_(pwq|off_pool|static_bits)|'
+                    r'debug_work_\w+|create_worker|check_flush_dependency|data_(pwq|off_pool|static_bits|color)|'
+                    r'queued_data_pwq|(color|next)_(data|color)|'
                     r'is_own_item|is_chained_work|clear_pending_if_disabled|flush_workqueue_prep_pwqs|need_more_worker|'
                     r'keep_working|may_start_working|set_pf_worker|node_to_cpu|node_cpu_to_name|dwork_start_timer|'
                     r'move_item_and_barriers|'

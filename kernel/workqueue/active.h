@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * May an item become active, and who gets its slot afterwards?  Here is what most items need,
+ * and in active.c the rest.
+ */
+#ifndef _KERNEL_WORKQUEUE_ACTIVE_H
+#define _KERNEL_WORKQUEUE_ACTIVE_H
+
+#include "internal.h"
+#include "spare.h"
+
+bool pwq_reserve_active(struct pool_workqueue *pwq);
+bool pwq_activate_first(struct pool_workqueue *pwq);
+bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
+void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, bool spare);
+
+/**
+ * pwq_reserve_spare - make an item active if there is a spare slot for it
+ * @pwq: any pwq, its pool locked
+ *
+ * Return: true if so; the item is then counted.  Else pwq_reserve_active() decides.
+ */
+static inline bool pwq_reserve_spare(struct pool_workqueue *pwq)
+{
+	struct wq_node_nr_active *slots = pwq->slots;
+
+	/* first come, first served, also among items of one pwq */
+	if (!slots || !list_empty(&pwq->inactive_works) || !pwq_take_spare(pwq, slots))
+		return false;
+	pwq->nr_active++;
+	return true;
+}
+
+/**
+ * pwq_free_slot - account for an item of a pwq that is no longer active
+ * @pwq: the pwq, its pool locked
+ *
+ * The slot goes to the next item of this pwq, or of the pwq that has been parked longest, or
+ * becomes free.
+ *
+ * Context: the lock may be dropped and retaken; interrupts stay off throughout.
+ */
+static inline void pwq_free_slot(struct pool_workqueue *pwq)
+{
+	struct wq_node_nr_active *slots = pwq->slots;
+	bool spare;
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	pwq->nr_active--;
+	if (!slots) {
+		if (!list_empty(&pwq->inactive_works))
+			pwq_activate_first(pwq);
+		return;
+	}
+	if (unlikely(!list_empty(&pwq->inactive_works)) && pwq_reuse_slot(pwq, slots))
+		return;
+
+	spare = pwq_make_spare(pwq, slots);
+	if (unlikely(!spare || !list_empty(&slots->pending_pwqs)))	/* (8) in spare.c */
+		pwq_give_slot(pwq, slots, spare);
+}
+
+#endif /* _KERNEL_WORKQUEUE_ACTIVE_H */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a pwq does for each item that is done: it frees the item's slot, counts the item out, and
+ * drops its reference.
+ */
+#ifndef _KERNEL_WORKQUEUE_PWQ_H
+#define _KERNEL_WORKQUEUE_PWQ_H
+
+#include "active.h"
+#include "internal.h"
+
+void pwq_die(struct pool_workqueue *pwq);
+void pwq_flushed(struct pool_workqueue *pwq);
+
+/**
+ * pwq_put - drop a reference
+ * @pwq: the pwq, its pool locked
+ */
+static inline void pwq_put(struct pool_workqueue *pwq)
+{
+	lockdep_assert_held(&pwq->pool->lock);
+
+	if (!--pwq->refcnt)
+		pwq_die(pwq);
+}
+
+/**
+ * pwq_item_done - an item has run, or was dequeued
+ * @pwq: the pwq it was queued on
+ * @data: work->data from when it was queued
+ *
+ * The item's slot goes to the next item.  The item's reference, which keeps the
+ * workqueue and the pool, is dropped last.
+ *
+ * Context: lock of the pool held; it may be dropped and retaken, but interrupts stay off
+ * throughout.
+ */
+static inline void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
+{
+	int color = data_color(data);
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	/* flush barriers and items that were held back have no slot */
+	if (!(data & WORK_STRUCT_INACTIVE))
+		pwq_free_slot(pwq);
+
+	if (!--pwq->nr_in_flight[color] && unlikely(pwq->flush_color == color))
+		pwq_flushed(pwq);
+	pwq_put(pwq);
+}
+
+#endif /* _KERNEL_WORKQUEUE_PWQ_H */

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a worker does for each item: its flags, its place on the idle list, the next item.  How
+ * the item runs is in run.c.
+ */
+#ifndef _KERNEL_WORKQUEUE_WORKER_H
+#define _KERNEL_WORKQUEUE_WORKER_H
+
+#include "internal.h"
+#include "worklist.h"
+
+void worker_run(struct worker *worker, struct work_struct *work);
+
+/**
+ * worker_set_flags - set flags and adjust nr_running
+ * @worker: the calling worker, or the one a tick interrupted
+ * @flags: flags to set
+ *
+ * Context: pool->lock held, on the worker's CPU.
+ */
+static inline void worker_set_flags(struct worker *worker, unsigned int flags)
+{
+	bool counted = !(worker->flags & WORKER_NOT_RUNNING);
+
+	lockdep_assert_held(&worker->pool->lock);
+
+	worker->flags |= flags;
+	if (counted && (flags & WORKER_NOT_RUNNING))
+		worker->pool->nr_running--;
+}
+
+/**
+ * worker_clr_flags - clear flags and adjust nr_running
+ * @worker: the calling worker
+ * @flags: flags to clear
+ *
+ * Context: pool->lock held, on the worker's CPU.
+ */
+static inline void worker_clr_flags(struct worker *worker, unsigned int flags)
+{
+	bool counted = !(worker->flags & WORKER_NOT_RUNNING);
+
+	lockdep_assert_held(&worker->pool->lock);
+
+	worker->flags &= ~flags;
+	if (!counted && !(worker->flags & WORKER_NOT_RUNNING))
+		worker->pool->nr_running++;
+}
+
+/**
+ * worker_enter_idle - put a worker on the idle list
+ * @worker: a worker without work
+ *
+ * Context: pool->lock held.
+ */
+static inline void worker_enter_idle(struct worker *worker)
+{
+	struct worker_pool *pool = worker->pool;
+
+	if (WQ_WARN_ON_ONCE((worker->flags & WORKER_IDLE) || !list_empty(&worker->entry)))
+		return;
+
+	/* nr_running does not change, since PREP is set */
+	worker->flags |= WORKER_IDLE;
+	worker->last_active = jiffies;
+	pool->nr_idle++;
+	list_add(&worker->entry, &pool->idle_list);
+
+	/* if all are idle, none is running */
+	WQ_WARN_ON_ONCE(pool->nr_running && pool->nr_idle == pool->nr_workers);
+
+	if (!timer_pending(&pool->idle_timer) && pool_has_too_many_idle(pool))
+		mod_timer(&pool->idle_timer, jiffies + IDLE_WORKER_TIMEOUT);
+}
+
+/**
+ * worker_leave_idle - take a worker off the idle list
+ * @worker: the idle worker
+ *
+ * Context: pool->lock held.
+ */
+static inline void worker_leave_idle(struct worker *worker)
+{
+	if (WQ_WARN_ON_ONCE(!(worker->flags & WORKER_IDLE)))
+		return;
+	/* PREP is set here, too */
+	worker->flags &= ~WORKER_IDLE;
+	worker->pool->nr_idle--;
+	list_del_init(&worker->entry);
+}
+
+/**
+ * worker_run_next - take the first item of the worklist and run it
+ * @worker: the calling worker
+ *
+ * Context: pool->lock held; dropped and retaken; the worklist is not empty.
+ */
+static inline void worker_run_next(struct worker *worker)
+{
+	struct work_struct *work = list_first_entry(&worker->pool->worklist,
+						    struct work_struct, entry);
+
+	if (worker_take_item(worker, work))
+		worker_run(worker, work);
+}
+
+#endif /* _KERNEL_WORKQUEUE_WORKER_H */

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * How items are linked and unlinked on their way.  What is rare is in worklist.c, which also
+ * tells what lists there are.
+ */
+#ifndef _KERNEL_WORKQUEUE_WORKLIST_H
+#define _KERNEL_WORKQUEUE_WORKLIST_H
+
+#include <linux/hashtable.h>
+#include <linux/kasan.h>
+#include <trace/events/workqueue.h>
+
+#include "internal.h"
+
+struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *work,
+				struct workqueue_struct *wq);
+struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_struct *work);
+void move_item_and_barriers(struct work_struct *work, struct list_head *to);
+void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work);
+void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
+
+/**
+ * pool_find_busy - the worker that is running an item
+ * @pool: pool to search, locked
+ * @work: the item
+ *
+ * The function of an item may have freed it, and its memory may since serve as another
+ * item.  So the function must match, too.  Two items that share both address and
+ * function cannot be told apart, and serialising them does no harm.
+ *
+ * Return: the worker or %NULL.
+ */
+static inline struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work)
+{
+	struct worker *worker;
+
+	lockdep_assert_held(&pool->lock);
+
+	hash_for_each_possible(pool->busy_hash, worker, hentry, (unsigned long)work)
+		if (worker->current_func == work->func && worker->current_work == work)
+			return worker;
+	return NULL;
+}
+
+/**
+ * pwq_insert - put an item on a list of a pwq or its pool
+ * @pwq: the pwq, its pool locked
+ * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
+ * @before: the entry to insert before
+ * @flags: WORK_STRUCT_* flags and colour
+ */
+static inline void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
+			      struct list_head *before, unsigned long flags)
+{
+	debug_work_activate(work);
+	/* a use after free will tell who queued the item */
+	kasan_record_aux_stack(work);
+
+	pwq_get(pwq);
+	work_set_pwq(work, pwq, flags);
+	list_add_tail(&work->entry, before);
+}
+
+/* the watchdog counts from the moment when there is something to do */
+static inline void pool_stamp_first(struct worker_pool *pool)
+{
+	if (list_empty(&pool->worklist))
+		pool->last_progress_ts = jiffies;
+}
+
+/**
+ * pwq_insert_ready - put an item on the worklist of a pwq's pool
+ * @pwq: the pwq, its pool locked; the item is counted as active
+ * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
+ * @flags: WORK_STRUCT_* flags and colour
+ */
+static inline void pwq_insert_ready(struct pool_workqueue *pwq, struct work_struct *work,
+				    unsigned long flags)
+{
+	trace_workqueue_activate_work(work);
+	pool_stamp_first(pwq->pool);
+	pwq_insert(pwq, work, &pwq->pool->worklist, flags);
+}
+
+/**
+ * worker_take_item - let a worker have an item of its pool's worklist
+ * @worker: the worker
+ * @work: the item; its barriers come along
+ *
+ * If another worker is running the item, that worker gets this run, too: an item never
+ * runs twice at a time.  This is why queueing has kept the item on this pool.
+ *
+ * Context: pool->lock held.
+ * Return: true if @worker has it.  Then @work is on no list, and the barriers are on
+ * worker->scheduled.
+ */
+static inline bool worker_take_item(struct worker *worker, struct work_struct *work)
+{
+	struct worker *other = pool_find_busy(worker->pool, work);
+
+	if (unlikely(other)) {
+		move_item_and_barriers(work, &other->scheduled);
+	} else {
+		struct work_struct *next = list_next_entry(work, entry);
+
+		list_del_init(&work->entry);
+		if (unlikely(work_data(work) & WORK_STRUCT_LINKED))
+			move_item_and_barriers(next, &worker->scheduled);
+	}
+	worklist_drop_cursors(&worker->pool->worklist);
+	return !other;
+}
+
+#endif /* _KERNEL_WORKQUEUE_WORKLIST_H */

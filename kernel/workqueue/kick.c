@@ -100,28 +100,30 @@ static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bo
 	return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_online_mask);
 }
 
-/* wake @task, which would wake up on CPU @from, where pool_wake_cpu() says */
-static noinline void worker_send_to(struct worker_pool *pool, struct task_struct *task,
-				    unsigned int from, bool strayed)
+/* let @task, which would wake up on CPU @from, wake up where pool_wake_cpu() says; return it */
+static noinline struct task_struct *worker_send_home(struct worker_pool *pool,
+						     struct task_struct *task,
+						     unsigned int from, bool strayed)
 {
 	unsigned int to = pool_wake_cpu(pool, from, strayed);
 	struct work_struct *work;
 
 	if (to == from || to >= nr_cpu_ids)
-		return;
+		return task;
 
 	WRITE_ONCE(task->wake_cpu, to);
-	if (!strayed)
-		return;
-	work = list_first_entry(&pool->worklist, struct work_struct, entry);
-	work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
+	if (strayed) {
+		work = list_first_entry(&pool->worklist, struct work_struct, entry);
+		work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
+	}
+	return task;
 }
 
 /*
  * Now that a worker is about to be woken, moving it is cheapest.  If it went idle only just
- * now and is still on its CPU, this has no effect and does no harm.
+ * now and is still on its CPU, this has no effect and does no harm.  Return its task.
  */
-static void worker_repatriate(struct worker_pool *pool, struct task_struct *task)
+static struct task_struct *worker_repatriate(struct worker_pool *pool, struct task_struct *task)
 {
 	const struct workqueue_attrs *attrs = pool->attrs;
 	unsigned int from = READ_ONCE(task->wake_cpu);
@@ -130,14 +132,25 @@ static void worker_repatriate(struct worker_pool *pool, struct task_struct *task
 
 	/* most workers slept where the next item comes from */
 	if (home >= 0 && from == home && cpu_active(home))
-		return;
+		return task;
 	strayed = !attrs->affn_strict && !cpumask_test_cpu(from, attrs->__pod_cpumask);
 	if (home >= 0 || strayed)
-		worker_send_to(pool, task, from, strayed);
+		return worker_send_home(pool, task, from, strayed);
+	return task;
 }
 #else
-static void worker_repatriate(struct worker_pool *pool, struct task_struct *task) { }
+static struct task_struct *worker_repatriate(struct worker_pool *pool, struct task_struct *task)
+{
+	return task;
+}
 #endif
+
+/* @pool has no idle worker: somebody else sees to that, unless the pool is cold; L */
+static noinline void pool_warm_up_if_cold(struct worker_pool *pool)
+{
+	if (!pool->nr_workers && pool_may_be_cold(pool))
+		pool_warm_up(pool);
+}
 
 /**
  * pool_pick_worker - choose the worker that pool_kick() wakes
@@ -157,19 +170,15 @@ static void worker_repatriate(struct worker_pool *pool, struct task_struct *task
  */
 struct task_struct *pool_pick_worker(struct worker_pool *pool)
 {
-	struct worker *worker;
+	struct worker *worker = list_first_entry_or_null(&pool->idle_list, struct worker, entry);
 
-	if (list_empty(&pool->idle_list)) {
-		if (!pool->nr_workers && pool_may_be_cold(pool))
-			pool_warm_up(pool);
+	if (!worker) {
+		pool_warm_up_if_cold(pool);
 		return NULL;
 	}
-
 	if (pool->flags & POOL_BH)
 		return bh_pool_kick(pool);
 
-	worker = list_first_entry(&pool->idle_list, struct worker, entry);
-	worker_repatriate(pool, worker->task);
 	pool->last_woken_worker = worker;
-	return worker->task;
+	return worker_repatriate(pool, worker->task);
 }

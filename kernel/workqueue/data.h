@@ -35,7 +35,7 @@ static inline int next_color(int color)
 /* the bits that never change during an item's life */
 static inline unsigned long data_static_bits(struct work_struct *work)
 {
-	return work_data(work) & WORK_STRUCT_STATIC;
+	return WORK_STRUCT_STATIC ? work_data(work) & WORK_STRUCT_STATIC : 0;
 }
 
 /* the pwq that a word names, if its item is queued */
@@ -99,12 +99,7 @@ static inline void work_set_pwq(struct work_struct *work, struct pool_workqueue 
 /* the word of an item that left @pool; a queued item cannot have been disabled */
 static inline unsigned long data_off_pool(struct work_struct *work, struct worker_pool *pool)
 {
-	unsigned long data = (unsigned long)pool->id << WORK_OFFQ_POOL_SHIFT;
-
-	/* the caller may hold another pool's lock, but POOL_BH is set at boot only */
-	if (data_race(pool->flags) & POOL_BH)
-		data |= WORK_OFFQ_BH;
-	return data | data_static_bits(work);
+	return pool->offq_data | data_static_bits(work);
 }
 
 /* clear PENDING; whoever sets it next owns the item */

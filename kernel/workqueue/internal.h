@@ -164,6 +164,7 @@ struct worker_pool {
 	int cpu;				/* I: -1 for unbound pools */
 	int node;				/* I after boot: NUMA_NO_NODE if several */
 	int id;					/* I: worker_pool_idr */
+	unsigned long offq_data;		/* I: work->data of an item that left the pool */
 	int refcnt;				/* P: pwqs of unbound pools */
 	struct workqueue_attrs *attrs;		/* I */
 	struct worker *manager;			/* L: NULL also if it is the starter */
@@ -479,6 +480,10 @@ static inline void pool_unlock_wake_irq(struct worker_pool *pool,
 					struct task_struct *task)
 	__releases(&pool->lock)
 {
+	if (!task) {
+		raw_spin_unlock_irq(&pool->lock);
+		return;
+	}
 	/* enabling interrupts does not reschedule, but enabling preemption does */
 	preempt_disable();
 	pool_unlock_wake(pool, task);

@@ -32,6 +32,7 @@ static void bh_kick_highpri(struct irq_work *unused)
 void __init bh_pool_init(struct worker_pool *pool, int highpri)
 {
 	pool->flags |= POOL_BH;
+	pool->offq_data |= WORK_OFFQ_BH;
 	init_irq_work(&per_cpu(bh_pool_irq_works, pool->cpu)[highpri],
 		      highpri ? bh_kick_highpri : bh_kick_normal);
 }

@@ -70,6 +70,7 @@ int pool_assign_id(struct worker_pool *pool)
 	if (id < 0)
 		return id;
 	pool->id = id;
+	pool->offq_data = (unsigned long)id << WORK_OFFQ_POOL_SHIFT;
 	return 0;
 }
 

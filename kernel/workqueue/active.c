@@ -58,7 +58,8 @@ static bool slots_take(struct wq_node_nr_active *slots)
 
 /*
  * Take a slot for @pwq, or park it.  It may be parked already, if its held-back items
- * were cancelled and nobody has noticed yet.  Not inline, as most items find a spare slot.
+ * were cancelled and nobody has noticed yet.  Not inline, as most unbound items find
+ * a spare slot.
  */
 static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 					struct pool_workqueue *pwq)
@@ -90,7 +91,7 @@ static bool pwq_reserve_slot(struct pool_workqueue *pwq)
 
 /**
  * pwq_reserve_active - may one more item of a pwq become active?
- * @pwq: the pwq, its pool locked; pwq_reserve_spare() has failed
+ * @pwq: the pwq, its pool locked; pwq_reserve_own() has failed
  *
  * Return: true if it may; the item is then counted.  Otherwise the caller must hold
  * the item back on @pwq->inactive_works before it drops the lock.

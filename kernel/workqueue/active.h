@@ -15,17 +15,23 @@ bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, bool spare);
 
 /**
- * pwq_reserve_spare - make an item active if there is a spare slot for it
+ * pwq_reserve_own - make an item active if its pwq need not ask others
  * @pwq: any pwq, its pool locked
+ *
+ * A pwq of a per-CPU workqueue has a limit of its own, an unbound one may have spare slots.  A
+ * plugged one has none, as no item of it was active.
  *
  * Return: true if so; the item is then counted.  Else pwq_reserve_active() decides.
  */
-static inline bool pwq_reserve_spare(struct pool_workqueue *pwq)
+static inline bool pwq_reserve_own(struct pool_workqueue *pwq)
 {
 	struct wq_node_nr_active *slots = pwq->slots;
 
 	/* first come, first served, also among items of one pwq */
-	if (!slots || !list_empty(&pwq->inactive_works) || !pwq_take_spare(pwq, slots))
+	if (!list_empty(&pwq->inactive_works))
+		return false;
+	if (slots ? !pwq_take_spare(pwq, slots) :
+		    pwq->nr_active >= READ_ONCE(pwq->wq->max_active))
 		return false;
 	pwq->nr_active++;
 	return true;
@@ -35,8 +41,8 @@ static inline bool pwq_reserve_spare(struct pool_workqueue *pwq)
  * pwq_free_slot - account for an item of a pwq that is no longer active
  * @pwq: the pwq, its pool locked
  *
- * The slot goes to the next item of this pwq, or of the pwq that has been parked longest, or
- * becomes free.
+ * The slot goes to the next item of this pwq, or to the pwq that has been parked longest, or
+ * becomes a spare one, or free.
  *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */

@@ -32,7 +32,7 @@ static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
 
 	pwq->nr_in_flight[pwq->work_color]++;
 
-	if (!pwq_reserve_spare(pwq) && unlikely(!pwq_reserve_active(pwq))) {
+	if (!pwq_reserve_own(pwq) && !pwq_reserve_active(pwq)) {
 		pwq_insert(pwq, work, &pwq->inactive_works,
 			   flags | WORK_STRUCT_INACTIVE);
 		return NULL;

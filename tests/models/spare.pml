@@ -122,7 +122,7 @@ inline take_spare(p, ok)
 	fi
 }
 
-/* pwq_reserve_spare(), slots_take_or_park(); pool_lock[p] held */
+/* pwq_reserve_own(), slots_take_or_park(); pool_lock[p] held */
 inline take_slot_or_park(p, ok)
 {
 	take_spare(p, ok);

@@ -9,7 +9,7 @@
  * wait for items, and claim.c takes items off their queues.  manager.c makes workers,
  * coldstart.c sees to the first one of a pool, and cull.c ends them.  When no worker can be
  * made, mayday.c calls a rescuer, rescuer.c runs it, and cursor.c keeps the places of both
- * on a worklist.
+ * on a worklist.  What each item does is in headers: active.h for active.c, and so on.
  * attrs.c, affinity.c and standin.c decide which pools serve an unbound workqueue, and
  * apply.c puts that into effect; pwq.c ties workqueue and pool together.
  *
@@ -40,7 +40,7 @@
  *   W    wq->mutex
  *   P    wq_pool_mutex
  *   A    wq_pool_attach_mutex
- *   xR   written under x, read under x or RCU
+ *   xR   written under x, read under x or RCU; interrupts off are as good as RCU
  *   xO   written under x with WRITE_ONCE(), read anywhere with READ_ONCE()
  *
  * Printing: printk() may call console drivers before it returns, and some of them

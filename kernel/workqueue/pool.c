@@ -112,7 +112,7 @@ void unbound_pool_put(struct worker_pool *pool)
 	timer_delete_sync(&pool->idle_timer);
 	cancel_work_sync(&pool->idle_cull_work);
 
-	/* queueing and flushing find the last pool of an item under RCU */
+	/* flushing finds the last pool of an item under RCU, queueing with interrupts off */
 	call_rcu(&pool->rcu, pool_free_rcu);
 }
 

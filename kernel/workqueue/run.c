@@ -158,7 +158,7 @@ static void worker_run_item(struct worker *worker, struct work_struct *work)
 }
 
 /**
- * worker_run - run an item, and all that the worker was given since
+ * worker_run - run an item, and all else that the worker has been given
  * @worker: the calling worker
  * @work: item that worker_take_item() took for it
  *

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Workers: their names, the pool that each one serves, and whether it is idle.  What
- * they do is in run.c, how they come and go in manager.c and cull.c.
+ * Workers: their names, and the pool that each one serves.  What they do is in worker.h and
+ * run.c, how they come and go in manager.c and cull.c.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>

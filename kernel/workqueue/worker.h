@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What a worker does for each item: its flags, its place on the idle list, the next item.  How
- * the item runs is in run.c.
+ * the item runs is in run.c, what scheduler and tick do with the flags in concurrency.c.
  */
 #ifndef _KERNEL_WORKQUEUE_WORKER_H
 #define _KERNEL_WORKQUEUE_WORKER_H
@@ -57,6 +57,8 @@ static inline void worker_enter_idle(struct worker *worker)
 {
 	struct worker_pool *pool = worker->pool;
 
+	lockdep_assert_held(&pool->lock);
+
 	if (WQ_WARN_ON_ONCE((worker->flags & WORKER_IDLE) || !list_empty(&worker->entry)))
 		return;
 
@@ -81,6 +83,8 @@ static inline void worker_enter_idle(struct worker *worker)
  */
 static inline void worker_leave_idle(struct worker *worker)
 {
+	lockdep_assert_held(&worker->pool->lock);
+
 	if (WQ_WARN_ON_ONCE(!(worker->flags & WORKER_IDLE)))
 		return;
 	/* PREP is set here, too */

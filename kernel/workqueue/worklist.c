@@ -13,6 +13,8 @@
  * This file is below all others that handle items.  It decides nothing, counts only
  * references, and wakes nobody.
  */
+#include <linux/kasan.h>
+
 #include "internal.h"
 
 #define CREATE_TRACE_POINTS

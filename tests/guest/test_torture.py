@@ -4,40 +4,22 @@ import re
 
 import pytest
 
+import background
 import guests
+from torture_guests import DURATION, Progress, job, log_of
 from wqlab.logs import check as kernlog
 from wqlab.torture import run as torture
 
-pytestmark = guests.needs('uml')
-DURATION = {'release': 25, 'debug': 45}
 LOCKUP = 'BUG: workqueue lockup - pool'
 STUCK = ('stuck=1 nwriters=1 nsoftirq=0 nhardirq=0 stutter=0 attrs_ms=0 onoff_ms=0 famine_ms=0 slow_ms=0 '
          'storm_ms=0 lost_ms=0 squeeze_ms=0 freeze_ms=0')
 
 
-class Progress:
-    """Reports progress from time to time."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def write(self, line):
-        if 'wqtorture: ---' in line or '!!!' in line:
-            guests.say(f'{self.name}: {line.strip()}')
-
-    def flush(self):
-        pass
-
-
-@pytest.mark.parametrize('config, mem', [
-    ('release', '384M'), pytest.param('debug', '1G', marks=guests.needs('uml', 'debug'))])
-def test_survives(config, mem):
-    folder = guests.kernel('uml', config)
-    guests.RESULTS.mkdir(parents=True, exist_ok=True)
-    log = guests.RESULTS / f'torture-{config}.log'
-    guests.say(f'torture-{config}: {DURATION[config]} s')
-    outcome = torture.torture(folder, engine='uml', duration=DURATION[config], mem=mem, log=log,
-                              stream=Progress(f'torture-{config}'))
+@pytest.mark.parametrize('config', [
+    pytest.param(config, marks=[guests.needs('uml', config), pytest.mark.job(job(config))]) for config in DURATION])
+def test_survives(config):
+    outcome = background.RUN.get(job(config))
+    log = outcome.log
     assert outcome.ok, (f'seed {outcome.seed}: {outcome.verdict or "no verdict"}: '
                         f'{outcome.complaints}: see {log}')
     kernel = log.read_text()
@@ -51,12 +33,11 @@ def test_survives(config, mem):
         assert f' {name}=' in kernel, f'no {name} in {log}'
 
 
-@pytest.mark.parametrize('engine', ['uml', pytest.param('qemu', marks=guests.needs('qemu'))])
+@pytest.mark.parametrize('engine', [pytest.param(engine, marks=guests.needs(engine)) for engine in ('uml', 'qemu')])
 def test_watchdog_names_who_is_stuck(engine):
     """One item keeps its CPU for longer than the watchdog allows. The log names the item and the place."""
     folder = guests.kernel(engine)
-    guests.RESULTS.mkdir(parents=True, exist_ok=True)
-    log = guests.RESULTS / f'torture-stuck-{engine}.log'
+    log = log_of(f'stuck-{engine}')
     outcome = torture.torture(folder, engine=engine, duration=12, log=log, more=STUCK,
                               stream=Progress(f'torture-stuck-{engine}'))
     kernel = log.read_text()

@@ -87,7 +87,7 @@ have()
 
 [ "${CONFIG:-}" != packages ] || NEEDS="$NEEDS
 mmdebstrap:mmdebstrap newuidmap:uidmap
-dpkg-buildpackage:dpkg-dev dh:debhelper rsync:rsync
+dpkg-buildpackage:dpkg-dev dh:debhelper rsync:rsync /usr/include/elfutils/libdw.h:libdw-dev
 tune2fs:e2fsprogs genext2fs:genext2fs qemu-img:qemu-utils
 "
 

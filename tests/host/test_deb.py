@@ -75,6 +75,16 @@ def test_an_option_is_lost(kind, tmp_path):
     assert not (kind.folder / '.config').exists()
 
 
+def test_what_the_build_needs_is_installed():
+    """dpkg-buildpackage refuses to begin without all that the kernel's own packages say they need."""
+    text = (tree.compose(LINUX) / 'scripts/package/mkdebian').read_text()
+    field, = re.findall(r'^Build-Depends-Arch: ((?:.*\n )*.*)$', text, re.M)
+    # The compiler's name has the host's architecture in it. gcc provides it.
+    needed = {re.match(r'[a-z0-9+.-]+', word.strip())[0] for word in field.split(',') if 'gcc-' not in word}
+    assert len(needed) >= 8 and 'libelf-dev' in needed
+    assert needed <= set(re.findall(r'\S:([a-z0-9+.-]+)', (guests.ROOT / 'scripts/deps.sh').read_text()))
+
+
 def test_packages_replace_older_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(deb, 'BUILD', tmp_path)
     monkeypatch.setattr(deb, 'PLACE', tmp_path / 'deb')

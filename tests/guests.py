@@ -71,8 +71,8 @@ class Boot:
 
 
 EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'homes', 'rescuer', 'isolate', 'observe')
-# They take a quarter of the time of a debug guest, and hardly any lock that the others do not.
-SLOW_IN_DEBUG = ('sysfs', 'params', 'observe')
+# They take a third of the time of a debug guest, and hardly any lock that the others or torture do not.
+SLOW_IN_DEBUG = ('sysfs', 'params', 'observe', 'rescuer')
 ONE_ROUND = 'WQT_ROUNDS=1'
 GOOD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=numa', 'cache_shard_size=1', 'unbound_cpus=1', 'power_efficient=1',

@@ -22,6 +22,7 @@ BUG: sleeping function called from invalid context at kernel/locking/mutex.c:580
 BUG: scheduling while atomic: kworker/0:1/11/0x00000002
 BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 31s!
 BUG: workqueue leaked atomic, lock or RCU: kworker/0:1[9]
+APIC timer disabled due to verification failure
 kernel BUG at kernel/workqueue/pool.c:33!
 Oops: 0002 [#1] SMP
 Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1]

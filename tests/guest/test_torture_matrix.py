@@ -95,6 +95,7 @@ def test_memory_of_a_failure(tmp_path):
     assert outcome.core == tmp_path / 'torture.core' and 'wqt_' in looked_into(outcome.core)
 
 
+@pytest.mark.tier('all')
 def test_memory_of_a_hang(tmp_path):
     outcome = fails('qemu', tmp_path, duration=99, timeout=40)
     assert outcome.complaints == ['it did not end within 40 s'] and not outcome.verdict

@@ -57,6 +57,7 @@ def test_configuration(kind, tmp_path, capfd):
     assert (kind.folder / '.config').stat().st_mtime_ns == before
 
 
+@pytest.mark.tier('all')
 @guests.needs('uml')
 def test_few_modules(kind, tmp_path):
     listed = tmp_path / 'lsmod'
@@ -66,6 +67,7 @@ def test_few_modules(kind, tmp_path):
     assert got.get('CONFIG_BLK_DEV_LOOP', 'n') == 'n'
 
 
+@pytest.mark.tier('all')
 @guests.needs('uml')
 def test_an_option_is_lost(kind, tmp_path):
     more = tmp_path / 'more.config'

@@ -346,6 +346,7 @@ def test_one_noisy_figure_is_left_out():
     assert 'Too noisy to judge: burst makespan.' in advice['text']
 
 
+@pytest.mark.tier('test')
 def test_much_noise_rarely_makes_a_choice():
     """Five settings like the default, with noise of 30%, and a threshold that never helps. Luck must not win."""
     found = Counter()
@@ -740,6 +741,7 @@ RUN = ('--engine', 'uml', '--no-build', '--minutes', '0.1', '--slice-ms', '1', '
 SHORT = (*RUN[:3], '--minutes', '0.03', *RUN[5:])
 
 
+@pytest.mark.tier('test')
 def test_whole_run(project):
     done = project.run(*RUN)
     assert done.returncode == 0, done.stderr
@@ -755,6 +757,7 @@ def test_whole_run(project):
     assert re.search(r'advise: note: UML has no caches', done.stderr)
 
 
+@pytest.mark.tier('test')
 def test_sizes_are_changed_for_a_run_only(project):
     done = project.run(*SHORT, '--shard-sizes', '1,8')
     assert done.returncode == 0, done.stderr
@@ -767,6 +770,7 @@ def test_sizes_are_changed_for_a_run_only(project):
     assert {'scope': 'cache_shard', 'shard_size': 1} in project.results()[1]['settings']
 
 
+@pytest.mark.tier('test')
 def test_interrupted_run_is_resumed(project):
     project.mark('sleeps')
     process = project.run(*RUN, wait=False)
@@ -790,6 +794,7 @@ def test_interrupted_run_is_resumed(project):
     assert done.returncode == 1 and 'contains no unfinished run' in done.stderr
 
 
+@pytest.mark.tier('test')
 def test_report_again(project):
     first = project.run(*RUN)
     folder, _ = project.results()
@@ -798,6 +803,7 @@ def test_report_again(project):
     assert done.returncode == 0 and done.stdout == first.stdout and (folder / 'plot.png').exists()
 
 
+@pytest.mark.tier('test')
 def test_another_kernel_is_not_resumed(project):
     project.run(*SHORT)
     folder, record = project.results()
@@ -808,6 +814,7 @@ def test_another_kernel_is_not_resumed(project):
     assert done.returncode == 1 and len(said) == 1 and 'start a new run' in said[0]
 
 
+@pytest.mark.tier('test')
 def test_plots_that_fail_are_told(project):
     (project.root / 'scripts/matplotlib.py').write_text("raise ImportError('No module named matplotlib')")
     done = project.run(*RUN)

@@ -169,6 +169,7 @@ def test_a_repeat_that_only_one_boot_has_does_not_count():
     assert ratio_of([with_rates(1, 'cmwq', [200, 900]), with_rates(1, 'base', [100])])['median'] == 2
 
 
+@pytest.mark.tier('test')
 def test_interval_is_about_as_wide_as_it_should_be():
     """Of many experiments with a known ratio, the interval contains it in about 95%. It shrinks with more repeats."""
     chance, hits, widths = random.Random(7), 0, {4: [], 64: []}

@@ -175,6 +175,7 @@ def test_table_of_a_sweep():
     assert lines[-1] == 'with: ours, booted with workqueue.pool_per_cpu=1' and max(map(len, lines)) <= 170
 
 
+@pytest.mark.tier('test')
 def test_picture_of_a_sweep(tmp_path):
     bench_record.save(swept(), tmp_path)
     assert bench_plot.main([str(tmp_path)]) == 0
@@ -283,6 +284,7 @@ def test_table_of_locks():
     assert lines[-1].startswith('with: ours, booted with') and max(map(len, lines)) <= 150
 
 
+@pytest.mark.tier('test')
 def test_pictures_of_locks(tmp_path):
     boots = [contended(1, 'cmwq', 0.25), contended(1, 'base', 0.5)]
     one = {**record(boots, '--lockstat'), 'summary': summary.summarise(boots)}
@@ -329,6 +331,7 @@ def test_whole_run_with_the_floor(project):
     assert 'two threads that spin on one word' in (project.results()[0] / 'plot.svg').read_text()
 
 
+@pytest.mark.tier('test')
 def test_whole_sweep_is_resumed(project):
     project.mark('dies-001-cmwq-cpus2')
     project.mark('dies-001-cmwq-cpus2-attempt2')

@@ -18,6 +18,7 @@ def test_scripts_are_clean():
                for name in ('ruff', 'mypy', 'shellcheck, [1-9]', 'codespell'))
 
 
+@pytest.mark.tier('test')
 @pytest.mark.parametrize('name, text, says', [
     ('scripts/wqlab/bad.py', 'import os\n', 'ruff: 1 line'),
     ('scripts/wqlab/bad.py', 'NUMBER: int = "text"\n', 'mypy: 1 line'),

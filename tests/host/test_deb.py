@@ -42,6 +42,7 @@ def configured(kind, tmp_path, *, modules=None, fragments=FRAGMENTS):
     return options(kind.folder / '.config')
 
 
+@pytest.mark.tier('test')
 @guests.needs('uml')
 def test_configuration(kind, tmp_path, capfd):
     got = configured(kind, tmp_path)

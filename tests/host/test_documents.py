@@ -55,6 +55,7 @@ def test_documents_build_without_a_warning(tmp_path):
     assert 'pool_kick' in (tmp_path / 'good/out/workqueue-internals.html').read_text()
 
 
+@pytest.mark.tier('test')
 def test_a_warning_is_a_failure(tmp_path):
     done = built(tmp_path / 'bad', '\n.. kernel-doc:: kernel/workqueue/no_such_file.c\n\n:ref:`workqueue-cmwq-gone`\n')
     assert done.returncode

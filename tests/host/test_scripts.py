@@ -138,6 +138,7 @@ def test_guest_passes_the_status_on(status):
     assert (done.returncode, done.stdout) == (status, 'out\n')
 
 
+@pytest.mark.tier('test')
 @NEEDS_UML
 def test_guest_has_no_end():
     assert run_guest('sleep 100', '--timeout', '8').returncode == guests.guest.TIMED_OUT

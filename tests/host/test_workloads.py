@@ -649,6 +649,7 @@ def test_here_refuses_another_kernel(monkeypatch, root):
         run.check_running(other)
 
 
+@pytest.mark.tier('test')
 def test_here_says_how_to_go_on(monkeypatch, root, tmp_path, capsys):
     kernel(monkeypatch, 'base')
     made = [boot(1, name, 'base') for name in workloads.UNNAMED]
@@ -696,6 +697,7 @@ def project(tmp_path):
 QUICK = ('--no-build', '--quick')
 
 
+@pytest.mark.tier('test')
 def test_whole_run(project):
     done = project.run(*QUICK)
     assert done.returncode == 0, done.stderr
@@ -714,6 +716,7 @@ def test_whole_run(project):
     assert 'note: UML has no caches' in done.stderr
 
 
+@pytest.mark.tier('test')
 def test_wrong_data_fails_the_run(project):
     project.mark('spoils-4')
     done = project.run(*QUICK, '--pairs', '1')
@@ -722,6 +725,7 @@ def test_wrong_data_fails_the_run(project):
     assert project.results()[1]['complete'] and 'ext4/fsync' in done.stdout
 
 
+@pytest.mark.tier('test')
 def test_kernel_warning_fails_the_run(project):
     project.mark('warns-1')
     done = project.run(*QUICK, '--pairs', '1')
@@ -742,6 +746,7 @@ def test_dead_guests_end_the_run_which_can_be_resumed(project):
     assert done.returncode == 1 and 'FAILED: pair 1 of 1, writeback, base, attempt 2' in done.stderr
 
 
+@pytest.mark.tier('test')
 def test_interrupted_run_is_resumed(project):
     project.mark('sleep-3')
     process = project.run(*QUICK, '--pairs', '1', wait=False)

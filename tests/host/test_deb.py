@@ -60,6 +60,17 @@ def test_configuration(kind, tmp_path, capfd):
 
 @pytest.mark.tier('all')
 @guests.needs('uml')
+def test_the_base_variant_differs_in_nothing_else(kind, tmp_path):
+    base = deb.Packaged(kind.engine, 'base')
+    ours, theirs = configured(kind, tmp_path), configured(base, tmp_path, fragments=[
+        deb.CONFIGS / f'{name}.config' for name in ('deb', 'base', 'no-debug-info')])
+    assert {name for name in ours.keys() | theirs if ours.get(name) != theirs.get(name)} == {
+        'CONFIG_WORKQUEUE_CMWQ', 'CONFIG_WORKQUEUE_BASE'}
+    assert (base.folder / 'localversion-variant').read_text() == '-base\n'
+    assert base.folder != kind.folder
+
+
+@guests.needs('uml')
 def test_few_modules(kind, tmp_path):
     listed = tmp_path / 'lsmod'
     listed.write_text('Module                  Size  Used by\nvirtio_blk             28672  2\n')

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import re
 import socket
+import statistics
 import subprocess
 
 import pexpect
@@ -20,7 +21,7 @@ from wqlab import procs
 from wqlab.bench import parse
 from wqlab.guest import topology
 from wqlab.guest.engines import qemu
-from wqlab.kernels import deb
+from wqlab.kernels import deb, debian
 from wqlab.kernels.build import release_of
 from wqlab.kernels.kinds import Kind
 from wqlab.logs import check
@@ -33,17 +34,32 @@ TCG_FAILS = '-x opcode'
 # KFENCE is off in Debian's configuration, and the suites of IOMMUs take a statistic for exact that is not.
 NOT_HERE = re.compile('kfence_test|iommu_pt_')
 END = r'@@ ([0-9]+)\r+\n'     # of a command
+# Modules of Debian that DKMS builds. Those of trixie do not compile with 7.3.
+DKMS = ('openvpn-dco-dkms', 'vhba-dkms')
+BACKPORTS = f'{debian_root.SUITE}-backports'
+SCRIPTS = sorted((guests.ROOT / 'tests/guest').glob('deb_*.sh'))
 
 INSTALL = r'''
-apt-get -y install systemd-sysv dbus login passwd initramfs-tools e2fsprogs stress-ng tuned irqbalance
+apt-get -y install systemd-sysv dbus login passwd initramfs-tools e2fsprogs stress-ng tuned irqbalance \
+	bpfcc-tools dkms openvpn iproute2 openssl wget cdemu-client genisoimage
 installed() { find /boot /lib/modules /usr/src -maxdepth 1 -name '*RELEASE*' | sort; }
-apt-get -y install ./*.deb
+# DKMS builds its modules for a kernel that is there before them, and then for one that comes after them.
+apt-get -y install ./linux-*.deb
+apt-get -y install ./*-dkms_*.deb
 installed >out/installed
+dkms status >out/dkms
 apt-get -y purge linux-image-RELEASE linux-headers-RELEASE
 installed >out/left
-apt-get -y install ./*.deb
+dkms status >out/dkms-left
+apt-get -y install ./linux-*.deb
+dkms status >out/dkms-again
+# Debian's own kernel has the base kernel's workqueue. It stays beside ours.
+apt-get -y install -t BACKPORTS linux-image-cloud-amd64 linux-headers-cloud-amd64
+cp *.sh /root
 cp /boot/vmlinuz-RELEASE out/vmlinuz
 cp /boot/initrd.img-RELEASE out/initrd
+cp /boot/vmlinuz-*-cloud-amd64 out/vmlinuz-base
+cp /boot/initrd.img-*-cloud-amd64 out/initrd-base
 # A name for the machine and a root that may log in, as an installer would set them.
 echo packaged >/etc/hostname
 passwd -d root
@@ -64,27 +80,34 @@ def built():
 
 
 @functools.cache
+def dkms_packages():
+    return [debian.newest_deb(name) or debian.Archive(name, ('sid',), instead='or leave these tests out').download()
+            for name in DKMS]
+
+
+@functools.cache
 def root():
     release, packages = built()
-    return debian_root.run(INSTALL.replace('RELEASE', release), 'deb', packages, image=True)
+    return debian_root.run(INSTALL.replace('RELEASE', release).replace('BACKPORTS', BACKPORTS), 'deb',
+                           [*packages, *dkms_packages(), *SCRIPTS], more=(BACKPORTS,), image=True)
 
 
 class Login:
     """A guest with Debian on its disk, and a shell at its serial console."""
 
-    def __init__(self, folder, stack):
-        disk = folder / 'disk.qcow2'
+    def __init__(self, folder, stack, kernel=''):
+        disk = folder / f'disk{kernel}.qcow2'
         subprocess.run(['qemu-img', 'convert', '-O', 'qcow2', folder / 'root.ext4', disk], check=True)
         subprocess.run(['qemu-img', 'resize', '-q', disk, '+2G'], check=True)
         # irqbalance leaves a machine with one cache alone.
         machine = topology.complete({'sockets': 2, 'cores': 1})
-        log = stack.enter_context((guests.RESULTS / 'deb-guest.log').open('w', encoding='utf-8'))
+        log = stack.enter_context((guests.RESULTS / f'deb{kernel}-guest.log').open('w', encoding='utf-8'))
         near, far = (stack.enter_context(end) for end in socket.socketpair())
         self.machine = stack.enter_context(procs.kept(
             [qemu.PROGRAM, '-M', 'q35', *qemu.accel_args('tcg'), *qemu.topology_args(machine, 2048), '-nodefaults',
              '-no-user-config', '-display', 'none', '-no-reboot', '-chardev',
              f'socket,fd={far.fileno()},id=console', '-serial', 'chardev:console', '-drive', f'file={disk},if=virtio',
-             '-kernel', folder / 'vmlinuz', '-initrd', folder / 'initrd',
+             '-kernel', folder / f'vmlinuz{kernel}', '-initrd', folder / f'initrd{kernel}',
              '-append', ' '.join(['root=/dev/vda rw console=ttyS0 panic=-1 log_buf_len=8M', *qemu.quick_boot('tcg')])],
             pass_fds=[far.fileno()], stdin=subprocess.DEVNULL))
         far.close()
@@ -97,10 +120,10 @@ class Login:
         self.child.sendline('exec sh')
         self.shell("PS1=''; dmesg -n 1; stty -echo; resize2fs -f /dev/vda")
 
-    def shell(self, command, status=0, keys=False):
-        """Run a command. Return what it prints. Without @keys, press none until it ends."""
+    def shell(self, command, status=0, keys=False, limit=600):
+        """Run a command. Return what it prints. Without @keys, press none until it ends, in @limit seconds."""
         self.child.sendline(f'{{ {command}; }} 2>&1; echo "@@ $?"')
-        while self.child.expect([END, pexpect.TIMEOUT], timeout=20 if keys else 600):
+        while self.child.expect([END, pexpect.TIMEOUT], timeout=20 if keys else limit):
             assert keys, f'{command}: no end:\n{self.child.before[-3000:]}'
             self.child.send('\n')
         output = self.child.before.replace('\r', '')
@@ -113,6 +136,10 @@ class Login:
 
     def kernel_mark(self, name):
         self.shell(f'echo "test: {name}" >/dev/kmsg')
+
+    def one_cpu(self):
+        """An emulated CPU may run into a jump that another CPU just patches. So let there be no other."""
+        self.shell('echo 0 >/sys/devices/system/cpu/cpu1/online')
 
 
 @pytest.fixture(scope='module')
@@ -130,6 +157,18 @@ def test_apt_installs_and_removes_it():
         *(f'/boot/{name}-{release}' for name in ('System.map', 'config', 'initrd.img', 'vmlinuz')),
         f'/lib/modules/{release}', f'/usr/src/linux-headers-{release}']
     assert (root() / 'left').read_text() == ''
+
+
+def test_it_installs_beside_another_variant():
+    """All that the packages have is named by this kernel's release, which ends in -cmwq or -base."""
+    release, packages = built()
+    for path in packages:
+        listed = subprocess.run(['dpkg-deb', '-c', path], check=True, capture_output=True, text=True).stdout
+        names = [line.split()[5] for line in listed.splitlines() if not line.startswith('d')]
+        assert names and all(release in name for name in names)
+        refuses = subprocess.run(['dpkg-deb', '-f', path, 'Conflicts', 'Breaks', 'Replaces'], check=True,
+                                 capture_output=True)
+        assert refuses.stdout == b''
 
 
 def test_systemd_reaches_a_login(login):
@@ -197,6 +236,50 @@ def test_benchmark(login):
     assert report['status'] == 'ok' and {run['scope'] for run in report['runs']} >= {'cache_shard', 'system'}
 
 
+def run_wqlat(login):
+    """Return its output, and for each workqueue the lowest µs and the count of each row."""
+    login.one_cpu()
+    output = login.shell('sh ./deb_wqlat.sh', limit=1800)
+    return output, {
+        name: [(int(low), int(count)) for low, count in re.findall(r'^ *(\d+) -> \d+ +: (\d+) ', part, re.M)]
+        for name, part in re.findall(r'^wqname = (\S+)\n(.*?)(?=^$|\Z)', output, re.M | re.S)}
+
+
+def test_wqlat(login):
+    """bcc compiles it with the headers of our package. What it measures is what the probe says of its own items."""
+    output, waits = run_wqlat(login)
+    login.shell('echo 1 >/sys/devices/system/cpu/cpu1/online')
+    assert {'wq_probe', 'writeback'} <= set(waits), output
+    line, = re.findall(r'^kind=unbound .*', output, re.M)
+    probe = parse.parse_fields(line)
+    counted = sum(count for _, count in waits['wq_probe'])
+    # The kernel runs no program of BPF within another, so a tick during one is not seen.
+    assert 0.9 * int(probe['ran']) <= counted <= int(probe['ran']), output
+    median_us = statistics.median(low for low, count in waits['wq_probe'] for _ in range(count))
+    assert median_us / 4 <= int(probe['p50_ns']) / 1000 <= max(median_us, 1) * 8, output
+
+
+def test_dkms_builds_modules_of_debian():
+    """It does when they are installed and when the kernel is, and removes them with the kernel."""
+    made = [path.name.split('_')[1].partition('-')[0] for path in dkms_packages()]
+    status = (root() / 'dkms').read_text()
+    lines = [f'ovpn-dco/{made[0]}, {built()[0]}, x86_64: installed', f'vhba/{made[1]}, {built()[0]}, x86_64: installed']
+    assert status.splitlines() == lines
+    assert (root() / 'dkms-again').read_text() == status
+    assert built()[0] not in (root() / 'dkms-left').read_text()
+
+
+def test_dkms_module_encrypts(login):
+    """Each packet is an item of the tunnel's workqueue, once to encrypt it and once to decrypt it."""
+    output = login.shell('sh ./deb_vpn.sh', limit=1800)
+    assert 'ovpn-dco-v2' in output and 'kworker/R-ovpn-crypto-wq-tun0' in output, output
+
+
+def test_dkms_module_adds_a_drive(login):
+    output = login.shell('sh ./deb_disc.sh', limit=1800)
+    assert 'disc.iso' in output, output
+
+
 def test_the_journal_is_clean(login):
     """After all that was done before."""
     assert not check.bad_lines(login.shell('journalctl -b -o short-monotonic --no-pager'))
@@ -211,8 +294,8 @@ def test_kunit(login):
     modules = sorted(module for module in modules if not NOT_HERE.match(module))
     ours = [module for module in modules if module.startswith('wq_')]
     login.shell(f'for module in {" ".join(ours)}; do modprobe $module; done')
-    # Each case of a suite patches jumps. An emulated CPU may run into one that another CPU just patches.
-    login.shell('echo 0 >/sys/devices/system/cpu/cpu1/online')
+    # Each case of a suite patches jumps.
+    login.one_cpu()
     login.shell(f'for module in {" ".join(modules)}; do modprobe $module; done')
     log = login.kernel_log('kunit')
     assert len(re.findall(r'^ok \d+ ', log, re.M)) > 20
@@ -223,3 +306,14 @@ def test_it_powers_off(login):
     login.child.sendline('systemctl poweroff')
     login.child.expect('reboot: Power down')
     assert login.machine.wait(timeout=60) == 0
+
+
+def test_wqlat_on_the_base_kernel():
+    """It is the one of Debian, on the same disk."""
+    with contextlib.ExitStack() as stack:
+        guests.say("deb: booting Debian's kernel")
+        login = Login(root(), stack, '-base')
+        assert login.shell('uname -r').split()[-1].startswith('7.3.')
+        login.shell('test ! -e /sys/module/workqueue/parameters/slot_turn')
+        output, waits = run_wqlat(login)
+        assert sum(count for _, count in waits['writeback']) > 0, output

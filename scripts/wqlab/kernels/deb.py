@@ -44,15 +44,15 @@ class Packaged(Kind):
 
 # The configuration
 
-def debian_config(linux: str) -> str:
-    """Return the configuration of Debian's kernel for clouds."""
+def debian_config(linux: str, flavour: str = 'cloud-amd64') -> str:
+    """Return the configuration of one of Debian's kernels, by default that for clouds."""
     instead = 'or name a configuration by --config FILE'
     if linux not in base.SUITES:
         raise Failure(f'LINUX={linux}: no suite of Debian is known to have it: name a configuration by --config FILE')
     package = f'linux-config-{linux}'
     deb = debian.newest_deb(package, 'amd64') or debian.Archive(
         package, base.SUITES[linux], arch='amd64', say=say, instead=instead).download(base.TESTED[linux])
-    packed = debian.unpack(deb, '*/config.amd64_none_cloud-amd64.xz')
+    packed = debian.unpack(deb, f'*/config.amd64_none_{flavour}.xz')
     return subprocess.run(['xz', '-dc'], input=packed, stdout=subprocess.PIPE, check=True).stdout.decode()
 
 
@@ -88,6 +88,10 @@ def configure(kind: Packaged, given: str, modules: Path | None, fragments: Seque
     report = kind.folder.with_name('differences')
     files.write(report, ''.join(f'{option}\n' for option in differ))
     say(f'{len(differ)} options of the given configuration are not taken: see {shown(report)}')
+
+
+def fragments_of(variant: str, debug_info: bool = False) -> list[Path]:
+    return [CONFIGS / f'{name}.config' for name in ('deb', variant, *(() if debug_info else ('no-debug-info',)))]
 
 
 # The packages
@@ -144,9 +148,7 @@ def main(argv: list[str]) -> int:
     if not asked.ours:
         raise Failure(f'LINUX={asked.linux}: there is no patches/{asked.linux} (have: {releases()})')
     kind = Packaged(asked.engine, asked.variant, asked.config, asked.linux, few=bool(args.modules))
-    fragments = [CONFIGS / 'deb.config', CONFIGS / f'{kind.variant}.config', *args.add]
-    if not args.debug_info:
-        fragments.append(CONFIGS / 'no-debug-info.config')
+    fragments = [*fragments_of(kind.variant, args.debug_info), *args.add]
     given = args.config.read_text() if args.config else debian_config(kind.linux)
     for path in write(kind, given, args.modules, fragments):
         say(f'{shown(path)}: install it by apt')

@@ -14,6 +14,7 @@ import getpass
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from functools import cmp_to_key
 from pathlib import Path
@@ -126,6 +127,28 @@ class Archive:
             if deb:
                 return deb
         raise Failure(f'could not download {self.package} from {self.mirror}: check the network, {self.instead}')
+
+
+def matching(suite: str, pattern: str, *, instead: str) -> list[Path]:
+    """Download all packages of a suite whose names match a regular expression. Return their paths."""
+    archive = Archive(pattern, (suite,), instead=instead)
+    if not archive.update(suite):
+        raise Failure(f'could not read {suite} from {archive.mirror}: check the network, {instead}')
+    options = own_apt(suite, '')
+    listed = output(['apt-cache', *options, 'search', '--names-only', pattern])
+    names = [line.split()[0] for line in listed.splitlines()]
+    # A line for each: 'URI' FILE SIZE CHECKSUM
+    wanted = re.findall(r"^'\S+' ((\S+?)_\S+) \d+ ", output(['apt-get', *options, 'download', '--print-uris', *names]),
+                        re.M)
+    missing = [name for file, name in wanted if not (APT / 'dl' / file).exists()]
+    (APT / 'dl').mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix='dl-', dir=APT) as place:
+        if missing and logged(APT / f'{suite}-download.log', f'downloading {len(missing)} packages of {suite}',
+                              ['apt-get', *options, '-q', 'download', *missing], say=archive.say, cwd=place):
+            raise Failure(f'could not download {" ".join(missing)} from {archive.mirror}: check the network, {instead}')
+        for deb in Path(place).iterdir():
+            deb.rename(APT / 'dl' / deb.name)
+    return [APT / 'dl' / file for file, _ in wanted]
 
 
 def newest_deb(package: str, arch: str = '') -> Path | None:

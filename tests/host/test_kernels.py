@@ -525,8 +525,8 @@ def test_modules_have_all_that_they_include():
 def test_clean(copy):
     stays = ('bench', 'apt', f'linux-{LINUX}', 'dl', 'venv', 'test')
     goes = (f'uml-cmwq-release-{LINUX}', f'qemu-base-debug-{LINUX}', f'arm64-cmwq-release-{LINUX}', 'module-6.12.1',
-            'dkms', 'deb', f'deb-cmwq-{LINUX}-few', f'series-{LINUX}', f'tree-{LINUX}', f'mutant-{LINUX}',
-            '.guest', 'log')
+            'dkms', 'deb', f'deb-cmwq-{LINUX}-few', f'headers-base-{LINUX}', 'others', f'series-{LINUX}',
+            f'tree-{LINUX}', f'mutant-{LINUX}', '.guest', 'log')
     for name in (*stays, *goes):
         (copy / 'build' / name).mkdir(exist_ok=True)
         (copy / 'build' / name / '.file').touch() if name != 'venv' else None

@@ -14,8 +14,8 @@ from wqlab.paths import BUILD
 from wqlab.steps import sayer
 
 say = sayer('clean')
-BUILT = (*(f'{engine}-*-[0-9]*' for engine in ENGINES), 'module-*', 'dkms', 'deb', 'deb-*', 'series-*', 'tree-*',
-         'mutant-*', '.stage-*', '.series-*', '.dkms-*', '.guest', 'log')
+BUILT = (*(f'{engine}-*-[0-9]*' for engine in ENGINES), 'module-*', 'dkms', 'deb', 'deb-*', 'headers-*', 'others',
+         'series-*', 'tree-*', 'mutant-*', '.stage-*', '.series-*', '.dkms-*', '.guest', 'log')
 
 
 def main(argv: list[str]) -> int:

@@ -13,6 +13,7 @@
  * wqbench_floor.c	the same without a workqueue
  * wqbench_burn.c	items that use a CPU for a given time
  * wqbench_probe.c	a probe beside the load
+ * wqbench_life.c	making, flushing, changing and destroying workqueues
  * wqbench_clock.c	ticks and nanoseconds
  * wqbench_report.c	the output
  */
@@ -63,6 +64,7 @@ enum bench_kind {
 	BENCH_UNBOUND,
 	BENCH_UNBOUND_HIGHPRI,
 	BENCH_PERCPU,
+	BENCH_RECLAIM,
 	BENCH_HIGHPRI,
 	BENCH_BH,
 	BENCH_ORDERED,
@@ -79,6 +81,7 @@ enum bench_mode {
 	BENCH_ROAM,
 	BENCH_LIMIT,
 	BENCH_FLOOR,
+	BENCH_LIFE,
 	NR_BENCH_MODES,
 };
 
@@ -86,7 +89,7 @@ enum bench_mode {
 struct bench_plan {
 	unsigned int	threads;	/* 0: one for each usable CPU */
 	unsigned int	items;		/* per thread and run */
-	unsigned int	in_flight;	/* per thread */
+	unsigned int	in_flight;	/* per thread; in the mode life, workqueues */
 	unsigned int	repeats;
 	unsigned int	warmup;		/* per thread */
 	unsigned int	max_active;
@@ -124,6 +127,10 @@ enum bench_figure {
 	BENCH_DONE,	/* from there until the submitter knows that all of its round ran */
 	BENCH_MAKESPAN,	/* of a round: from before the first queueing until all ran */
 	BENCH_PROBE,	/* from queueing until an item of the probe starts */
+	BENCH_CREATE,	/* of alloc_workqueue(); this and the next ones: mode life */
+	BENCH_FLUSH,	/* of flush_workqueue(), while nothing is queued */
+	BENCH_CHANGE,	/* of writing "nice" of a workqueue */
+	BENCH_DESTROY,	/* of destroy_workqueue() */
 	NR_BENCH_FIGURES,
 };
 
@@ -225,6 +232,12 @@ struct bench_result {
 	u64		moves;
 	u64		probes;
 	u64		late;		/* ticks of a probe whose item still waited */
+};
+
+/* What a run in the mode life has found, beside durations. */
+struct bench_life {
+	unsigned int	count;		/* workqueues that existed at the same time */
+	u64		bytes;		/* that each of them keeps */
 };
 
 /* Everything that lives as long as a pass. */
@@ -329,19 +342,26 @@ static inline unsigned int bench_next_cpu(const struct bench *bench, unsigned in
 /* Others have no histogram. */
 static inline bool bench_measures(const struct bench_plan *plan, enum bench_figure figure)
 {
+	if (plan->mode == BENCH_LIFE)
+		return figure >= BENCH_CREATE &&
+		       (figure != BENCH_CHANGE || bench_has_scopes(plan));
 	if (figure == BENCH_MAKESPAN)
 		return plan->in_rounds;
+	if (figure >= BENCH_CREATE)
+		return false;
 	return figure != BENCH_PROBE || plan->mode == BENCH_MIXED;
 }
 
 /* An item runs on the CPU that queues it. */
 static inline bool bench_is_percpu(const struct bench_plan *plan)
 {
-	return plan->kind == BENCH_PERCPU || plan->kind == BENCH_HIGHPRI ||
-	       plan->kind == BENCH_BH;
+	return plan->kind == BENCH_PERCPU || plan->kind == BENCH_RECLAIM ||
+	       plan->kind == BENCH_HIGHPRI || plan->kind == BENCH_BH;
 }
 
+int bench_read_text(const char *path, char *buf, size_t size);
 int bench_read_file(const char *path, char *buf, size_t size);
+int bench_write_file(const char *path, const char *text);
 int bench_scope_by_name(const char *name);
 int bench_enter_scope(enum bench_scope scope, enum bench_scope *actual);
 int bench_set_strict(bool on);
@@ -351,6 +371,7 @@ int bench_find_pod(struct bench_thread *thread, enum bench_scope scope);
 bool bench_can_judge(const struct bench_plan *plan);
 
 void *bench_zalloc(size_t size);
+struct workqueue_struct *bench_alloc_wq(const struct bench_plan *plan, unsigned int more);
 int bench_setup(struct bench *bench);
 void bench_close(struct bench *bench);
 
@@ -382,9 +403,13 @@ bool bench_rounds(struct bench_thread *thread, unsigned int nr, bool timed);
 int bench_run_threads(struct bench *bench);
 int bench_measure(struct bench *bench, enum bench_scope actual, struct bench_result *result);
 
+int bench_life(struct bench *bench, struct bench_life *life);
+
 u64 bench_violations(const struct bench_result *result);
 void bench_report(struct bench *bench, enum bench_scope scope, enum bench_scope actual,
 		  unsigned int repeat, const struct bench_result *result);
+void bench_report_life(struct bench *bench, enum bench_scope actual, unsigned int repeat,
+		       const struct bench_life *life);
 void bench_pass_over(struct bench *bench, enum bench_scope scope);
 void bench_forget(void);
 int bench_show_last(char *buffer);

@@ -19,7 +19,8 @@
  *   as well as one that ran twice.
  *
  * In the mode floor there is no workqueue: another thread runs the items. This is the
- * least that handing items to a thread can cost.
+ * least that handing items to a thread can cost. In the mode life there are no items, and
+ * a run has one line, "life key=value ...": see wqbench_life.c.
  *
  * As a module it does its work at load time and then refuses to stay, with
  * -ECANCELED after a clean pass and -EPROTO when a promise was broken. Load it
@@ -50,6 +51,7 @@ atomic_t bench_hotplug_events = ATOMIC_INIT(0);
 static int bench_one_run(struct bench *bench, enum bench_scope scope, unsigned int repeat)
 {
 	struct bench_result result = {};
+	struct bench_life life = {};
 	enum bench_scope actual;
 	int ret;
 
@@ -66,7 +68,10 @@ static int bench_one_run(struct bench *bench, enum bench_scope scope, unsigned i
 		return 0;
 	}
 
-	ret = bench_measure(bench, actual, &result);
+	if (bench->plan.mode == BENCH_LIFE)
+		ret = bench_life(bench, &life);
+	else
+		ret = bench_measure(bench, actual, &result);
 	if (ret == -EINTR)
 		pr_info("interrupted in scope %s, repeat %u\n",
 			bench_scope_names[scope], repeat);
@@ -74,6 +79,10 @@ static int bench_one_run(struct bench *bench, enum bench_scope scope, unsigned i
 		return ret;
 
 	bench->nr_runs++;
+	if (bench->plan.mode == BENCH_LIFE) {
+		bench_report_life(bench, actual, repeat, &life);
+		return 0;
+	}
 	bench->violations += bench_violations(&result);
 	bench_report(bench, scope, actual, repeat, &result);
 	/* Once items are lost, further runs would only wait for more lost ones. */

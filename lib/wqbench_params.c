@@ -28,15 +28,15 @@ MODULE_PARM_DESC(scopes, "comma separated affinity scopes, or same, other, line 
 
 static char *wq;
 module_param(wq, charp, 0644);
-MODULE_PARM_DESC(wq, "kind of workqueue: unbound (default), unbound_highpri, percpu, highpri, bh, ordered; none in floor");
+MODULE_PARM_DESC(wq, "kind of workqueue: unbound (default), unbound_highpri, percpu, reclaim, highpri, bh, ordered; none in floor");
 
 static char *mode;
 module_param(mode, charp, 0644);
-MODULE_PARM_DESC(mode, "latency (default), batch, burst, spread, mixed, roam, limit or floor: see bench_mode_names");
+MODULE_PARM_DESC(mode, "latency (default), batch, burst, spread, mixed, roam, limit, floor or life: see bench_mode_names");
 
 static int batch = 32;
 module_param(batch, int, 0644);
-MODULE_PARM_DESC(batch, "items in flight per thread, except in latency and floor (default 32)");
+MODULE_PARM_DESC(batch, "items in flight per thread, except in latency and floor; workqueues in life (default 32)");
 
 static int burn_us = 100;
 module_param(burn_us, int, 0644);
@@ -91,6 +91,7 @@ const char * const bench_kind_names[NR_BENCH_KINDS] = {
 	[BENCH_UNBOUND]		= "unbound",
 	[BENCH_UNBOUND_HIGHPRI]	= "unbound_highpri",
 	[BENCH_PERCPU]		= "percpu",
+	[BENCH_RECLAIM]		= "reclaim",
 	[BENCH_HIGHPRI]		= "highpri",
 	[BENCH_BH]		= "bh",
 	[BENCH_ORDERED]		= "ordered",
@@ -108,6 +109,7 @@ const char * const bench_kind_names[NR_BENCH_KINDS] = {
  * roam		queues the same items from one CPU after the other
  * limit	has more in flight than max_active
  * floor	uses no workqueue: another thread, its partner, runs its only item
+ * life		there are no threads and no items: workqueues are made, flushed, changed and destroyed
  */
 const char * const bench_mode_names[NR_BENCH_MODES] = {
 	[BENCH_LATENCY]	= "latency",
@@ -118,6 +120,7 @@ const char * const bench_mode_names[NR_BENCH_MODES] = {
 	[BENCH_ROAM]	= "roam",
 	[BENCH_LIMIT]	= "limit",
 	[BENCH_FLOOR]	= "floor",
+	[BENCH_LIFE]	= "life",
 };
 
 static bool bench_in_range(const char *name, int value, int min, int max)
@@ -146,7 +149,11 @@ static int bench_plan_scopes(struct bench_plan *plan, char *list)
 	unsigned long seen = 0;
 	char *name;
 
-	if (!bench_has_scopes(plan) && bench_has_wq(plan)) {
+	if (plan->mode == BENCH_LIFE && *list && strcmp(list, "default")) {
+		pr_err("scopes=%s: mode=life makes workqueues of the kernel's default scope\n", list);
+		return -EINVAL;
+	}
+	if (plan->mode == BENCH_LIFE || (!bench_has_scopes(plan) && bench_has_wq(plan))) {
 		if (*list && strcmp(list, "default")) {
 			pr_err("scopes=%s: a workqueue that is %s has none\n", list,
 			       bench_kind_names[plan->kind]);

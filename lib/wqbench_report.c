@@ -45,6 +45,10 @@ static const struct {
 	[BENCH_DONE]	= { "done_", "done" },
 	[BENCH_MAKESPAN] = { "makespan_", "makespan" },
 	[BENCH_PROBE]	= { "probe_", "probe" },
+	[BENCH_CREATE]	= { "create_", "create" },
+	[BENCH_FLUSH]	= { "flush_", "flush" },
+	[BENCH_CHANGE]	= { "change_", "change" },
+	[BENCH_DESTROY]	= { "destroy_", "destroy" },
 };
 
 /* What "run" contains: the last run, and how its pass ended. Guarded by bench_lock. */
@@ -204,6 +208,31 @@ void bench_report(struct bench *bench, enum bench_scope scope, enum bench_scope 
 		       bench_scope_names[scope], repeat, result->lost,
 		       result->twice, result->outside, result->refused,
 		       result->bad_pods);
+}
+
+/* The only line of a run in the mode life. */
+void bench_report_life(struct bench *bench, enum bench_scope actual, unsigned int repeat,
+		       const struct bench_life *life)
+{
+	const struct bench_plan *plan = &bench->plan;
+
+	bench_forget();
+	bench_begin_line(bench);
+	bench_append(bench, "scope=default actual=%s repeat=%u wq=%s mode=%s count=%u bytes=%llu",
+		     bench_scope_names[actual], repeat, bench_kind_names[plan->kind],
+		     bench_mode_names[plan->mode], life->count, life->bytes);
+	for (unsigned int figure = BENCH_CREATE; figure < NR_BENCH_FIGURES; figure++) {
+		const struct wq_hist *hist = bench->hist[figure];
+		const char *key = bench_figures[figure].key;
+
+		if (!hist)
+			continue;
+		bench_append(bench, " %sp50_ns=%llu %smean_ns=%llu %smax_ns=%llu", key,
+			     wq_hist_quantile(hist, 500), key,
+			     div64_u64(hist->sum, max_t(u64, hist->total, 1)), key, hist->max);
+	}
+	bench_append(bench, " clock=%s", BENCH_CLOCK);
+	bench_tell(bench, "life", bench->line);
 }
 
 void bench_pass_over(struct bench *bench, enum bench_scope scope)

@@ -11,10 +11,10 @@
 #include "wqbench.h"
 
 /*
- * Reading and writing small files in sysfs
+ * Reading and writing small files
  */
 
-int bench_read_file(const char *path, char *buf, size_t size)
+int bench_read_text(const char *path, char *buf, size_t size)
 {
 	struct file *file = filp_open(path, O_RDONLY, 0);
 	loff_t pos = 0;
@@ -29,11 +29,20 @@ int bench_read_file(const char *path, char *buf, size_t size)
 		return len;
 
 	buf[len] = '\0';
-	buf[strcspn(buf, "\n")] = '\0';
 	return 0;
 }
 
-static int bench_write_file(const char *path, const char *text)
+/* The first line. */
+int bench_read_file(const char *path, char *buf, size_t size)
+{
+	int ret = bench_read_text(path, buf, size);
+
+	if (!ret)
+		buf[strcspn(buf, "\n")] = '\0';
+	return ret;
+}
+
+int bench_write_file(const char *path, const char *text)
 {
 	struct file *file = filp_open(path, O_WRONLY, 0);
 	size_t size = strlen(text);

@@ -119,19 +119,21 @@ static void bench_read_allowed(struct bench *bench)
 	kfree(buf);
 }
 
-static struct workqueue_struct *bench_alloc_wq(const struct bench_plan *plan)
+/* @more: flags beside those of the kind; an ordered one has none */
+struct workqueue_struct *bench_alloc_wq(const struct bench_plan *plan, unsigned int more)
 {
 	static const unsigned int flags[NR_BENCH_KINDS] = {
-		[BENCH_UNBOUND]		= WQ_UNBOUND | WQ_SYSFS,
-		[BENCH_UNBOUND_HIGHPRI]	= WQ_UNBOUND | WQ_SYSFS | WQ_HIGHPRI,
+		[BENCH_UNBOUND]		= WQ_UNBOUND,
+		[BENCH_UNBOUND_HIGHPRI]	= WQ_UNBOUND | WQ_HIGHPRI,
 		[BENCH_PERCPU]		= WQ_PERCPU,
+		[BENCH_RECLAIM]		= WQ_PERCPU | WQ_MEM_RECLAIM,
 		[BENCH_HIGHPRI]		= WQ_PERCPU | WQ_HIGHPRI,
 		[BENCH_BH]		= WQ_COMPAT_BH,
 	};
 
 	if (plan->kind == BENCH_ORDERED)
 		return alloc_ordered_workqueue(BENCH_WQ_NAME, 0);
-	return alloc_workqueue(BENCH_WQ_NAME, flags[plan->kind], plan->max_active);
+	return alloc_workqueue(BENCH_WQ_NAME, flags[plan->kind] | more, plan->max_active);
 }
 
 /* Like the measured one: with workers of a CPU or of a pod. */
@@ -147,7 +149,7 @@ static int bench_open_workqueue(struct bench *bench)
 	char buf[16];
 	int ret;
 
-	bench->wq = bench_alloc_wq(&bench->plan);
+	bench->wq = bench_alloc_wq(&bench->plan, bench_has_scopes(&bench->plan) ? WQ_SYSFS : 0);
 	if (bench->wq && bench->plan.mode == BENCH_MIXED)
 		bench->probe_wq = bench_alloc_probe_wq(&bench->plan);
 	if (!bench->wq || (bench->plan.mode == BENCH_MIXED && !bench->probe_wq)) {
@@ -189,7 +191,7 @@ int bench_setup(struct bench *bench)
 	init_waitqueue_head(&bench->done);
 	bench->judge = bench_can_judge(&bench->plan);
 	bench_read_allowed(bench);
-	ret = bench_alloc_threads(bench);
+	ret = bench->plan.mode == BENCH_LIFE ? 0 : bench_alloc_threads(bench);
 	if (ret || !bench_has_wq(&bench->plan))
 		return ret;
 	return bench_open_workqueue(bench);

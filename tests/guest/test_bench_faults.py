@@ -94,7 +94,7 @@ BAD = ['threads=-1', 'threads=1025', 'threads=x', 'items=0', 'items=10000001', '
        'scopes=cpu wq=bh', 'strict=1 wq=percpu', 'mode=mixed wq=bh', 'mode=limit wq=bh',
        'max_active=2 wq=ordered', 'max_active=2 wq=bh', 'mode=limit max_active=32', 'mode=limit batch=1',
        'mode=floor wq=percpu', 'wq=none', 'scopes=cpu mode=floor', 'scopes=same', 'scopes=line,line mode=floor',
-       'strict=1 mode=floor', 'max_active=2 mode=floor', 'quiet=2']
+       'strict=1 mode=floor', 'max_active=2 mode=floor', 'scopes=cpu mode=life', 'wq=none mode=life', 'quiet=2']
 
 
 def test_bad_parameters_are_refused_with_one_line():

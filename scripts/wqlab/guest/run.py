@@ -199,7 +199,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--log', metavar='FILE', help='write kernel messages and output to FILE')
     parser.add_argument('--accel', choices=('auto', 'kvm', 'tcg'), default='auto')
     parser.add_argument('--icount', action='store_true',
-                        help='QEMU: guest time counts instructions; needs --cpus 1, except on arm64')
+                        help='QEMU: guest time counts instructions, of all CPUs, which take turns')
     parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: path of its monitor socket; dump-guest.sh finds it')
     parser.add_argument('--plugin', metavar='FILE,KEY=VALUE,...', default='',
                         help='QEMU: load a TCG plugin, with its arguments; the guest is emulated')

@@ -7,6 +7,7 @@ import pytest
 
 import bench_guests
 import guests
+from wqlab.bench import life
 from wqlab.bench import parse as bench_parse
 from wqlab.logs import check
 
@@ -61,7 +62,7 @@ def test_waits_are_recorded(passes, mode, kind):
 
 @pytest.mark.parametrize('mode, kind', CASES, ids=lambda value: value)
 def test_what_only_some_modes_count(passes, mode, kind):
-    on_one_cpu = kind in ('percpu', 'highpri', 'bh')
+    on_one_cpu = kind in ('percpu', 'reclaim', 'highpri', 'bh')
     for run in bench_parse.parse_output(passes[case(mode, kind)])['runs']:
         assert run['judged'] == ('yes' if on_one_cpu and mode != 'roam' else 'no')
         if mode in ONE_THREAD:
@@ -109,3 +110,43 @@ def test_items_on_another_cpu_count(kind):
     parsed, found = bench_guests.counts(*blocks.values())
     assert parsed['status'] == 'violated' and not any(found[key] for key in found if key != 'outside')
     assert found['outside'] == bench_guests.CPUS * ITEMS // 50
+
+
+# Workqueues without items
+
+LIFE = {kind: f'mode=life wq={kind} batch=64' for kind in bench_parse.KINDS}
+
+
+@pytest.fixture(scope='module')
+def lives():
+    blocks, result = bench_guests.run_each(list(LIFE.values()))
+    assert not check.bad_lines(result.kernel)
+    return blocks
+
+
+@pytest.mark.parametrize('kind', bench_parse.KINDS)
+def test_life_of_a_workqueue(lives, kind):
+    parsed, _ = bench_guests.counts(lives[LIFE[kind]])
+    assert parsed['status'] == 'ok' and [note for note in parsed['notes'] if 'taints kernel' not in note] == []
+    run, = parsed['runs']
+    assert run['scope'] == ('cache_shard' if kind == 'unbound' else kind)
+    assert (run['mode'], run['wq'], run['count']) == ('life', kind, 64) and run['bytes'] >= 0
+    steps = [step for step in bench_parse.LIFE if step != 'change' or kind.startswith('unbound')]
+    assert all(0 < run[f'{step}_p50_ns'] <= run[f'{step}_max_ns'] > run[f'{step}_mean_ns'] / 2 for step in steps)
+    assert ('change_p50_ns' in run) == ('change' in steps)
+
+
+def test_a_rescuer_has_a_stack(lives):
+    """Each workqueue of this kind keeps a thread. 64 of them are enough to see their stacks, which are 16 KiB each."""
+    run, = bench_guests.counts(lives[LIFE['reclaim']])[0]['runs']
+    assert run['bytes'] >= 16384
+
+
+def test_life_has_the_default_scope():
+    """The order for a row sets it first."""
+    assert list(life.order('cpu', 2))[0] == life.DEFAULT_SCOPE
+    steps = [f'echo {scope} >{life.DEFAULT_SCOPE}; dmesg -c >/dev/null; insmod {bench_guests.MODULE} mode=life batch=4 '
+             f"2>/dev/null; echo '@ {scope}'; dmesg -c | grep -a test_bench_faults:" for scope in life.SCOPES]
+    result = bench_guests.run('; '.join([*steps, 'true']))
+    blocks = bench_guests.renamed(result.output).split('@ ')[1:]
+    assert [bench_parse.parse_output(block)['runs'][0]['scope'] for block in blocks] == life.SCOPES

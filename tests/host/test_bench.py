@@ -378,7 +378,7 @@ def test_defaults_of_modes():
     assert (chosen['batch'], chosen['items']) == (32, 32)
     assert params('--mode', 'mixed')['items'] == 32 * 156
     assert params('--mode', 'burst')['items'] == params()['items']
-    for kind in ('percpu', 'highpri', 'bh', 'ordered'):
+    for kind in ('percpu', 'reclaim', 'highpri', 'bh', 'ordered'):
         assert params('--wq', kind)['scopes'] == ['default']
     assert params('--wq', 'unbound_highpri')['scopes'] is None
     assert params('--mode', 'limit', '--wq', 'ordered')['max_active'] is None
@@ -431,6 +431,8 @@ BAD_OPTIONS = [
     (['--engine', 'qemu', '--topology', 'sockets=2,llcs=3'], 'multiple of sockets'),
     (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '2'], '2 CPUs do not fit the topology, which has 4'),
     (['--icount', '--engine', 'uml'], 'one CPU'),
+    (['--icount', '--engine', 'uml', '--mode', 'life'], 'leave --engine uml out'),
+    (['--icount', '--sweep', '8,256', '--mode', 'life'], 'at most 255 CPUs'),
     (['--icount', '--cpus', '2'], 'one CPU'),
     (['--append-cmwq', 'quiet', '--variant', 'base'], 'needs a guest of our workqueue'),
     (['--batch', '4'], 'no effect in --mode latency'),

@@ -15,7 +15,7 @@ MEANING = 'above the floor: what a round trip costs more than one of two threads
 
 
 def alone(boots):
-    return all(run['threads'] == 1 and run['in_flight'] == 1 for boot in boots for run in boot['runs'])
+    return all(run.get('threads') == 1 and run['in_flight'] == 1 for boot in boots for run in boot['runs'])
 
 
 def ground_of(rows, row):

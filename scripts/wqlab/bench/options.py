@@ -4,7 +4,7 @@
 import argparse
 import os
 
-from wqlab.bench import parse, stats
+from wqlab.bench import life, parse, stats
 from wqlab.bench.lines import plugin
 from wqlab.guest import GuestError, topology
 
@@ -28,6 +28,10 @@ WITH_FLOOR = ('latency', 'batch')       # modes in which items are as short as a
 SLEEPING = ('mixed',)
 IDLE_TOO = 'ns: of the guest, one for each instruction; it also has idle time, since items sleep'
 BURN_TIME_US = 1_000_000    # of all items in a run, unless --items says how many there are
+MOST_CPUS = 255         # of QEMU's x86 machine: emulated, it has no x2APIC
+# What --mode life sets by itself, or has no use for.
+NOT_OF_LIFE = ('wq', 'batch', 'max_active', 'strict', 'shard_size', 'threads', 'items', 'floor', 'lockstat', 'lines')
+LIFE_PAIRS = 1
 # What a kind of workqueue cannot do.
 WITH_SCOPES = ('unbound', 'unbound_highpri')
 OWN_LIMIT = ('bh', 'ordered')
@@ -35,6 +39,7 @@ NEED_CPUS = ('roam', 'spread')
 NOT_BH = ('mixed', 'limit')
 # The slowest guest that does not hang: seconds to boot, and items per second.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'lines': (600, 100)}
+SLOWEST_LIFE = 600, 20    # seconds for all rows, and for each CPU
 
 EXAMPLES = """\
 examples:
@@ -49,6 +54,8 @@ examples:
   scripts/run-bench.sh --lockstat --scopes cpu,system   lock contentions per item
   scripts/run-bench.sh --engine qemu --sweep 2,4,8,16   both variants and the floor over numbers of CPUs
   scripts/run-bench.sh --lines --cpus 16                cache lines that move between CPUs, per item, and whose
+  scripts/run-bench.sh --mode life --icount --sweep 8,72,255
+                                                        what making and destroying workqueues takes, and their memory
   scripts/run-bench.sh --gate                           one kernel against itself: the ratios should be 1
   scripts/run-bench.sh --resume                         continue the latest unfinished run
 
@@ -61,6 +68,8 @@ modes: a thread queues items, waits until all of them ran, and begins anew
            CPU of each thread queues a probe on a workqueue of high priority
   roam     --batch items, queued from another CPU each time; the rate includes the moves of the thread
   limit    --batch items, and --max-active is less
+  life     no items: many workqueues of each kind are made, flushed, changed and destroyed; with --icount, on any
+           number of CPUs, which take turns
 
 The guests of a pair are booted together and run each scope in turn, again and again. Each
 run takes less than a second, so both variants see the same state of the machine.
@@ -107,7 +116,9 @@ def names(params):
 
 
 def floor_of(params):
-    """Return the rows of the floor that are measured. Two of them need a second CPU."""
+    """Return the rows that are no scopes: kinds in the mode life, or those of the floor, which need a second CPU."""
+    if params['mode'] == 'life':
+        return list(life.KINDS)
     if not params.get('floor'):
         return []
     return list(parse.FLOOR) if params['cpus'] > 1 else ['same']
@@ -205,7 +216,8 @@ def build_parser():
     where.add_argument('--mem', type=understood_by(memory), metavar='SIZE',
                        help=f'guest memory (default 512M, or 2G with more than {SMALL_CPUS} CPUs)')
     where.add_argument('--icount', action='store_true',
-                       help='qemu with one CPU, where an instruction counts as one nanosecond; not for spread and roam')
+                       help='qemu with one CPU, where an instruction counts as one nanosecond; not for spread and roam; '
+                            'in the mode life with any number of CPUs')
     where.add_argument('--lines', action='store_true',
                        help='qemu, emulated, with 2 to 64 CPUs (default 4): count the cache lines that move between '
                             'CPUs for each item, by struct and field, in the modes latency and batch')
@@ -224,7 +236,7 @@ def build_parser():
     what.add_argument('--lockstat', action='store_true',
                       help='count lock contentions per item instead, in kernels with CONFIG_LOCK_STAT; there are no '
                            'rates, since that slows down everything')
-    what.add_argument('--mode', choices=tuple(parse.MODES), default='latency', help='see below (default latency)')
+    what.add_argument('--mode', choices=(*parse.MODES, 'life'), default='latency', help='see below (default latency)')
     what.add_argument('--wq', choices=parse.KINDS, default='unbound',
                       help='kind of workqueue (default unbound); highpri is a per-CPU one; '
                            'only unbound and unbound_highpri have scopes')
@@ -237,7 +249,7 @@ def build_parser():
                       help='of the workqueue (default: the kernel\'s, in limit mode a quarter of --batch)')
     what.add_argument('--scopes', type=scope_list, metavar='A,B,...',
                       help='affinity scopes (default: all; cache_shard with --shard-size; cpu, cache_shard and system '
-                           'with --sweep)')
+                           'with --sweep or --mode life)')
     what.add_argument('--strict', action='store_true',
                       help='make the scopes strict, and check where each item runs')
     what.add_argument('--shard-size', type=number_list(1, 65536), metavar='N,...',
@@ -247,7 +259,7 @@ def build_parser():
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
                      help=f'boots of each variant, shard size and number of CPUs (default {PAIRS}, 2 with --sweep or '
-                          '--lockstat, 1 with --lines)')
+                          '--lockstat, 1 with --lines or --mode life)')
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
                      help='items per thread and run (default uml 50000, qemu 10000, --lines 1000, with --sweep as many '
                           'of all threads together as two threads have; in the modes spread and mixed what takes about '
@@ -283,7 +295,7 @@ def refuse_nonsense_of_kind(parser, args):
 
 def refuse_nonsense_of_sweep(parser, args):
     for option, given in (('--cpus', args.cpus), ('--topology', args.topology), ('--shard-size', args.shard_size),
-                          ('--icount', args.icount)):
+                          ('--icount', args.icount and args.mode != 'life')):
         if args.sweep and given:
             parser.error(f'--sweep sets the number of CPUs: leave {option} out')
     if args.sweep and args.mode in NEED_CPUS and min(args.sweep) == 1:
@@ -302,6 +314,14 @@ def refuse_nonsense_of_kinds(parser, args):
         parser.error('--gate compares rates, and --lockstat has none: leave one of them out')
 
 
+def refuse_nonsense_of_life(parser, args):
+    if args.icount and max(args.sweep or [args.cpus or 1]) > MOST_CPUS:
+        parser.error(f'--icount emulates an x86 machine, which has at most {MOST_CPUS} CPUs')
+    for name in NOT_OF_LIFE:
+        if getattr(args, name) != parser.get_default(name):
+            parser.error(f'--mode life makes workqueues without items: leave --{name.replace("_", "-")} out')
+
+
 def refuse_nonsense_of_lines(parser, args):
     if args.engine == 'uml' or args.icount:
         parser.error(f'--lines uses QEMU without --icount: leave {"--icount" if args.icount else "--engine uml"} out')
@@ -314,6 +334,8 @@ def refuse_nonsense_of_lines(parser, args):
 
 def refuse_nonsense(parser, args):
     """Refuse options that would have no effect, or that the record would describe wrongly."""
+    if args.mode == 'life':
+        refuse_nonsense_of_life(parser, args)
     refuse_nonsense_of_mode(parser, args)
     refuse_nonsense_of_kind(parser, args)
     refuse_nonsense_of_sweep(parser, args)
@@ -341,9 +363,11 @@ def refuse_nonsense(parser, args):
 def resolve(parser, args):
     """Fill in defaults that depend on other options, and refuse conflicting options."""
     if args.icount:
-        if args.engine == 'uml' or args.topology or args.cpus not in (None, 1):
-            parser.error('--icount uses QEMU with one CPU: leave --engine, --cpus and --topology out')
-        args.engine, args.cpus = 'qemu', 1
+        one = args.mode != 'life'
+        if args.engine == 'uml' or one and (args.topology or args.cpus not in (None, 1)):
+            parser.error('--icount uses QEMU with one CPU: leave --engine, --cpus and --topology out' if one else
+                         '--icount uses QEMU: leave --engine uml out')
+        args.engine, args.cpus = 'qemu', 1 if one else args.cpus
     if args.lines:
         args.engine = 'qemu'
         args.cpus = args.cpus or (None if args.topology else LINES['cpus'])
@@ -362,10 +386,11 @@ def resolve(parser, args):
         parser.error(f'--mode {args.mode} needs more than one CPU')
     args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR and not args.lockstat)
     args.mem = args.mem or ('2G' if args.cpus > SMALL_CPUS else '512M')
-    args.pairs = args.pairs or (LINES['pairs'] if args.lines else 2 if args.sweep or args.lockstat else PAIRS)
+    args.pairs = args.pairs or default_pairs(args)
     args.scopes = args.scopes or default_scopes(args)
     args.burn_us = args.burn_us or BURN_US
-    args.repeats = args.repeats or (LINES['repeats'] if args.lines else 1 if args.icount else REPEATS[args.engine])
+    args.repeats = args.repeats or (LINES['repeats'] if args.lines else 1 if args.icount or args.mode == 'life' else
+                                    REPEATS[args.engine])
     if not args.sweep:
         complete(args)
     args.boot_timeout = args.boot_timeout or max(default_timeout(argparse.Namespace(**of_boot(vars(args), boot)))
@@ -378,7 +403,17 @@ def complete(args):
     args.items = args.items or default_items(args)
 
 
+def default_pairs(args):
+    if args.lines:
+        return LINES['pairs']
+    if args.mode == 'life':
+        return LIFE_PAIRS
+    return 2 if args.sweep or args.lockstat else PAIRS
+
+
 def default_scopes(args):
+    if args.mode == 'life':
+        return life.SCOPES
     if args.wq not in WITH_SCOPES:
         return ['default']
     if args.sweep:
@@ -399,6 +434,9 @@ def default_items(args):
 
 def default_timeout(args):
     boot, rate = SLOWEST['lines' if args.lines else args.engine]
+    if args.mode == 'life':
+        rows, cpu = SLOWEST_LIFE
+        return boot + rows + cpu * args.cpus
     if args.mode in BURNING:
         rate = min(rate, 1_000_000 // args.burn_us)
     guests = 1 if args.icount or args.lines else len(places(vars(args)))     # each waits for the others

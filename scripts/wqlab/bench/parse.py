@@ -20,7 +20,11 @@ MODES = {'latency': (), 'batch': (), 'burst': IN_ROUNDS, 'spread': IN_ROUNDS, 'm
          'roam': ('moves',), 'limit': ()}
 # The floor: how a thread and its partner exchange items without a workqueue, and what tables call that.
 FLOOR = {'same': 'floor: same CPU', 'other': 'floor: other CPU', 'line': 'floor: one line'}
-KINDS = ('unbound', 'unbound_highpri', 'percpu', 'highpri', 'bh', 'ordered')
+KINDS = ('unbound', 'unbound_highpri', 'percpu', 'reclaim', 'highpri', 'bh', 'ordered')
+# The mode life has no items: what it takes to make, flush, change and destroy a workqueue. Only one with attributes can
+# be changed.
+LIFE = ('create', 'flush', 'change', 'destroy')
+LIFE_FIGURES = ('p50_ns', 'mean_ns', 'max_ns')
 LACKING = re.compile(r'(?:this kernel has no scope|there is only one CPU, so no floor) (\w+): passed over')
 FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: |also: )')
 
@@ -68,6 +72,22 @@ def parse_wait(text):
     return parse_line(text, (*WAIT_NUMBERS, *MODES.get(fields.get('mode', ''), ())), ('scope', 'mode'))
 
 
+def parse_life(text):
+    """Convert the only line of a result in the mode life. It has no scope, but for unbound workqueues the default one.
+
+    Return it as the row of a table: an unbound workqueue by its scope, any other by its kind.
+    """
+    fields = parse_fields(text) or {}
+    steps = [step for step in LIFE if step != 'change' or fields.get('wq', '').startswith('unbound')]
+    found = parse_line(text, ('repeat', 'count', 'bytes', *(f'{step}_{key}' for step in steps for key in LIFE_FIGURES)),
+                       ('scope', 'actual', 'wq', 'mode', 'clock'))
+    return found and {**found, 'scope': found['actual'] if found['wq'] == 'unbound' else found['wq'],
+                      **dict.fromkeys(VIOLATIONS, 0)}
+
+
+PARSERS = {'result': parse_result, 'wait': parse_wait, 'life': parse_life}
+
+
 def joined(results, waits):
     """Return the runs of which both lines can be read."""
     return [{**result, **waits[key]} for key, result in results.items() if key in waits]
@@ -89,12 +109,12 @@ def parse_output(output):
     benchmark did not finish. A line may appear twice, once from the console and once from
     dmesg.
     """
-    lines, passed_over, notes, done = {'result': {}, 'wait': {}}, [], [], None
+    lines, passed_over, notes, done = {kind: {} for kind in PARSERS}, [], [], None
     for text in tagged_lines(output):
         kind, _, rest = text.partition(' ')
         lacking = LACKING.fullmatch(text)
         if kind in lines:
-            found = (parse_result if kind == 'result' else parse_wait)(rest)
+            found = PARSERS[kind](rest)
             if found:
                 lines[kind][(found['repeat'], found['scope'])] = found
         elif kind == 'done':
@@ -111,7 +131,7 @@ def parse_output(output):
     if done.get('status') not in ('ok', 'violated'):
         said = notes[-1] if notes else f"error {done.get('error')}"
         raise BenchOutputError(f"the benchmark ended as \"{done.get('status')}\": {said}")
-    runs = joined(lines['result'], lines['wait'])
+    runs = joined(lines['result'], lines['wait']) + list(lines['life'].values())
     if len(runs) != int(done['runs']):
         raise BenchOutputError(f"{done['runs']} runs were made, but only {len(runs)} can be read")
     return {

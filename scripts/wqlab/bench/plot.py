@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from wqlab import files
-from wqlab.bench import floor, sweep
+from wqlab.bench import floor, life, sweep
 from wqlab.bench import options as bench_options
 from wqlab.bench import record as bench_record
 from wqlab.bench import stats as bench_stats
@@ -32,6 +32,8 @@ def variants_of(rows):
 
 
 def load(params):
+    if params['mode'] == 'life':
+        return 'workqueues that are made, flushed and destroyed'
     text = 'one item in flight per thread' if params['mode'] == 'latency' else \
         f"{params['mode']}, {params['batch']} items in flight per thread"
     if params.get('wq', 'unbound') != 'unbound':
@@ -45,8 +47,9 @@ def title(record):
     params = record['parameters']
     topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
     engine = '-'.join(filter(None, (record['engine'], params['accel'])))
+    items = [] if params['mode'] == 'life' else [f"{params['items']:,} items"]
     lines = [f'{engine}: {topology}',
-             f"{load(params)}, {params['items']:,} items, {params['pairs']} boots of each"]
+             ', '.join([load(params), *items, f"{params['pairs']} boots of each"])]
     fast = [floor.pooled(row, 'items_per_s') for row in record['summary'] if row['scope'] == LINE]
     if fast:
         lines.append(f'two threads that spin on one word: {max(fast):,.0f} round trips/s')
@@ -105,6 +108,8 @@ def panels(record):
     if record['parameters'].get('lines'):
         return [('moves', 'lines of the workqueue that move, per item'), ('observed', 'the same, as observed'),
                 ('moves_else', 'all other lines that move, per item')]
+    if record['parameters']['mode'] == 'life':
+        return life.panels(bench_options.unit(record['parameters']) or 'ns')
     first = ('items_per_s', 'items/s (higher is better)')
     if record['parameters']['icount']:
         what = 'instructions' if bench_options.unit(record['parameters']) == 'insns' else 'ns of the guest'

@@ -9,6 +9,7 @@ turns.py    groups of boots, shared   floor.py    the table of what is above the
             with run-workload.sh      lockstat.py the table of lock contentions
 locks.py    /proc/lock_stat           plot.py     the plots
 lines/      --lines                   sweep.py    the plots over numbers of CPUs
+life.py     --mode life
 """
 
 import dataclasses

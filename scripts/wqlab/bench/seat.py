@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
-from wqlab.bench import locks, options, stats
+from wqlab.bench import life, locks, options, stats
 from wqlab.bench import parse as bench_parse
 from wqlab.bench.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
 from wqlab.logs import check
@@ -53,6 +53,8 @@ Tick = Callable[[float, str], None]     # (seconds since the boots began, the ne
 
 def outline(runs: list[dict]) -> str:
     """Return the results of these runs in a few words."""
+    if any(run['mode'] == 'life' for run in runs):
+        return life.outline(runs)
     if any('locks' in run for run in runs):
         return 'contentions per item: ' + ', '.join(f"{run['scope']} {run['contentions']:.4f}" for run in runs)
     return 'items/s: ' + ', '.join(f"{stats.label(run['scope'])} {run['items_per_s'] / 1000:,.0f}k" for run in runs)
@@ -73,14 +75,20 @@ class Clock:
             self.tick(now - self.begun, self.newest)
 
 
+def as_line(chosen: dict[str, Any]) -> str:
+    return ' '.join(f'{key}={value}' for key, value in chosen.items()) + '\n'
+
+
 def order(params: dict[str, Any], scopes: str) -> str:
     """Return the line that makes a guest run the scopes once."""
+    if params['mode'] == 'life':
+        return as_line(life.order(scopes, params['cpus']))
     if scopes in bench_parse.FLOOR:
         params = options.of_floor(params)
     chosen = {'threads': params['threads'], 'items': params['items'], 'warmup': options.warmup(params),
               'mode': params['mode'], 'batch': params['batch'], 'strict': int(params['strict']), 'scopes': scopes,
               'wq': params['wq'], 'burn_us': params['burn_us'], 'max_active': params['max_active'] or 0}
-    return ' '.join(f'{key}={value}' for key, value in chosen.items()) + '\n'
+    return as_line(chosen)
 
 
 def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path,
@@ -211,6 +219,7 @@ class Seat:
         if status:
             raise self.failure([])
         return {**self.boot, 'seconds': round(time.monotonic() - self.begun, 1), 'log': f'logs/{self.log.name}',
+                **({'boot_us': life.boot_us(self.log)} if self.params['mode'] == 'life' else {}),
                 'trouble': check.bad_lines(read_text(self.log)), 'runs': self.runs, **self.found}
 
 

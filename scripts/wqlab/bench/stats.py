@@ -13,10 +13,11 @@ from statistics import median, quantiles
 from wqlab import tables
 from wqlab.bench import locks, parse
 
+LIFE = ('bytes', *(f'{step}_{key}' for step in parse.LIFE for key in parse.LIFE_FIGURES))
 METRICS = ('items_per_s', 'mean_ns', *parse.QUANTILES, *parse.WAITS, *parse.MAKESPAN, *parse.PROBE, 'cpus_mean',
-           'kworkers', 'ns_per_item', *locks.METRICS)
+           'kworkers', 'ns_per_item', *locks.METRICS, *LIFE)
 RATIOS = ('items_per_s', 'ns_per_item', 'mean_ns', 'p50_ns', 'p99_ns', 'start_p50_ns', 'start_p99_ns', 'start_p999_ns',
-          'done_p50_ns', 'done_p99_ns', 'makespan_p50_ns', 'probe_p50_ns', 'probe_p99_ns', 'probe_p999_ns')
+          'done_p50_ns', 'done_p99_ns', 'makespan_p50_ns', 'probe_p50_ns', 'probe_p99_ns', 'probe_p999_ns', *LIFE)
 OURS, BASE = 'cmwq', 'base'
 NAMES = {OURS: 'ours', BASE: 'base'}
 WITH = 'cmwq-with'      # ours with the parameters of --append-cmwq, beside ours without
@@ -41,7 +42,7 @@ def spread(values):
 
 
 def run_metric(run, metric):
-    if metric == 'ns_per_item':
+    if metric == 'ns_per_item' and 'items' in run:
         return run['elapsed_ns'] / run['items']
     return run.get(metric)
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The summary of a run as text: its tables, and what they mean."""
 
-from wqlab.bench import floor, lockstat, options, stats, waits
+from wqlab.bench import floor, life, lockstat, options, stats, waits
 
 
 def summarise(boots):
     """Return the rows of all tables."""
     rows = stats.summarise(boots)
     floor.add(rows, boots)
+    life.add(rows, boots)
     return rows
 
 
@@ -18,6 +19,8 @@ def lines(rows, params, names=stats.NAMES):
     if params.get('lockstat'):
         return lockstat.table(rows, names) + ['', *lockstat.legend(), *stats.legend_of_names(rows, params)]
     unit = options.unit(params)
+    if params['mode'] == 'life':
+        return life.lines(rows, unit, names) + stats.legend_of_names(rows, params)
     tables = [stats.table(rows, unit, names), waits.table(rows, unit, names), floor.table(rows, unit, names)]
     text = [line for table in tables if table for line in (*table, '')]
     return text + stats.legend(rows, names) + waits.legend(rows) + floor.legend(rows) \

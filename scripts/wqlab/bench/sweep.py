@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Draw a sweep: both variants and the floor over the number of CPUs, a column for each scope."""
 
-from wqlab.bench import floor, options, parse, stats
+from wqlab.bench import floor, life, options, parse, stats
 
 STYLES = {'same': '--', 'other': '-.', 'line': ':'}
 
@@ -12,6 +12,8 @@ def panels(record):
     if params.get('lockstat'):
         return [('contentions', 'contentions of the workqueue\'s locks per item'),
                 ('acquisitions', 'the workqueue\'s locks taken per item')]
+    if params['mode'] == 'life':
+        return life.panels(options.unit(params) or 'ns')
     rate = ('items_per_s', 'items/s (higher is better)')
     if params['mode'] in ('burst', 'spread'):
         return [rate, ('makespan_p50_ns', 'makespan of a round, p50, ns')]

@@ -77,6 +77,7 @@ def test_orders():
         'strict=0 max_active=0\n'
     assert seat.order(chosen, 'ordered').startswith('mode=life wq=ordered scopes=default batch=8192 ')
     assert [life.count('percpu', cpus) for cpus in (1, 8, 512)] == [8192, 8192, 512]
+    assert life.count('reclaim', 8) == 512
 
 
 @pytest.mark.parametrize('line, us', [('[    1.234567] Run /init as init process', 1234567), ('[   12.000089] Run', None),

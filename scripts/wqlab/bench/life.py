@@ -14,7 +14,8 @@ KINDS = ('percpu', 'reclaim', 'ordered')
 SCOPES = ['cpu', 'cache_shard', 'system']
 DEFAULT_SCOPE = '/sys/module/workqueue/parameters/default_affinity_scope'
 # Memory comes in pages, and per-CPU memory in one for each CPU. So the less a workqueue keeps, the more are made: an
-# ordered one has one pwq, others may have one for each CPU.
+# ordered one has one pwq, others may have one for each CPU. One with a rescuer keeps a stack, and there are only so many
+# threads.
 PWQS = 65536
 FEWEST, MOST = 512, 8192
 BOOTED = re.compile(r'^\[ *([0-9]+)\.([0-9]{6})\] Run /init as init process', re.M)
@@ -27,6 +28,8 @@ TIME = 'ns: how long the call lasts, median'
 
 def count(kind, cpus):
     """Return how many workqueues are made."""
+    if kind == 'reclaim':
+        return FEWEST
     return MOST if kind == 'ordered' else min(max(PWQS // cpus, FEWEST), MOST)
 
 

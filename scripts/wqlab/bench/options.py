@@ -449,7 +449,7 @@ def warnings(params):
     cores = os.cpu_count() or 1
     if params.get('lines'):
         return
-    if params['cpus'] > cores:
+    if params['cpus'] > cores and not params['icount']:
         yield (f"{params['cpus']} guest CPUs on {cores} cores: the figures depend more on the "
                f"host's scheduler than on the workqueue")
     load = os.getloadavg()[0]

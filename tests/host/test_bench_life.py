@@ -80,7 +80,8 @@ def test_orders():
     assert life.count('reclaim', 8) == 512
 
 
-@pytest.mark.parametrize('line, us', [('[    1.234567] Run /init as init process', 1234567), ('[   12.000089] Run', None),
+@pytest.mark.parametrize('line, us', [('[    1.234567] Run /init as init process', 1234567),
+                                      ('[   12.000089] Run', None),
                                       ('[  312.000089] Run /init as init process', 312000089)])
 def test_time_of_boot(tmp_path, line, us):
     (tmp_path / 'log').write_text(f'[    0.100000] smp: x\n{line}\n[ 400.000000] x\n')

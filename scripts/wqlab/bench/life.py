@@ -14,8 +14,8 @@ KINDS = ('percpu', 'reclaim', 'ordered')
 SCOPES = ['cpu', 'cache_shard', 'system']
 DEFAULT_SCOPE = '/sys/module/workqueue/parameters/default_affinity_scope'
 # Memory comes in pages, and per-CPU memory in one for each CPU. So the less a workqueue keeps, the more are made: an
-# ordered one has one pwq, others may have one for each CPU. One with a rescuer keeps a stack, and there are only so many
-# threads.
+# ordered one has one pwq, others may have one for each CPU. One with a rescuer keeps a stack, and there are only so
+# many threads.
 PWQS = 65536
 FEWEST, MOST = 512, 8192
 BOOTED = re.compile(r'^\[ *([0-9]+)\.([0-9]{6})\] Run /init as init process', re.M)
@@ -92,7 +92,8 @@ def boots(rows, names):
     lines = []
     for row in (row for row in rows if row.get('boot_us')):
         cpus = f"{row['cpus']} CPUs: " if row.get('cpus') else ''
-        times = ', '.join(f"{names[variant]} {time['median'] / 1000:,.1f} ms" for variant, time in row['boot_us'].items())
+        times = ', '.join(f"{names[variant]} {time['median'] / 1000:,.1f} ms"
+                          for variant, time in row['boot_us'].items())
         lines.append(f'boot until the first program, {cpus}{times}')
     return lines
 

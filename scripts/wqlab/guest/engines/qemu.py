@@ -8,8 +8,8 @@ from wqlab.guest.topology import Topology
 
 PROGRAM = 'qemu-system-x86_64'
 ICOUNT = ('tcg,thread=single', '-icount', 'shift=0,sleep=off')
-# With icount, CPUs take turns, and an instruction "pause" ends a turn. So long loops of it take minutes: to calibrate the
-# APIC's timer, and a delay for each CPU that is started.
+# With icount, CPUs take turns, and an instruction "pause" ends a turn. So long loops of it take minutes: to calibrate
+# the APIC's timer, and a delay for each CPU that is started.
 TAKING_TURNS = ['nolapic_timer', 'cpu_init_udelay=0']
 EMULATED_CPU = 'max,l3-cache=on,vendor=GenuineIntel'
 

@@ -117,7 +117,7 @@ def names(params):
 
 def floor_of(params):
     """Return the rows that are no scopes: kinds in the mode life, or those of the floor, which need a second CPU."""
-    if params['mode'] == 'life':
+    if params.get('mode') == 'life':
         return list(life.KINDS)
     if not params.get('floor'):
         return []

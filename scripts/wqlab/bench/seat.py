@@ -219,7 +219,7 @@ class Seat:
         if status:
             raise self.failure([])
         return {**self.boot, 'seconds': round(time.monotonic() - self.begun, 1), 'log': f'logs/{self.log.name}',
-                **({'boot_us': life.boot_us(self.log)} if self.params['mode'] == 'life' else {}),
+                **({'boot_us': life.boot_us(self.log)} if self.params.get('mode') == 'life' else {}),
                 'trouble': check.bad_lines(read_text(self.log)), 'runs': self.runs, **self.found}
 
 

@@ -51,9 +51,9 @@ class Release:
 
 
 RELEASES = (
-    Release('7.3', 'sid', 20, 10),
+    Release('7.3', 'sid', 25, 10),
     # alloc_workqueue() is a macro here, as in later releases, and schedule_work() uses the new name of system_wq.
-    Release('6.12', 'trixie', 20, 8, {'alloc_workqueue': 'alloc_workqueue_noprof', 'system_wq': 'system_percpu_wq'}),
+    Release('6.12', 'trixie', 25, 8, {'alloc_workqueue': 'alloc_workqueue_noprof', 'system_wq': 'system_percpu_wq'}),
 )
 each_release = pytest.mark.parametrize('release', RELEASES, ids=lambda release: release.linux)
 
@@ -140,8 +140,8 @@ def build(kind, dkms, package):
 
 def reason(log):
     """Return the first error in a log, or its end."""
-    found = re.search(r'^.*(?:error[:!] |\*\*\*).*$', log, re.M | re.I)
-    return found[0].strip() if found else log[-300:]
+    found = re.search(r'^.*(?:error[:!] |\*\*\*|BUILD_EXCLUSIVE).*$', log, re.M | re.I)
+    return found[0].strip() if found else f'...{log.strip()[-200:]}'
 
 
 @functools.cache
@@ -224,7 +224,8 @@ def test_enough_of_them_compile(release):
     for name, names in users.items():
         say(f'{release.linux}: {name}: {" ".join(sorted(names))}')
     say(f'{release.linux}: {len(users)} packages use {len(symbols)} of {len(exported(release, "base"))} symbols')
-    assert len(base) >= release.packages and len(users) >= release.users
+    assert len(base) >= release.packages
+    assert len(users) >= release.users
 
 
 # Does it find a difference?

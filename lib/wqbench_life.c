@@ -38,10 +38,13 @@ static void life_add(struct bench *bench, enum bench_figure figure, u64 before)
  * Memory
  */
 
-/* The bytes of all slabs that cannot be reclaimed, stacks and per-CPU memory of the kernel. */
+/*
+ * The bytes of all slabs that cannot be reclaimed, and of the kernel's stacks. Per-CPU memory
+ * comes in pages for each CPU, where one workqueue needs a pointer.
+ */
 static int life_memory(u64 *bytes)
 {
-	static const char * const names[] = { "\nSUnreclaim:", "\nKernelStack:", "\nPercpu:" };
+	static const char * const names[] = { "\nSUnreclaim:", "\nKernelStack:" };
 	char *buf = kmalloc(PAGE_SIZE, GFP_KERNEL);
 	int ret;
 
@@ -163,7 +166,21 @@ static void life_destroy(struct bench *bench, struct workqueue_struct **wqs)
 
 		destroy_workqueue(wqs[i]);
 		life_add(bench, BENCH_DESTROY, before);
+		wqs[i] = NULL;
 	}
+}
+
+/* The first workqueues get memory from the page allocator, and leave it to later ones. */
+static int life_warm_up(struct bench *bench, struct workqueue_struct **wqs)
+{
+	int ret = life_create(bench, wqs, 0, bench->plan.in_flight);
+
+	life_destroy(bench, wqs);
+	for (unsigned int i = BENCH_CREATE; i < NR_BENCH_FIGURES; i++) {
+		if (bench->hist[i])
+			memset(bench->hist[i], 0, sizeof(*bench->hist[i]));
+	}
+	return ret ?: life_settle();
 }
 
 static int life_steps(struct bench *bench, struct workqueue_struct **wqs, struct bench_life *life)
@@ -173,7 +190,7 @@ static int life_steps(struct bench *bench, struct workqueue_struct **wqs, struct
 	int ret;
 
 	life->count = bench->plan.in_flight;
-	ret = life_settle();
+	ret = life_warm_up(bench, wqs);
 	if (!ret)
 		ret = life_create(bench, wqs, 0, half);
 	if (!ret)
@@ -194,11 +211,6 @@ int bench_life(struct bench *bench, struct bench_life *life)
 {
 	struct workqueue_struct **wqs;
 	int ret;
-
-	for (unsigned int i = BENCH_CREATE; i < NR_BENCH_FIGURES; i++) {
-		if (bench->hist[i])
-			memset(bench->hist[i], 0, sizeof(*bench->hist[i]));
-	}
 
 	wqs = bench_zalloc(array_size(bench->plan.in_flight, sizeof(*wqs)));
 	if (!wqs)

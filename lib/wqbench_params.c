@@ -109,7 +109,7 @@ const char * const bench_kind_names[NR_BENCH_KINDS] = {
  * roam		queues the same items from one CPU after the other
  * limit	has more in flight than max_active
  * floor	uses no workqueue: another thread, its partner, runs its only item
- * life		no threads and no items: workqueues are made, flushed, changed and destroyed
+ * life		has no items: workqueues are made, flushed, changed and destroyed
  */
 const char * const bench_mode_names[NR_BENCH_MODES] = {
 	[BENCH_LATENCY]	= "latency",
@@ -150,7 +150,7 @@ static int bench_plan_scopes(struct bench_plan *plan, char *list)
 	char *name;
 
 	if (plan->mode == BENCH_LIFE && *list && strcmp(list, "default")) {
-		pr_err("scopes=%s: mode=life takes the kernel's default scope\n", list);
+		pr_err("scopes=%s: mode=life has the kernel's default scope\n", list);
 		return -EINVAL;
 	}
 	if (plan->mode == BENCH_LIFE || (!bench_has_scopes(plan) && bench_has_wq(plan))) {

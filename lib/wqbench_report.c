@@ -227,8 +227,9 @@ void bench_report_life(struct bench *bench, enum bench_scope actual, unsigned in
 
 		if (!hist)
 			continue;
-		bench_append(bench, " %sp50_ns=%llu %smean_ns=%llu %smax_ns=%llu", key,
-			     wq_hist_quantile(hist, 500), key,
+		bench_append(bench, " %sp25_ns=%llu %sp50_ns=%llu", key,
+			     wq_hist_quantile(hist, 250), key, wq_hist_quantile(hist, 500));
+		bench_append(bench, " %smean_ns=%llu %smax_ns=%llu", key,
 			     div64_u64(hist->sum, max_t(u64, hist->total, 1)), key, hist->max);
 	}
 	bench_append(bench, " clock=%s", BENCH_CLOCK);

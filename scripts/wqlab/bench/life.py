@@ -13,23 +13,23 @@ from wqlab.bench.boot import read_text
 KINDS = ('percpu', 'reclaim', 'ordered')
 SCOPES = ['cpu', 'cache_shard', 'system']
 DEFAULT_SCOPE = '/sys/module/workqueue/parameters/default_affinity_scope'
-# Memory comes in pages, and per-CPU memory in one for each CPU. So the less a workqueue keeps, the more are made: an
-# ordered one has one pwq, others may have one for each CPU. One with a rescuer keeps a stack, and there are only so
-# many threads.
+# Slabs keep what was freed, up to a thousand objects of a size. So there are more workqueues than that, and as many as
+# there is memory for if each has a pwq for each CPU. One with a rescuer keeps a stack, and threads are limited.
 PWQS = 65536
-FEWEST, MOST = 512, 8192
+FEWEST, MOST, RESCUERS = 2048, 8192, 512
 BOOTED = re.compile(r'^\[ *([0-9]+)\.([0-9]{6})\] Run /init as init process', re.M)
 LEGEND = ('create: alloc_workqueue(); flush: flush_workqueue() while it is idle; destroy: destroy_workqueue()',
+          'of all calls, the lower quartile: others are interrupted, or have to refill slabs',
           'change: writing "nice" of an unbound one in sysfs, where both priorities have pools already',
-          'memory: slabs, stacks of rescuers and per-CPU memory that each of many workqueues keeps')
-INSNS = 'insns: of all CPUs while the call lasts, median; what other threads free later is not in it'
-TIME = 'ns: how long the call lasts, median'
+          'memory: slabs and stacks of rescuers that each of many workqueues keeps')
+INSNS = 'insns: of all CPUs while the call lasts; what other threads free later is not in it'
+TIME = 'ns: how long the call lasts'
 
 
 def count(kind, cpus):
     """Return how many workqueues are made."""
     if kind == 'reclaim':
-        return FEWEST
+        return RESCUERS
     return MOST if kind == 'ordered' else min(max(PWQS // cpus, FEWEST), MOST)
 
 
@@ -62,11 +62,11 @@ def add(rows, boots):
 
 def outline(runs):
     return 'create / destroy, ns: ' + ', '.join(
-        f"{run['scope']} {run['create_p50_ns']:,} / {run['destroy_p50_ns']:,}" for run in runs)
+        f"{run['scope']} {run['create_p25_ns']:,} / {run['destroy_p25_ns']:,}" for run in runs)
 
 
 def panels(unit):
-    return [('create_p50_ns', f'alloc_workqueue(), {unit}'), ('destroy_p50_ns', f'destroy_workqueue(), {unit}'),
+    return [('create_p25_ns', f'alloc_workqueue(), {unit}'), ('destroy_p25_ns', f'destroy_workqueue(), {unit}'),
             ('bytes', 'bytes that a workqueue keeps')]
 
 
@@ -81,7 +81,7 @@ def cell(row, metric, ratios):
 def table(rows, unit, names):
     ratios = stats.ratios_of(rows, names)
     pair = ' / '.join(names[variant] for variant in stats.variants_of(rows))
-    metrics = {**{f'{step}_p50_ns': f'{step}, {unit}' for step in parse.LIFE}, 'bytes': 'memory, bytes'}
+    metrics = {**{f'{step}_p25_ns': f'{step}, {unit}' for step in parse.LIFE}, 'bytes': 'memory, bytes'}
     head = stats.begin(rows) + ['\n'.join([title, '  '.join([pair, *ratios.values()])]) for title in metrics.values()]
     body = [stats.begin(rows, row) + [cell(row, metric, ratios) for metric in metrics] for row in rows]
     return tables.lines(head, body, stats.numbers(head))

@@ -217,7 +217,7 @@ def build_parser():
                        help=f'guest memory (default 512M, or 2G with more than {SMALL_CPUS} CPUs)')
     where.add_argument('--icount', action='store_true',
                        help='qemu with one CPU, where an instruction counts as one nanosecond; not for spread and '
-                            'roam; in the mode life with any number of CPUs')
+                            f'roam; in the mode life with up to {MOST_CPUS} CPUs')
     where.add_argument('--lines', action='store_true',
                        help='qemu, emulated, with 2 to 64 CPUs (default 4): count the cache lines that move between '
                             'CPUs for each item, by struct and field, in the modes latency and batch')

@@ -24,7 +24,7 @@ KINDS = ('unbound', 'unbound_highpri', 'percpu', 'reclaim', 'highpri', 'bh', 'or
 # The mode life has no items: what it takes to make, flush, change and destroy a workqueue. Only one with attributes can
 # be changed.
 LIFE = ('create', 'flush', 'change', 'destroy')
-LIFE_FIGURES = ('p50_ns', 'mean_ns', 'max_ns')
+LIFE_FIGURES = ('p25_ns', 'p50_ns', 'mean_ns', 'max_ns')
 LACKING = re.compile(r'(?:this kernel has no scope|there is only one CPU, so no floor) (\w+): passed over')
 FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: |also: )')
 

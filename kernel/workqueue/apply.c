@@ -12,8 +12,8 @@
 
 #include "internal.h"
 
-/* P: for wq_update_pod_of(), which may run where memory is short */
-static struct workqueue_attrs *update_attrs;
+/* P: wq_update_pod_of() may run where memory is short, and plans are made often */
+static struct workqueue_attrs *scratch_attrs;
 
 /* a planned change: it holds the new pwqs before the commit, the old ones after it */
 struct attrs_plan {
@@ -126,15 +126,15 @@ static struct attrs_plan *plan_make(struct workqueue_struct *wq,
 				    const struct workqueue_attrs *attrs,
 				    const struct cpumask *unbound)
 {
-	struct workqueue_attrs *scratch = alloc_workqueue_attrs();
+	struct workqueue_attrs *scratch = scratch_attrs;
 	struct attrs_plan *plan;
 	int ret = -ENOMEM;
 
 	lockdep_assert_held(&wq_pool_mutex);
 
 	plan = kzalloc(struct_size(plan, cpu_pwq, nr_cpu_ids), GFP_KERNEL);
-	if (!plan || !scratch)
-		goto out;
+	if (!plan)
+		return ERR_PTR(-ENOMEM);
 	plan->wq = wq;
 	plan->attrs = alloc_workqueue_attrs();
 	if (!plan->attrs)
@@ -150,11 +150,9 @@ static struct attrs_plan *plan_make(struct workqueue_struct *wq,
 	attrs_copy(scratch, plan->attrs);
 	ret = plan_entries(plan, scratch, unbound);
 out:
-	free_workqueue_attrs(scratch);
 	if (!ret)
 		return plan;
-	if (plan)
-		plan_free(plan);
+	plan_free(plan);
 	return ERR_PTR(ret);
 }
 
@@ -325,7 +323,7 @@ static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
  */
 void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 {
-	struct workqueue_attrs *attrs = update_attrs;
+	struct workqueue_attrs *attrs = scratch_attrs;
 	struct pool_workqueue *pwq = NULL;
 	const struct cpumask *pod, *cpus;
 	const struct wq_pod_type *pods;
@@ -461,6 +459,6 @@ int workqueue_unbound_housekeeping_update(const struct cpumask *hk)
  */
 void __init apply_init_early(void)
 {
-	update_attrs = alloc_workqueue_attrs();
-	wq_boot_needs(update_attrs);
+	scratch_attrs = alloc_workqueue_attrs();
+	wq_boot_needs(scratch_attrs);
 }

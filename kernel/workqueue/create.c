@@ -45,16 +45,10 @@ nomem:
 
 static int wq_make_unbound_pwqs(struct workqueue_struct *wq)
 {
-	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
-	int ret;
-
-	if (!attrs)
-		return -ENOMEM;
+	/* the attributes are as they were allocated, and nobody else has seen the workqueue */
 	if (wq->flags & WQ_HIGHPRI)
-		attrs->nice = HIGHPRI_NICE_LEVEL;
-	ret = wq_apply_attrs_locked(wq, attrs);
-	free_workqueue_attrs(attrs);
-	return ret;
+		wq->unbound_attrs->nice = HIGHPRI_NICE_LEVEL;
+	return wq_apply_attrs_locked(wq, wq->unbound_attrs);
 }
 
 /* make the pwqs and put the workqueue where others see it */

@@ -308,11 +308,26 @@ static void slots_set_max(struct wq_node_nr_active *slots, int max, int cpus)
 	slots_allow_spares(slots, max, cpus);
 }
 
+/* how many CPUs of @allowed are online on a node */
+static int node_weight(const struct cpumask *allowed, int node)
+{
+	/* the node's mask is the architecture's, and may have a CPU that never comes up */
+	const unsigned long *cpus = cpumask_bits(cpumask_of_node(node));
+	const unsigned long *online = cpumask_bits(wq_online_cpumask);
+	int i, nr = 0;
+
+	for (i = 0; i < BITS_TO_LONGS(nr_cpumask_bits); i++) {
+		/* may miss a change, like the sum in wq_divide_max() */
+		nr += hweight_long(data_race(cpumask_bits(allowed)[i] & cpus[i] & online[i]));
+	}
+	return nr;
+}
+
 static void wq_divide_max(struct workqueue_struct *wq)
 {
 	const struct cpumask *allowed = wq_effective_cpumask(wq);
 	int max = READ_ONCE(wq->max_active), min = READ_ONCE(wq->min_active);
-	int cpu, node, total;
+	int node, total;
 
 	/* if this misses a change, whoever made the change has yet to call us */
 	total = data_race(cpumask_weight_and(allowed, wq_online_cpumask));
@@ -321,10 +336,9 @@ static void wq_divide_max(struct workqueue_struct *wq)
 	min = max(min, !!max);
 
 	for_each_node(node) {
-		int nr = 0, share;
+		int nr = node_weight(allowed, node);
+		int share;
 
-		for_each_cpu_and(cpu, allowed, cpumask_of_node(node))
-			nr += cpumask_test_cpu(cpu, wq_online_cpumask);
 		share = total ? DIV_ROUND_UP(max * nr, total) : min;
 		slots_set_max(wq_slots(wq, node), clamp(share, min, max), nr);
 	}

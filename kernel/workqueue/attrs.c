@@ -114,9 +114,10 @@ u32 attrs_hash(const struct workqueue_attrs *attrs)
  */
 bool attrs_equal_but_home(const struct workqueue_attrs *a, const struct workqueue_attrs *b)
 {
+	/* most pools differ in their pod */
 	return a->affn_strict == b->affn_strict && a->nice == b->nice &&
-	       (a->affn_strict || cpumask_equal(a->cpumask, b->cpumask)) &&
-	       cpumask_equal(a->__pod_cpumask, b->__pod_cpumask);
+	       cpumask_equal(a->__pod_cpumask, b->__pod_cpumask) &&
+	       (a->affn_strict || cpumask_equal(a->cpumask, b->cpumask));
 }
 
 /**

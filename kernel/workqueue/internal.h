@@ -290,10 +290,10 @@ struct workqueue_struct {
 	int work_color;				/* W: colour of new items */
 	int flush_color;			/* W: oldest colour still flushed */
 	atomic_t nr_pwqs_to_flush;		/* pwqs with items of flush_color */
+	int nr_drainers;			/* W */
 	struct wq_flusher *first_flusher;	/* W; fixed while pwqs are armed */
 	struct list_head flushers;		/* W: have a colour, oldest first */
 	struct list_head flusher_overflow;	/* W: wait for a free colour */
-	int nr_drainers;			/* W */
 
 	struct worker *rescuer;			/* P and M for writes; either for reads */
 	struct list_head maydays;		/* M: pwqs that need the rescuer */

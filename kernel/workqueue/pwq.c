@@ -34,8 +34,7 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 {
 	struct pool_workqueue *pwq;
 
-	pwq = kmem_cache_alloc_node(pwq_cache, GFP_KERNEL | __GFP_ZERO,
-				    pool_mem_node(pool));
+	pwq = kmem_cache_alloc_node(pwq_cache, GFP_KERNEL, pool_mem_node(pool));
 	if (!pwq)
 		return NULL;
 	if (WARN_ON_ONCE((unsigned long)pwq & ~WORK_STRUCT_PWQ_MASK)) {
@@ -43,6 +42,8 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 		return NULL;
 	}
 
+	/* the size is known here, and not to the allocator */
+	memset(pwq, 0, sizeof(*pwq));
 	pwq->pool = pool;
 	pwq->wq = wq;
 	if (READ_ONCE(wq->flags) & WQ_UNBOUND)

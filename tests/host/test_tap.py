@@ -80,6 +80,26 @@ def test_skipped_for_an_expected_reason():
         assert not all(point.ok for point in tap.parse(wrong, 'one CPU|the base kernel'))
 
 
+TABLE = '''\
+1..1
+    KTAP version 1
+    ok 1 row a # SKIP the base kernel hangs
+    ok 2 row b # SKIP the base kernel hangs
+# table: pass:0 fail:0 skip:2 total:2
+ok 1 table # SKIP \n'''
+
+
+def test_all_rows_of_a_table_are_skipped():
+    """Then KUnit gives the table no reason."""
+    points = tap.parse(TABLE, 'the base kernel')
+    assert [(point.name, point.ok, point.skipped) for point in points] == [
+        ('table: row a', True, True), ('table: row b', True, True)]
+    for wrong in (TABLE.replace('row b # SKIP the base kernel hangs', 'row b'),
+                  TABLE.replace('ok 1 table', 'not ok 1 table'), TABLE.replace('total:2', 'total:3')):
+        assert not all(point.ok for point in tap.parse(wrong, 'the base kernel'))
+    assert not all(point.ok for point in tap.parse(TABLE, 'one CPU'))
+
+
 SCRIPT = '''
 . {lib}
 mount_all() {{ :; }}

@@ -9,6 +9,7 @@ from calls import call, refuses
 from wqlab.kernels import deb, tree
 from wqlab.kernels.build import options, options_in
 from wqlab.kernels.kinds import LINUX, Kind
+from wqlab.paths import ROOT
 from wqlab.steps import Failure
 
 GIVEN = '''
@@ -144,3 +145,11 @@ def test_without_the_tools(kind, monkeypatch):
     monkeypatch.setattr('shutil.which', lambda tool: None if tool == 'dh' else f'/bin/{tool}')
     with pytest.raises(Failure, match=r'^dh is missing: run CONFIG=packages scripts/deps.sh \(as root\) first$'):
         deb.write(kind, GIVEN)
+
+
+def test_headers_stay_in_the_package():
+    """A package of headers takes links as they are. One that leads out of the tree ends nowhere on another machine."""
+    place = tree.compose()
+    assert (place / 'include/linux/cmwq/workqueue.h').read_text() == (ROOT / 'include/linux/workqueue.h').read_text()
+    links = [path for path in (place / 'include').rglob('*') if path.is_symlink()]
+    assert all(path.resolve().is_relative_to(place.resolve()) for path in links), links

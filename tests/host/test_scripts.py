@@ -96,7 +96,11 @@ def test_every_listed_file_is_in_the_tree():
     pairs = [line.split() for line in call('scripts/lab', 'tree', '--list').stdout.splitlines()]
     assert len(pairs) > 10
     for ours, place in pairs:
-        assert (ROOT / f'build/tree-{LINUX}' / place).resolve() == (ROOT / ours).resolve()
+        path = ROOT / f'build/tree-{LINUX}' / place
+        # Headers are copies.
+        same = path.read_bytes() == (ROOT / ours).read_bytes() if place.startswith('include/') else \
+            path.resolve() == (ROOT / ours).resolve()
+        assert same, place
 
 
 # Guests

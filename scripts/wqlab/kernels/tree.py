@@ -5,7 +5,8 @@ usage: [LINUX=7.3] [KERNEL_SRC=DIR] scripts/lab tree [--list]
 
 Most files are hard links to the base tree. Files that patches/$LINUX/ change are real
 files. Our files are symbolic links into the repository, so that the next build sees an
-edit. A second run changes only what differs.
+edit; but headers are copies, since a package of them takes links as they are. A second
+run changes only what differs.
 """
 import argparse
 import os
@@ -131,11 +132,15 @@ class Composer:
                     self.put(name, partial(shutil.copyfile, stage / name))
         return names
 
-    def linked(self) -> list[str]:
+    def ours(self) -> list[str]:
         for name, place in our_files():
             path = self.tree / place
             target = os.path.relpath(ROOT / name, path.parent)
-            if not path.is_symlink() or os.readlink(path) != target:
+            if place.startswith('include/'):
+                # with the time of the original, as through a link: a kernel need not be built again
+                if path.is_symlink() or not same(ROOT / name, path):
+                    self.put(place, partial(shutil.copy2, ROOT / name))
+            elif not path.is_symlink() or os.readlink(path) != target:
                 self.put(place, partial(os.symlink, target))
         return [place for _, place in our_files()]
 
@@ -166,7 +171,7 @@ def compose(linux: str = LINUX) -> Path:
     with locked('tree'):
         composer = Composer(source)
         composer.start()
-        names = composer.patched(paths) + composer.linked()
+        names = composer.patched(paths) + composer.ours()
         composer.take_away(names)
         files.write(composer.manifest, ''.join(f'{name}\n' for name in names))
     say(f'{shown(composer.tree)} is {base.version_of(composer.tree)} with {len(names)} files of ours or patched, '

@@ -353,8 +353,9 @@ static void wq_assign_color(struct workqueue_struct *wq)
 }
 
 /*
- * Count the pwqs with items of the oldest colour; the first flusher waits for them.
- * Return false if there are none.
+ * Count the pwqs with items of the oldest colour; the first flusher waits for them.  New
+ * items get the workqueue's colour, if they do not have it yet.  Return false if there
+ * are none to wait for.
  */
 static bool wq_arm(struct workqueue_struct *wq)
 {
@@ -366,6 +367,7 @@ static bool wq_arm(struct workqueue_struct *wq)
 	atomic_set(&wq->nr_pwqs_to_flush, 1);
 	for_each_pwq(pwq, wq) {
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
+		pwq->work_color = wq->work_color;
 		if (pwq->nr_in_flight[wq->flush_color]) {
 			pwq->flush_color = wq->flush_color;
 			atomic_inc(&wq->nr_pwqs_to_flush);
@@ -391,6 +393,23 @@ static void wq_retire_color(struct workqueue_struct *wq)
 	wq_assign_color(wq);
 }
 
+/*
+ * Flush for @flusher while nobody else does, in one pass: all colours but that of new
+ * items are free, and nobody waits for one.  Return false if there is no item.
+ */
+static bool wq_flush_alone(struct workqueue_struct *wq, struct wq_flusher *flusher)
+{
+	flusher->flush_color = wq->work_color;
+	list_add(&flusher->list, &wq->flushers);
+	wq->work_color = next_color(wq->work_color);
+	if (wq_arm(wq))
+		return true;
+
+	list_del(&flusher->list);
+	wq->flush_color = wq->work_color;
+	return false;
+}
+
 /**
  * __flush_workqueue - wait until all that is queued has run
  * @wq: the workqueue
@@ -404,6 +423,7 @@ void __flush_workqueue(struct workqueue_struct *wq)
 	struct wq_flusher self = {
 		.done = COMPLETION_INITIALIZER_ONSTACK(self.done),
 	};
+	bool wait = true;
 
 	if (WARN_ON(!wq_online))
 		return;
@@ -412,15 +432,15 @@ void __flush_workqueue(struct workqueue_struct *wq)
 
 	mutex_lock(&wq->mutex);
 	check_flush_dependency(wq, NULL);
-	list_add_tail(&self.list, &wq->flusher_overflow);
 	if (list_empty(&wq->flushers)) {
-		wq_assign_color(wq);
-		while (!list_empty(&wq->flushers) && !wq_arm(wq))
-			wq_retire_color(wq);
+		wait = wq_flush_alone(wq, &self);
 	} else {
+		list_add_tail(&self.list, &wq->flusher_overflow);
 		wq_assign_color(wq);
 	}
 	mutex_unlock(&wq->mutex);
+	if (!wait)
+		return;
 
 	wait_for_completion(&self.done);
 	if (self.finished)

@@ -32,7 +32,7 @@ struct wq_barrier {
 struct wq_flusher {
 	struct list_head list;		/* W: wq->flushers or flusher_overflow */
 	int flush_color;		/* W: what it waits for */
-	struct completion done;		/* it has become first_flusher, or is finished */
+	struct completion done;		/* finished, or first and its items are gone */
 	bool finished;			/* W, then ordered by @done */
 };
 

@@ -291,7 +291,7 @@ struct workqueue_struct {
 	int flush_color;			/* W: oldest colour still flushed */
 	atomic_t nr_pwqs_to_flush;		/* pwqs with items of flush_color */
 	int nr_drainers;			/* W */
-	struct wq_flusher *first_flusher;	/* W; fixed while pwqs are armed */
+	struct wq_flusher *first_flusher;	/* W; fixed while pwqs are armed, else stale */
 	struct list_head flushers;		/* W: have a colour, oldest first */
 	struct list_head flusher_overflow;	/* W: wait for a free colour */
 

@@ -21,6 +21,10 @@ MODELS = {
         '': ('NO_KICK', 'TWICE', 'CULL_WORK', 'RESIGN_BLIND', 'RESIGN_EARLY', 'RESIGN_SHORT', 'NO_TIMER',
              'TIMER_LATE', 'NO_WAIT'),
     },
+    'colors': {
+        '': ('NO_PAINT', 'PAINT_LATE', 'NO_COUNT', 'NO_ARM', 'KEEP_COLOR', 'KEEP_FIRST', 'NO_OVERFLOW',
+             'RETIRE_ALL', 'NO_ASSIGN', 'WORK_COLOR'),
+    },
     'cursor': {
         '': ('NO_DROP_TAKE', 'NO_DROP_CANCEL', 'NO_SKIP', 'SPLIT', 'AT_HEAD', 'NO_PLACE', 'STOP_EARLY',
              'TAKE_LATE', 'ADD_FIRST', 'STAY_DEAD'),

@@ -11,8 +11,13 @@ genisoimage -quiet -o disc.iso data
 size=$(stat -c %s disc.iso)
 export size
 dbus-run-session -- sh -eu <<'END'
-# The first call starts the daemon, which may be too slow.
-until cdemu load 0 disc.iso; do sleep 1; done
+# Without a session of systemd, D-Bus cannot start it.
+cdemu-daemon --num-devices 1 --audio-driver null --logfile log &
+waited=0
+until [ -b /dev/sr0 ] && cdemu load 0 disc.iso; do
+	sleep 1
+	[ "$((waited += 1))" -lt 60 ] || { ls /dev/vhba_ctl; cat log; exit 1; }
+done
 cdemu status
 udevadm settle
 cmp -n "$size" disc.iso /dev/sr0

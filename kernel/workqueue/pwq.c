@@ -60,7 +60,7 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 
 /**
  * pwq_free_unused - free a pwq that was never used
- * @pwq: pwq that was not published; may be linked
+ * @pwq: pwq that was not published; may be on a list of the caller's
  *
  * The caller gets the reference to the pool back.
  */
@@ -73,7 +73,7 @@ void pwq_free_unused(struct pool_workqueue *pwq)
 
 /**
  * pwq_link - add a pwq to the list of its workqueue
- * @pwq: the pwq; nothing happens if it is linked already
+ * @pwq: the pwq, which is on no list
  *
  * From here on flushing sees it.
  *
@@ -85,10 +85,8 @@ void pwq_link(struct pool_workqueue *pwq)
 
 	lockdep_assert_held(&wq->mutex);
 
-	if (list_empty(&pwq->pwqs_node)) {
-		pwq->work_color = wq->work_color;
-		list_add_tail_rcu(&pwq->pwqs_node, &wq->pwqs);
-	}
+	pwq->work_color = wq->work_color;
+	list_add_tail_rcu(&pwq->pwqs_node, &wq->pwqs);
 }
 
 /**

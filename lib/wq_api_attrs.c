@@ -5,6 +5,7 @@
  */
 #ifndef MODULE
 
+#include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/freezer.h>
 #include <linux/sched.h>
@@ -154,8 +155,10 @@ static int pool_node_after_move(struct kunit *test, struct workqueue_struct *wq,
 		pod_node = &numa->pod_node[numa->cpu_pod[cpu]];
 		known = *pod_node;
 		*pod_node = NUMA_NO_NODE;
+		wq_pods_gen++;
 		ret = wq_apply_attrs_locked(wq, attrs);
 		*pod_node = known;
+		wq_pods_gen++;
 		node = wq_pwq(wq, cpu)->pool->node;
 	}
 	KUNIT_EXPECT_EQ(test, ret, 0);
@@ -184,6 +187,18 @@ static void moved_pod_gets_a_pool_of_its_node(struct kunit *test)
 	queue_work_on(cpu, wq, wq_api_work(item));
 	wq_api_wait(test, &item->finished, "the item runs on the new pool");
 	KUNIT_EXPECT_EQ(test, item->nice, 3);
+}
+
+/* The node of a pool is checked again once pods were replaced, and this is how that is known. */
+static void pods_are_not_replaced_in_silence(struct kunit *test)
+{
+	unsigned int gen;
+
+	guard(cpus_read_lock)();
+	guard(mutex)(&wq_pool_mutex);
+	gen = wq_pods_gen;
+	KUNIT_ASSERT_EQ(test, affinity_reshard(wq_cache_shard_size), 0);
+	KUNIT_EXPECT_NE(test, wq_pods_gen, gen);
 }
 
 static void set_global_mask(void *mask)
@@ -327,6 +342,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cpu_picks_the_pod),
 #ifdef CONFIG_WORKQUEUE_CMWQ
 	KUNIT_CASE(moved_pod_gets_a_pool_of_its_node),
+	KUNIT_CASE(pods_are_not_replaced_in_silence),
 	KUNIT_CASE(congested_outside_the_mask),
 #endif
 	KUNIT_CASE(on_each_cpu_once),

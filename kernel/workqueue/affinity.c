@@ -37,12 +37,13 @@ const char * const wq_affn_names[WQ_AFFN_NR_TYPES] = {
 
 /* P: only WQ_AFFN_SYSTEM has pods before workqueue_init_topology() */
 struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
+unsigned int wq_pods_gen;
 
 enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* P */
 
 bool wq_topo_initialized __read_mostly;
 
-static unsigned int wq_cache_shard_size = 8;		/* P: cores */
+unsigned int wq_cache_shard_size = 8;
 
 /* the CPU mask from the command line */
 static struct cpumask wq_cmdline_cpumask __initdata;
@@ -197,6 +198,18 @@ static int pods_build_all(struct wq_pod_type *types)
 	return ret;
 }
 
+/* exchange the pods of the scopes that @types has with those in use */
+static void pods_swap(struct wq_pod_type *types)
+{
+	int scope;
+
+	for (scope = 0; scope < WQ_AFFN_NR_TYPES; scope++)
+		if (types[scope].nr_pods)
+			swap(wq_pod_types[scope], types[scope]);
+	/* also if these are the old ones again: pools may have been made or checked meanwhile */
+	wq_pods_gen++;
+}
+
 /*
  * Install new pods in place of the old ones for the scopes that @types has, and let
  * the workqueues follow.  On failure nothing has changed and @types is freed.
@@ -207,18 +220,13 @@ static int pods_install(struct wq_pod_type *types, bool (*match)(struct workqueu
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	for (scope = 0; scope < WQ_AFFN_NR_TYPES; scope++)
-		if (types[scope].nr_pods)
-			swap(wq_pod_types[scope], types[scope]);
-
+	pods_swap(types);
 	ret = wqs_reapply_attrs(match, wq_unbound_cpumask);
-
 	/* @types holds the old ones now; nr_pods is 0 for a scope that had none */
-	for (scope = 0; scope < WQ_AFFN_NR_TYPES; scope++) {
-		if (ret && types[scope].nr_pods)
-			swap(wq_pod_types[scope], types[scope]);
+	if (ret)
+		pods_swap(types);
+	for (scope = 0; scope < WQ_AFFN_NR_TYPES; scope++)
 		pods_free(&types[scope]);
-	}
 	return ret;
 }
 
@@ -349,8 +357,14 @@ static const struct kernel_param_ops wq_affn_dfl_ops = {
 };
 module_param_cb(default_affinity_scope, &wq_affn_dfl_ops, NULL, 0644);
 
-/* divide the LLCs again; return 0, or -ENOMEM with nothing changed */
-static int reshard(unsigned int size)
+/**
+ * affinity_reshard - divide the LLCs again
+ * @size: number of cores in a shard, at most
+ *
+ * Context: may sleep; CPUs held online, wq_pool_mutex held.
+ * Return: 0, or -ENOMEM with nothing changed.
+ */
+int affinity_reshard(unsigned int size)
 {
 	struct wq_pod_type types[WQ_AFFN_NR_TYPES] = { };
 	int ret;
@@ -378,7 +392,7 @@ static int wq_shard_size_set(const char *val, const struct kernel_param *kp)
 	guard(mutex)(&wq_pool_mutex);
 	/* a boot parameter comes before the topology is known */
 	if (wq_topo_initialized && size != wq_cache_shard_size)
-		ret = reshard(size);
+		ret = affinity_reshard(size);
 	if (!ret)
 		WRITE_ONCE(wq_cache_shard_size, size);
 	return ret;

@@ -166,6 +166,7 @@ struct worker_pool {
 	int id;					/* I: worker_pool_idr */
 	unsigned long offq_data;		/* I: work->data of an item that left the pool */
 	int refcnt;				/* P: pwqs of unbound pools */
+	unsigned int pods_gen;			/* P: wq_pods_gen when @node was last found right */
 	struct workqueue_attrs *attrs;		/* I */
 	struct worker *manager;			/* L: NULL also if it is the starter */
 	struct hlist_node hash_node;		/* P: unbound_pool_hash */
@@ -658,12 +659,15 @@ void apply_init_early(void);
 
 /* affinity.c */
 extern struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
+extern unsigned int wq_cache_shard_size;	/* P: cores */
+extern unsigned int wq_pods_gen;		/* P: changes when pods are replaced */
 extern enum wq_affn_scope wq_affn_dfl;		/* P */
 extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
 extern bool wq_topo_initialized;			/* I after boot */
 int wq_parse_affn_scope(const char *name);
 void affinity_init_early(void);
 void affinity_cpu_online(void);
+int affinity_reshard(unsigned int size);
 void affinity_cpu_offline(int cpu);
 
 /* alloc.c */

@@ -133,10 +133,16 @@ static int node_of_cpus(const struct cpumask *cpus)
  * since its items would take the old node's slots.  A pool made before the nodes were
  * known may be used.
  */
-static bool pool_is_on_its_node(const struct worker_pool *pool)
+static bool pool_is_on_its_node(struct worker_pool *pool)
 {
-	return pool->node == NUMA_NO_NODE ||
-	       pool->node == node_of_cpus(pool->attrs->__pod_cpumask);
+	/* nodes change seldom, and each new workqueue looks at a pool for each pod */
+	if (pool->pods_gen == wq_pods_gen)
+		return true;
+	if (pool->node != NUMA_NO_NODE &&
+	    pool->node != node_of_cpus(pool->attrs->__pod_cpumask))
+		return false;
+	pool->pods_gen = wq_pods_gen;
+	return true;
 }
 
 static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *attrs)
@@ -154,6 +160,7 @@ static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *att
 		goto fail;
 
 	pool->node = node;
+	pool->pods_gen = wq_pods_gen;
 	attrs_copy(pool->attrs, attrs);
 	attrs_make_pool_key(pool->attrs);
 

@@ -85,11 +85,6 @@ void attrs_make_pool_key(struct workqueue_attrs *attrs)
 		cpumask_copy(attrs->cpumask, cpu_possible_mask);
 }
 
-static u32 cpumask_hash(const struct cpumask *mask, u32 seed)
-{
-	return jhash(cpumask_bits(mask), BITS_TO_LONGS(nr_cpumask_bits) * sizeof(long), seed);
-}
-
 /**
  * attrs_hash - hash of what matters to a pool
  * @attrs: the attributes
@@ -100,9 +95,9 @@ u32 attrs_hash(const struct workqueue_attrs *attrs)
 {
 	u32 hash = jhash_3words(attrs->affn_strict, attrs->nice, attrs->__home_cpu, 0);
 
-	if (!attrs->affn_strict)
-		hash = cpumask_hash(attrs->cpumask, hash);
-	return cpumask_hash(attrs->__pod_cpumask, hash);
+	/* not of cpumask: few pools share a pod, and attrs_equal() compares it anyway */
+	return jhash(cpumask_bits(attrs->__pod_cpumask),
+		     BITS_TO_LONGS(nr_cpumask_bits) * sizeof(long), hash);
 }
 
 /**

@@ -21,6 +21,7 @@ static struct worker_pool *wq_percpu_pool(struct workqueue_struct *wq, int cpu)
 
 static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
 {
+	LIST_HEAD(pwqs);
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
@@ -28,12 +29,14 @@ static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
 
 		if (!pwq)
 			goto nomem;
-		scoped_guard(mutex, &wq->mutex) {
-			pwq_link(pwq);
-			pwq->nr_entries = 1;
-		}
+		pwq->nr_entries = 1;
+		list_add_tail(&pwq->pwqs_node, &pwqs);
 		rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
 	}
+
+	/* not pwq_link() for each: nobody sees @wq yet, so no readers, and all colours are 0 */
+	scoped_guard(mutex, &wq->mutex)
+		list_splice_tail(&pwqs, &wq->pwqs);
 	return 0;
 
 nomem:

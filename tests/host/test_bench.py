@@ -337,6 +337,16 @@ def test_icount_means_qemu_with_one_cpu():
     chosen = params('--icount')
     assert (chosen['engine'], chosen['cpus']) == ('qemu', 1)
     assert '--icount' in guest_arguments('--icount') and '--icount' not in guest_arguments('--engine', 'qemu')
+    assert params('--icount', '--mode', 'life', '--sweep', '8,255')['engine'] == 'qemu'
+
+
+def test_arm64_is_emulated():
+    chosen = params('--icount', '--engine', 'arm64')
+    assert (chosen['engine'], chosen['cpus']) == ('arm64', 1)
+    words = guest_arguments('--engine', 'arm64', '--topology', 'cores=4,llcs=2')
+    assert (words['--engine'], words['--cpus'], words['--topology']) == ('arm64', '4', 'cores=4,llcs=2')
+    assert bench_boot.accelerator(chosen, None) == 'tcg'
+    assert params('--icount', '--engine', 'arm64', '--mode', 'life', '--sweep', '8,72')['cpus'] == 72
 
 
 def test_guest_gets_what_was_chosen():
@@ -434,6 +444,8 @@ BAD_OPTIONS = [
     (['--icount', '--engine', 'uml', '--mode', 'life'], 'leave --engine uml out'),
     (['--icount', '--sweep', '8,256', '--mode', 'life'], 'at most 255 CPUs'),
     (['--icount', '--cpus', '2'], 'one CPU'),
+    (['--icount', '--cpus', '2', '--engine', 'arm64'], 'one CPU'),
+    (['--lines', '--engine', 'arm64'], 'leave --engine arm64 out'),
     (['--append-cmwq', 'quiet', '--variant', 'base'], 'needs a guest of our workqueue'),
     (['--batch', '4'], 'no effect in --mode latency'),
     (['--burn-us', '4'], 'needs --mode spread or mixed'),

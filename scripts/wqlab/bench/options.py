@@ -11,8 +11,8 @@ from wqlab.guest import GuestError, topology
 SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
 VARIANTS = ('cmwq', 'base')
 # Emulation is slower by an order of magnitude. Fewer items give the same figures.
-ITEMS = {'uml': 50000, 'qemu': 10000}
-REPEATS = {'uml': 8, 'qemu': 4}
+ITEMS = {'uml': 50000, 'qemu': 10000, 'arm64': 10000}
+REPEATS = {'uml': 8, 'qemu': 4, 'arm64': 4}
 PAIRS = 5
 # --lines counts, so it needs neither many items nor many boots.
 LINES = {'cpus': 4, 'pairs': 1, 'items': 1000, 'repeats': 1}
@@ -28,7 +28,7 @@ WITH_FLOOR = ('latency', 'batch')       # modes in which items are as short as a
 SLEEPING = ('mixed',)
 IDLE_TOO = 'ns: of the guest, one for each instruction; it also has idle time, since items sleep'
 BURN_TIME_US = 1_000_000    # of all items in a run, unless --items says how many there are
-MOST_CPUS = 255         # of QEMU's x86 machine: emulated, it has no x2APIC
+MOST_CPUS = 255         # x86 has no x2APIC if it is emulated, and the firmware of arm64 does not start with 512
 # What --mode life sets by itself, or has no use for.
 NOT_OF_LIFE = ('wq', 'batch', 'max_active', 'strict', 'shard_size', 'threads', 'items', 'floor', 'lockstat', 'lines')
 LIFE_PAIRS = 1
@@ -38,7 +38,7 @@ OWN_LIMIT = ('bh', 'ordered')
 NEED_CPUS = ('roam', 'spread')
 NOT_BH = ('mixed', 'limit')
 # The slowest guest that does not hang: seconds to boot, and items per second.
-SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'lines': (600, 100)}
+SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'arm64': (300, 500), 'lines': (600, 100)}
 SLOWEST_LIFE = 600, 20    # seconds for all rows, and for each CPU
 
 EXAMPLES = """\
@@ -204,20 +204,20 @@ def build_parser():
         description='Boot our workqueue and the base kernel\'s in turn and compare them, '
                     'scope by scope.', epilog=EXAMPLES)
     where = parser.add_argument_group('where')
-    where.add_argument('--engine', choices=('uml', 'qemu'),
-                       help='uml: native speed, no cache topology; qemu: x86_64 with a '
-                            'topology (default uml)')
+    where.add_argument('--engine', choices=tuple(ITEMS),
+                       help='uml: native speed, no cache topology; qemu: x86_64 with a topology; arm64: the same for '
+                            'arm64, emulated (default uml)')
     where.add_argument('--cpus', type=number(1, 512), metavar='N',
                        help='CPUs of the guest (default 2, or those of --topology)')
     where.add_argument('--topology', type=understood_by(topology.parse), metavar='KEY=N,...',
-                       help='qemu only; `scripts/lab guest --help` explains it')
+                       help='not for uml; `scripts/lab guest --help` explains it')
     where.add_argument('--sweep', type=number_list(1, 512), metavar='N,N,...',
                        help='compare both variants and the floor with each of these numbers of CPUs, all in one LLC')
     where.add_argument('--mem', type=understood_by(memory), metavar='SIZE',
                        help=f'guest memory (default 512M, or 2G with more than {SMALL_CPUS} CPUs)')
     where.add_argument('--icount', action='store_true',
-                       help='qemu with one CPU, where an instruction counts as one nanosecond; not for spread and '
-                            f'roam; in the mode life with up to {MOST_CPUS} CPUs')
+                       help='qemu or arm64 with one CPU, where an instruction counts as one nanosecond; not for spread '
+                            f'and roam; in the mode life with up to {MOST_CPUS} CPUs')
     where.add_argument('--lines', action='store_true',
                        help='qemu, emulated, with 2 to 64 CPUs (default 4): count the cache lines that move between '
                             'CPUs for each item, by struct and field, in the modes latency and batch')
@@ -316,15 +316,16 @@ def refuse_nonsense_of_kinds(parser, args):
 
 def refuse_nonsense_of_life(parser, args):
     if args.icount and max(args.sweep or [args.cpus or 1]) > MOST_CPUS:
-        parser.error(f'--icount emulates an x86 machine, which has at most {MOST_CPUS} CPUs')
+        parser.error(f'--icount emulates a machine that has at most {MOST_CPUS} CPUs')
     for name in NOT_OF_LIFE:
         if getattr(args, name) != parser.get_default(name):
             parser.error(f'--mode life makes workqueues without items: leave --{name.replace("_", "-")} out')
 
 
 def refuse_nonsense_of_lines(parser, args):
-    if args.engine == 'uml' or args.icount:
-        parser.error(f'--lines uses QEMU without --icount: leave {"--icount" if args.icount else "--engine uml"} out')
+    if args.engine in ('uml', 'arm64') or args.icount:
+        extra = '--icount' if args.icount else f'--engine {args.engine}'
+        parser.error(f'--lines uses QEMU without --icount: leave {extra} out')
     if args.mode not in LINES_MODES:
         parser.error(f'--lines needs --mode {" or ".join(LINES_MODES)}')
     for option, given in (('--sweep', args.sweep), ('--floor', args.floor), ('--lockstat', args.lockstat)):
@@ -348,7 +349,7 @@ def refuse_nonsense(parser, args):
         parser.error('--icount has one CPU, which is always one shard: leave --shard-size out')
     if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):
         parser.error('--shard-size has no effect on these --scopes: add cache_shard')
-    if args.engine == 'qemu' or args.icount or args.lines:
+    if args.engine in ('qemu', 'arm64') or args.icount or args.lines:
         return
     if args.shard_size:
         parser.error('--shard-size needs --engine qemu: on UML each CPU is a shard of its own')
@@ -365,9 +366,9 @@ def resolve(parser, args):
     if args.icount:
         one = args.mode != 'life'
         if args.engine == 'uml' or one and (args.topology or args.cpus not in (None, 1)):
-            parser.error('--icount uses QEMU with one CPU: leave --engine, --cpus and --topology out' if one else
+            parser.error('--icount uses QEMU with one CPU: leave --engine uml, --cpus and --topology out' if one else
                          '--icount uses QEMU: leave --engine uml out')
-        args.engine, args.cpus = 'qemu', 1 if one else args.cpus
+        args.engine, args.cpus = args.engine or 'qemu', 1 if one else args.cpus
     if args.lines:
         args.engine = 'qemu'
         args.cpus = args.cpus or (None if args.topology else LINES['cpus'])

@@ -2,8 +2,9 @@
 """A test run reports that a kernel was built again during the run."""
 import pytest
 
-from calls import call
-from wqlab.paths import ROOT
+import progress
+import resume
+from suites import Suite
 
 CASES = '''import pathlib
 from rebuilt import KERNELS
@@ -20,18 +21,21 @@ def test_after():
 '''
 
 
+def files_of_this_run():
+    """A file that is replaced gets another number."""
+    return [path.stat().st_ino for path in (resume.NOTES, progress.LATEST) if path.exists()]
+
+
 @pytest.mark.parametrize('again', [True, False])
 @pytest.mark.parametrize('fails', [True, False])
 def test_said_of_failures(tmp_path, again, fails):
+    before = files_of_this_run()
+    suite = Suite(tmp_path)
+    suite.write('uml-cmwq-release-7.3/vmlinux', 'kernel')
     folder = tmp_path / 'uml-cmwq-release-7.3'
-    folder.mkdir()
-    (folder / 'vmlinux').write_text('kernel')
-    (tmp_path / 'conftest.py').write_text('pytest_plugins = ["conftest_of_ours"]\n')
-    (tmp_path / 'conftest_of_ours.py').write_text((ROOT / 'tests/conftest.py').read_text())
-    (tmp_path / 'test_it.py').write_text(CASES.format(folder=str(folder), again=again, fails=fails))
-    path = ':'.join(map(str, (tmp_path, ROOT / 'tests', ROOT / 'scripts')))
-    done = call(ROOT / 'build/venv/bin/pytest', '-q', '-p', 'no:cacheprovider', '--rootdir', tmp_path, tmp_path,
-                cwd=tmp_path, PYTHONPATH=path)
-    assert done.returncode == fails, done.stdout
+    suite.write('tests/test_it.py', CASES.format(folder=str(folder), again=again, fails=fails))
+    done = suite.run()
+    assert done.returncode == fails, done.out
     said = 'built again while the tests used it: uml-cmwq-release-7.3'
-    assert done.stdout.count(said) == again * (1 + fails)       # in the last line, and with what failed afterwards
+    assert done.out.count(said) == again * (1 + fails)      # in the last line, and with what failed afterwards
+    assert files_of_this_run() == before

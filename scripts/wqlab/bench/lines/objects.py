@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from drgn import FaultError, MissingDebugInfoError, Object, Program, Type, TypeKind, sizeof
+from drgn import FaultError, MissingDebugInfoError, Object, Program, Symbol, SymbolKind, Type, TypeKind, sizeof
 from drgn.helpers.linux.cpumask import for_each_possible_cpu
 from drgn.helpers.linux.idr import idr_for_each_entry
 from drgn.helpers.linux.list import list_for_each_entry
@@ -180,6 +180,7 @@ class Memory:
             self.benchmark = Ranges(one for thread in submitters(self.prog) for one in self.thread(thread))
             self.stacks = Ranges(self.stacks_of_tasks())
             self.offsets = self.per_cpu_areas()
+            self.per_cpu = self.per_cpu_symbols()
         except (LookupError, FaultError, ValueError) as error:
             raise ObjectsError(f'the memory of the guest makes no sense: {error}') from None
         self.own_symbols = symbols_of(folder)
@@ -198,9 +199,25 @@ class Memory:
                 'a submitter' if comm.startswith(SUBMITTER.decode()) else 'another task'
             yield Range(begin, begin + STACK_BYTES, f'stack of {owner}', None)
 
+    def per_cpu_section(self) -> tuple[int, int]:
+        first, last = (self.prog.symbol(name).address for name in ('__per_cpu_start', '__per_cpu_end'))
+        return first, last
+
+    def per_cpu_symbols(self) -> list[Symbol]:
+        """Return the per-CPU variables, in order. In old x86 kernels they begin at 0, where drgn finds none."""
+        first, last = self.per_cpu_section()
+        return sorted((symbol for symbol in self.prog.symbols()
+                       if first <= symbol.address < last and symbol.kind == SymbolKind.OBJECT),
+                      key=lambda symbol: symbol.address)
+
+    def per_cpu_symbol(self, address: int) -> Symbol | None:
+        place = bisect.bisect_right(self.per_cpu, address, key=lambda symbol: symbol.address)
+        found = self.per_cpu[place - 1] if place else None
+        return found if found and address < found.address + found.size else None
+
     def per_cpu_areas(self) -> list[tuple[int, int, int]]:
         """Return (first address, address after the last, what to subtract) for the per-CPU variables of each CPU."""
-        first, last = (self.prog.symbol(name).address for name in ('__per_cpu_start', '__per_cpu_end'))
+        first, last = self.per_cpu_section()
         begins = ((first + self.prog['__per_cpu_offset'][cpu].value_()) % (1 << 64)
                   for cpu in for_each_possible_cpu(self.prog))
         return [(begin, begin + last - first, begin - first) for begin in begins]
@@ -224,11 +241,13 @@ class Memory:
     def variable(self, address: int) -> Range | None:
         """Return the range of a variable of the kernel or of a module."""
         less = next((offset for first, last, offset in self.offsets if first <= address < last), 0)
-        if not less and address < IMAGE:
-            return None
-        try:
-            symbol = self.prog.symbol(address - less)
-        except LookupError:
+        symbol = None
+        if less:
+            symbol = self.per_cpu_symbol(address - less)
+        elif address >= IMAGE:
+            with contextlib.suppress(LookupError):
+                symbol = self.prog.symbol(address)
+        if not symbol:
             return None
         type_ = None
         with contextlib.suppress(LookupError):

@@ -22,6 +22,7 @@ from pathlib import Path
 import guests
 from wqlab import cpus, procs
 from wqlab.guest import running
+from wqlab.kernels import base, kinds
 from wqlab.paths import ROOT
 
 LOGS = guests.RESULTS / 'drgn'
@@ -417,8 +418,9 @@ def call(*command, timeout=120, feed='', **more):
                           input=feed, timeout=timeout, check=False, **more)
 
 
-def base_tools(linux):
-    return ROOT / f'build/linux-{linux}/tools/workqueue'
+def base_tools(machine):
+    """Return the base kernel's scripts that know this workqueue. Ours is that of the newest release on all kernels."""
+    return base.fetch(kinds.LINUX if machine.variant == 'cmwq' else machine.linux).tree / 'tools/workqueue'
 
 
 def tool(name, what, *arguments, **more):

@@ -530,7 +530,7 @@ def test_same_as_base(machine, command):
     """Without new options our scripts print what those of the kernel's own tree print, on each kernel."""
     seen, (name, *arguments) = world.seen(machine), command
     base, ours = (world.by_drgn(tools / name, seen, *arguments)
-                  for tools in (world.base_tools(machine.linux), world.TOOLS))
+                  for tools in (world.base_tools(machine), world.TOOLS))
     assert base.returncode == 0 and base.stdout and not base.stderr, base.stderr
     assert (ours.returncode, ours.stderr, ours.stdout) == (0, '', base.stdout)
 
@@ -540,7 +540,7 @@ def test_json_has_what_base_has(machine):
     """Those who parse the lines of the base tree's script find the same keys and values, in the same order."""
     seen = world.seen(machine)
     base, ours = (world.by_drgn(tools / 'wq_monitor.py', seen, '-i', '0', '-j')
-                  for tools in (world.base_tools(machine.linux), world.TOOLS))
+                  for tools in (world.base_tools(machine), world.TOOLS))
     assert (base.returncode, ours.returncode, ours.stderr) == (0, 0, '') and base.stdout, base.stderr
     for before, now in zip(base.stdout.splitlines(), ours.stdout.splitlines(), strict=True):
         old, new = ast.literal_eval(before), ast.literal_eval(now)
@@ -554,7 +554,7 @@ def test_json_has_what_base_has(machine):
 def test_base_dump(machine):
     """The base tree's script works unchanged on our kernel. What it prints agrees with our JSON."""
     seen = world.seen(machine)
-    done = world.by_drgn(world.base_tools(machine.linux) / 'wq_dump.py', seen)
+    done = world.by_drgn(world.base_tools(machine) / 'wq_dump.py', seen)
     assert done.returncode == 0 and 'Traceback' not in done.stderr, done.stderr
     for wq in seen.dump['workqueues']:
         assert re.search(rf'^{re.escape(wq["name"])}\b', done.stdout, re.M)
@@ -574,7 +574,7 @@ def test_base_dump(machine):
 @OURS
 def test_base_monitor(machine):
     seen = world.seen(machine)
-    done = world.by_drgn(world.base_tools(machine.linux) / 'wq_monitor.py', seen, '-i', '0', '-j')
+    done = world.by_drgn(world.base_tools(machine) / 'wq_monitor.py', seen, '-i', '0', '-j')
     assert done.returncode == 0 and 'Traceback' not in done.stderr, done.stderr
     rows = [ast.literal_eval(line) for line in re.findall(r'\{.*\}', done.stdout)]
     totals = [{key: sum(pwq['stats'][key] for pwq in wq['pwqs']) for key in wq['pwqs'][0]['stats']}
@@ -584,7 +584,7 @@ def test_base_monitor(machine):
         assert (row['name'], row['unbound'], row['mem_reclaim']) == \
             (wq['name'], wq['type'] in ('unbound', 'ordered'), 'MEM_RECLAIM' in wq['flag_names'])
         assert {key: row[key] for key in total} == total, wq['name']
-    plain = world.by_drgn(world.base_tools(machine.linux) / 'wq_monitor.py', seen, '-i', '0')
+    plain = world.by_drgn(world.base_tools(machine) / 'wq_monitor.py', seen, '-i', '0')
     assert plain.returncode == 0 and 'Traceback' not in plain.stderr, plain.stderr
     table = re.findall(r'^(\S.{23}) +(\d+) +(\d+) ', plain.stdout, re.M)
     assert [(name.strip(), int(started), int(busy)) for name, started, busy in table] == \

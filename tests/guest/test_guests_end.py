@@ -94,7 +94,8 @@ SLOW = [('boot', signal.SIGHUP), ('boot', signal.SIGINT)]
 
 
 @pytest.mark.parametrize('way, number', [
-    pytest.param(*one, marks=[pytest.mark.tier('all')] if one in SLOW else []) for one in itertools.product(
+    pytest.param(*one, marks=[*([pytest.mark.tier('all')] if one in SLOW else []),
+                              *([guests.needs('uml')] if one[0] == 'uml' else [])]) for one in itertools.product(
         ['uml', 'qemu', 'boot'], [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])])
 def test_a_guest_ends_with_its_runner(marked, way, number):
     before = set((BUILD / '.guest').glob('[0-9]*-*'))
@@ -111,6 +112,7 @@ def test_a_guest_ends_with_its_runner(marked, way, number):
     assert not mine and not list((BUILD / 'guests').glob(f'{child.pid}.qmp'))
 
 
+@guests.needs('uml')
 @pytest.mark.parametrize('further, number', [
     ('assert 0', None), ('time.sleep(1000)', signal.SIGINT), ('time.sleep(1000)', signal.SIGTERM),
     ('time.sleep(1000)', signal.SIGKILL),
@@ -128,6 +130,7 @@ def test_guests_end_with_pytest(marked, tmp_path, further, number):
         assert gone(marked), marked()
 
 
+@guests.needs('uml')
 def test_a_guest_that_hears_nothing_is_not_waited_for(marked):
     with drgn_guests.started(*command_of('uml'), ending_s=1) as (child, output):
         output.wait('^is up', 120)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from wqlab import procs
 from wqlab.guest.engines import ENGINES
+from wqlab.kernels import kinds
 
-LINUX = os.environ.get('LINUX', '7.3')
 PROGRESS_S = 10     # between two progress lines of a boot
 TIMED_OUT = 124     # the status of a guest that took too long
 STOP_S = 10         # time for the program that runs an interrupted guest to delete its files
@@ -29,7 +29,8 @@ class Build:
 
     def __init__(self, root, engine, variant, config='release', module='lib/cmwq/test_workqueue.ko'):
         self.engine, self.variant, self.config = engine, variant, config
-        self.folder = Path(root) / 'build' / f'{engine}-{variant}-{config}-{LINUX}'
+        self.linux = os.environ.get('LINUX') or kinds.LINUX
+        self.folder = Path(root) / 'build' / f'{engine}-{variant}-{config}-{self.linux}'
         self.image = self.folder / ENGINES[engine].image
         self.module = self.folder / module if module else None
 
@@ -46,7 +47,7 @@ class Build:
     def make(self, root):
         """Build the kernel. make and its scripts report progress."""
         argv = ['make', '-C', str(root), '--no-print-directory', 'kernel',
-                f'ENGINE={self.engine}', f'VARIANT={self.variant}', f'CONFIG={self.config}', f'LINUX={LINUX}']
+                f'ENGINE={self.engine}', f'VARIANT={self.variant}', f'CONFIG={self.config}', f'LINUX={self.linux}']
         if subprocess.run(argv, check=False).returncode:
             raise BootError(f'building the {self.variant} kernel for {self.engine} failed: '
                             'see the lines above')

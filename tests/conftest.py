@@ -226,7 +226,7 @@ def report_points(request):
 
 @pytest.fixture(autouse=True)
 def default_release(request, monkeypatch):
-    """Cases in tests/host that need another release name it themselves."""
+    """Cases in tests/host are about the default release, or name another one themselves: hide that of the run."""
     if HOST in request.path.parents:
         monkeypatch.delenv('LINUX', raising=False)
 

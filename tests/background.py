@@ -3,7 +3,7 @@
 
 A guest rarely uses all CPUs of the host. The cases that need its result come last in a run. Each
 guest has a process of its own: cases may change modules and the environment of the run, and a guest
-must not see that. The process ends with the run, and its guest with it.
+must not see that. A run that ends early ends the process, and this process ends its guest.
 
 Guests in the background come before the other cases: if a CPU of a guest has to wait while it
 holds a spinlock, the guest's other CPUs spin. Of two tests of masks.sh on a debug kernel (UML, 2
@@ -44,14 +44,18 @@ class Job:
     start: Callable[[Any], Any] = dataclasses.field(compare=False)
 
 
-def in_own_process(job, folder):
-    """Call job.start(folder) in a new process. Return its result, or raise what it raised."""
+def in_own_process(job, folder, begun):
+    """
+    Call job.start(folder) in a new process. Return its result, or raise what it raised. Call begun(child) with the
+    process.
+    """
     environment = {**ENVIRONMENT, 'PYTHONPATH': os.pathsep.join(sys.path)}
     with tempfile.TemporaryFile() as order, tempfile.TemporaryFile() as answer:
         pickle.dump((job.start, folder), order)
         order.seek(0)
         with procs.kept([sys.executable, __file__], new_session=True, stdin=order, stdout=answer,
                         stderr=subprocess.PIPE, text=True, errors='replace', cwd=ROOT, env=environment) as child:
+            begun(child)
             procs.set_priority(child, PRIORITY)
             said = []
             for line in child.stderr:
@@ -88,10 +92,12 @@ class Jobs:
         self.begun: dict[Job, float] = {}
         self.waited = 0.0       # seconds that cases have waited for jobs
         self.queue = queue.SimpleQueue()
+        self.child = None       # the process of the job that runs
+        self.stopped = False
 
     def order(self, job):
         if not self.futures:
-            # A daemon, so that an interrupted run does not wait for a guest. The guest ends with this process.
+            # A daemon, so that a run that ends without stop() does not wait for a guest.
             threading.Thread(target=self._work, daemon=True).start()
         if job not in self.futures:
             self.futures[job] = Future()
@@ -114,15 +120,26 @@ class Jobs:
         return [(job, job.kernel, max(0.0, self.kernels.durations.of(job.name) - (now - self.begun.get(job, now))))
                 for job, future in list(self.futures.items()) if not future.done()]
 
+    def stop(self):
+        """End the job that runs, and wait until its guest has ended. No other job begins."""
+        self.stopped = True
+        if self.child:
+            procs.end_gently(self.child, procs.ENDING_S)
+
+    def _has_begun(self, child):
+        self.child = child
+        if self.stopped:    # stop() may have come before it could see the child
+            child.terminate()
+
     def _run(self, job):
         folder = self.kernels.order(job.kernel).result()
         self.begun[job] = begin = time.monotonic()
-        result = in_own_process(job, folder)
+        result = in_own_process(job, folder, self._has_begun)
         self.kernels.durations.note(job.name, time.monotonic() - begin)
         return result
 
     def _work(self):
-        while True:
+        while not self.stopped:
             job = self.queue.get()
             try:
                 self.futures[job].set_result(self._run(job))

@@ -191,6 +191,7 @@ def pytest_runtest_setup(item):
 
 
 def pytest_sessionfinish(session):
+    background.RUN.stop()
     builds.RUN.stop()
     progress.left = None
     if not session.config.option.collectonly and progress.LATEST.parent.is_dir():

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 ENDING_S = 30       # by then a killed process is gone, unless the disk or the kernel hangs
+GROUP_S = 2         # limit for waiting for the others of its group
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 # $0 is the file descriptor of the pipe. The read returns when no process has the pipe open for writing.
 KEEPER = """(
@@ -52,15 +54,18 @@ def kept(command: Sequence[object], *, pass_fds: Sequence[int] = (), new_session
     """
     reading, writing = os.pipe()
     try:
-        child = subprocess.Popen(['/bin/sh', '-c', KEEPER, str(reading), *map(str, command)],
-                                 process_group=None if new_session else 0, start_new_session=new_session,
-                                 pass_fds=(*pass_fds, reading), **options)
+        try:
+            child = subprocess.Popen(['/bin/sh', '-c', KEEPER, str(reading), *map(str, command)],
+                                     process_group=None if new_session else 0, start_new_session=new_session,
+                                     pass_fds=(*pass_fds, reading), **options)
+        finally:
+            os.close(reading)
         try:
             yield child
         finally:
             kill_group(child)
+            wait_for_readers(writing, GROUP_S)
     finally:
-        os.close(reading)
         os.close(writing)
 
 
@@ -77,6 +82,16 @@ def kill_group(child: subprocess.Popen) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     wait_for(child, ENDING_S)
+
+
+def wait_for_readers(writing: int, seconds: float) -> None:
+    """
+    Wait until no process has a pipe open for reading. After kill_group() this waits for the keeper and for processes
+    that the command has started: they are not our children.
+    """
+    poll = select.poll()
+    poll.register(writing, 0)       # POLLERR is always reported
+    poll.poll(seconds * 1000)
 
 
 def end_gently(child: subprocess.Popen, seconds: float) -> None:

@@ -8,12 +8,15 @@ import subprocess
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
+import pytest
+
 import progress
 from rebuilt import KERNELS
 from wqlab import procs
 from wqlab.paths import BUILD, ROOT
 
 LINUX = os.environ.get('LINUX') or '7.3'
+BASE_TREE = ('KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256')     # variables that name one
 VARIANT = os.environ.get('VARIANT', 'cmwq')
 PATIENCE = 30           # seconds between progress messages while a case waits for a kernel
 
@@ -32,6 +35,20 @@ class Kernel:
     @property
     def folder(self):
         return BUILD / self.name
+
+
+def unfit(linux):
+    """Return the variables that have no meaning for this release: the base tree that they name is of LINUX."""
+    return BASE_TREE if linux != LINUX else ()
+
+
+@contextlib.contextmanager
+def without_unfit(linux):
+    """Hide these variables within the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in unfit(linux):
+            patch.delenv(name, raising=False)
+        yield
 
 
 class BuildFailed(Exception):
@@ -79,9 +96,7 @@ class Builds:
         self.pool.shutdown()
 
     def _build(self, kernel):
-        dropped = {'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL'}
-        if kernel.linux != LINUX:
-            dropped |= {'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256'}    # these name another release
+        dropped = ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', *unfit(kernel.linux))
         env = {key: value for key, value in os.environ.items() if key not in dropped}
         self.begun[kernel] = begin = time.monotonic()
         log = BUILD / f'log/test-{kernel.name}.log'

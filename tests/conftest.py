@@ -228,8 +228,8 @@ def report_points(request):
 @pytest.fixture(autouse=True)
 def default_release(request, monkeypatch):
     """Cases in tests/host are about the default release, or name another one themselves: hide that of the run."""
-    if HOST in request.path.parents:
-        monkeypatch.delenv('LINUX', raising=False)
+    for name in ('LINUX', *builds.unfit(kinds.LINUX)) if HOST in request.path.parents else ():
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import threading
 import time
 from pathlib import Path
 
+import builds
 import guests
 from wqlab import cpus, procs
 from wqlab.guest import running
@@ -420,7 +421,9 @@ def call(*command, timeout=120, feed='', **more):
 
 def base_tools(machine):
     """Return the base kernel's scripts that know this workqueue. Ours is that of the newest release on all kernels."""
-    return base.fetch(kinds.LINUX if machine.variant == 'cmwq' else machine.linux).tree / 'tools/workqueue'
+    linux = kinds.LINUX if machine.variant == 'cmwq' else machine.linux
+    with builds.without_unfit(linux):
+        return base.fetch(linux).tree / 'tools/workqueue'
 
 
 def tool(name, what, *arguments, **more):

@@ -34,7 +34,6 @@ LEFT_OUT = {
     'openafs-modules-dkms': 'its configure looks for symbols of the kernel, which is not built',
     'osmocom-dahdi-dkms': 'is dahdi-dkms with few changes', 'ezurio-qcacld-2.0-dkms': 'takes too long',
 }
-BASES = ('KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256')
 # In a namespace of its own, /lib/modules has a folder for the kernel. Nothing is written there.
 AS_INSTALLED = 'mount -t overlay overlay -o "lowerdir=$0:/usr/lib" /usr/lib && exec "$@"'
 ALONE = debian_root.ALONE or ('unshare', '--map-root-user', '--mount')
@@ -87,9 +86,7 @@ def prepared(release, variant):
     """Make what modules need. Return the kernel."""
     kind, log = Headers(kinds.ENGINES['qemu'], variant, linux=release.linux), BUILD / 'log/headers.log'
     log.parent.mkdir(exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in BASES if release.linux != builds.LINUX else ():
-            patch.delenv(name, raising=False)       # it is a tree of another release
+    with builds.without_unfit(release.linux):
         tree.compose(release.linux)
     deb.configure(kind, deb.debian_config(release.linux, FLAVOUR), None, deb.fragments_of(variant), log)
     run_make(kind, log, 'modules_prepare')

@@ -65,6 +65,23 @@ def test_cases_whose_kernel_a_release_does_not_have(suite):
     assert re.search(reason, done.err, re.M), done.err
 
 
+@pytest.mark.parametrize('linux, seen', [('6.12', 'None None'), ('7.3', 'None /a/tree')])
+def test_a_base_tree_is_for_the_release_of_the_run(suite, linux, seen):
+    """KERNEL_SRC= of another release must not reach cases and builds of the default release."""
+    suite.write('tests/host/test_it.py', '''import os
+def test_a():
+    assert f'{os.environ.get("LINUX")} {os.environ.get("KERNEL_SRC")}' == 'SEEN'
+'''.replace('SEEN', seen))
+    suite.write('tests/test_other.py', '''import builds, os
+def test_b():
+    with builds.without_unfit('7.3'):
+        assert str(os.environ.get('KERNEL_SRC')) == 'SEEN'
+    assert os.environ['KERNEL_SRC'] == '/a/tree'
+'''.replace('SEEN', seen.split()[1]))
+    done = suite.run(LINUX=linux, KERNEL_SRC='/a/tree')
+    assert done.out.splitlines()[-1] == '2 passed, 0 failed', done.out
+
+
 def test_unknown_variant(suite):
     status, _ = suite('def test_a(): pass\n', VARIANT='mine')
     assert status

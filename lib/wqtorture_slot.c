@@ -127,20 +127,26 @@ bool wqt_wait_for_zero(const atomic_t *nr, unsigned long ticks)
 	return true;
 }
 
-/* No timer may be left when the workqueue is destroyed. It handles the rest itself. */
-static void bring_to_end(struct wqt_slot *slot, struct rnd_state *rnd)
+/*
+ * No timer may be left when the workqueue is destroyed. It handles the rest itself.
+ * False: items are still on their way and may yet be queued.
+ */
+static bool bring_to_end(struct wqt_slot *slot, struct rnd_state *rnd)
 {
 	int i;
 
-	if (!wqt_wait_for_zero(&slot->late, wqt_stall * HZ))
+	if (!wqt_wait_for_zero(&slot->late, wqt_stall * HZ)) {
 		wqt_wrong(WQT_LOST, slot, "%d items are stuck between timer or RCU and queue",
 			  atomic_read(&slot->late));
+		return false;
+	}
 	for (i = 0; i < WQT_ITEMS; i++) {
 		if (wqt_one_in(rnd, 2))
 			wqt_item_cancel(&slot->items[i], true);
 		else if (slot->items[i].delayed || wqt_one_in(rnd, 2))
 			wqt_item_flush(&slot->items[i]);
 	}
+	return true;
 }
 
 static void check_accounts(struct wqt_slot *slot)
@@ -168,7 +174,10 @@ void wqt_slot_settle(struct wqt_slot *slot, struct wqt_actor *actor, bool reopen
 	RCU_INIT_POINTER(slot->wq, NULL);
 	synchronize_srcu(&slot->srcu);
 	wqt_at(actor, "settling items", slot);
-	bring_to_end(slot, &actor->rnd);
+	if (!bring_to_end(slot, &actor->rnd)) {
+		rcu_assign_pointer(slot->wq, wq);	/* whoever is late must find it */
+		return;
+	}
 	if (!reopen || wqt_one_in(&actor->rnd, 2)) {
 		wqt_at(actor, "destroy_workqueue", slot);
 		destroy_workqueue(wq);

@@ -357,6 +357,7 @@ def test_kinds_of_an_older_release():
         for variant in kinds.VARIANTS:
             names = [path.stem for path in Kind.of(engine, variant, config, OLD).fragments]
             assert '6.12' in names and 'torture' in names and ('base-6.12' in names) == (variant == 'base')
+            assert ('qemu-6.12' in names) == (engine == 'qemu')
     assert Kind.of('qemu', 'base', 'release', OLD).tree.name == 'tree-6.12'
     for config in ('release', 'debug', 'workload'):
         with pytest.raises(Failure, match=r'LINUX=6\.12: UML has one CPU before 6\.19: use CONFIG=up or ENGINE=qemu'):

@@ -110,10 +110,8 @@ class Kind:
     @property
     def fragments(self) -> list[Path]:
         names = [*(self.engine.fragments if self.ours else PLAIN)]
-        if (ROOT / f'configs/{self.linux}.config').is_file():
-            names.append(self.linux)
-        if (ROOT / f'configs/{self.variant}-{self.linux}.config').is_file():
-            names.append(f'{self.variant}-{self.linux}')
+        names += [name for name in (self.linux, f'{self.engine.name}-{self.linux}', f'{self.variant}-{self.linux}')
+                  if (ROOT / f'configs/{name}.config').is_file()]
         if self.config in LIKE_RELEASE:
             names.append('release')
         names.append(self.config)

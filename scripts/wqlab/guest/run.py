@@ -177,9 +177,10 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
             in_time = boot(setup, machinery, reader, feeder, begin + timeout, post_mortem)
         finally:
             reader.close()
-    rc = reader.rc if reader.rc is not None else DIED if in_time else TIMED_OUT
+    # A command that ends during the post mortem of a timeout is too late.
+    rc = TIMED_OUT if not in_time else DIED if reader.rc is None else reader.rc
     return Result(rc, ''.join(reader.kept[OUT]), ''.join(reader.all), ''.join(reader.kept[LOG]),
-                  time.monotonic() - begin, reader.rc is not None, reader.flooded, reader.unlogged)
+                  time.monotonic() - begin, in_time and reader.rc is not None, reader.flooded, reader.unlogged)
 
 
 def options() -> argparse.ArgumentParser:

@@ -70,6 +70,15 @@ def test_when_a_guest_is_looked_at(engine, command, rc, seen):
     assert rc != guest.TIMED_OUT or result.seconds < limit + guest.LAST_WORDS_S, 'its output has no end'
 
 
+@guests.needs('uml')
+def test_a_command_that_ends_during_the_post_mortem_is_too_late():
+    """It may end because of the post mortem, which floods /dev/kmsg. Here it ends after a while, and is heard."""
+    result = guest.run(guests.kernel('uml'), 'for i in $(seq 40); do sleep 0.2; echo $i; done', engine='uml',
+                       timeout=ENOUGH_S['uml'], post_mortem=lambda place, rc: True)
+    assert '40' in result.output.split(), 'it did not end while it was heard'
+    assert (result.rc, result.ended) == (guest.TIMED_OUT, False)
+
+
 def test_a_panic_is_looked_at():
     calls = Calls()
     result = guest.run(guests.kernel('qemu'), 'echo c >/proc/sysrq-trigger; sleep 99', engine='qemu',

@@ -94,9 +94,9 @@ DELAY=/sys/module/suspend/parameters/pm_test_delay
 [ -f /sys/power/pm_test ] && [ -f $DELAY ] ||
 	bail "no test levels of suspend: is CONFIG_PM_DEBUG set?"
 FREEZABLE="wqt_fp wqt_fu wqt_fo"
+LEAST_OF_A_SECOND=900	# ms that a suspend must wait for each second that it is asked for
 # At a test level, Linux 6.12 waits in a busy loop. Nothing else runs on that CPU unless
 # the loop can be preempted.
-LEAST_OF_A_SECOND=900	# ms
 PREEMPT=/sys/kernel/debug/sched/preempt
 model=$(sed -n 's/.*(\(.*\)).*/\1/p' $PREEMPT 2>/dev/null)
 case $model in

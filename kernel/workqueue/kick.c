@@ -10,6 +10,7 @@
 #include "internal.h"
 
 #define HOME_LOOKS	8	/* CPUs of the pod to look at before work leaves its cache */
+#define LONG_RUN_NS	(50 * NSEC_PER_USEC)	/* CPU time of a run that is worth another CPU */
 
 /* raises the softirq of a BH pool on its CPU */
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_pool_irq_works);
@@ -56,27 +57,48 @@ static struct task_struct *bh_pool_kick(struct worker_pool *pool)
 }
 
 #ifdef CONFIG_SMP
+/* may a worker of @pod wake up on @cpu, and does nothing run there? */
+static bool pool_cpu_is_free(unsigned int cpu, const struct cpumask *pod)
+{
+	return cpumask_test_cpu(cpu, pod) && cpu_active(cpu) && idle_cpu(cpu);
+}
+
 /*
  * If a woken task's CPU is busy, the scheduler looks for an idle one behind the same cache,
  * and not beyond.  So an idle CPU of @pod behind another cache would have no part in the
- * work of @home.  Let a worker that slept on such a @cpu wake up there, unless a CPU near
- * home is idle.  Of a large pod, only the first CPUs from home on are looked at: each look
- * reads what that CPU writes.
+ * work of @home.  If no CPU near home is idle, return such a CPU: @from, if the worker slept
+ * there, or, after a long run, any.  After a short run, another CPU costs more than it gains.
+ * Otherwise return @home or, after a long run, an idle @from near it, where any other task
+ * would wake up: if most CPUs of a cache are busy, the scheduler does not look for idle ones.
+ *
+ * Of a large pod, only the first CPUs from home on are looked at: each look reads what that
+ * CPU writes.
  */
-static bool work_may_leave(unsigned int home, unsigned int cpu, const struct cpumask *pod)
+static unsigned int pool_cpu_of_home(unsigned int home, unsigned int from,
+				     const struct cpumask *pod, bool long_run)
 {
-	unsigned int near, looks = HOME_LOOKS;
+	bool from_is_near = cpus_share_cache(home, from);
+	bool from_is_free = pool_cpu_is_free(from, pod);
+	unsigned int cpu, far = home, looks = HOME_LOOKS;
 
-	if (cpus_share_cache(home, cpu) || !cpumask_test_cpu(cpu, pod) ||
-	    !cpu_active(cpu) || !idle_cpu(cpu))
-		return false;
-	for_each_cpu_wrap(near, pod, home) {
-		if (cpus_share_cache(home, near) && idle_cpu(near))
-			return false;
+	if (from_is_free && !from_is_near)
+		far = from;
+	else if (!long_run)
+		return home;
+	else if (from_is_free)
+		return from;
+
+	for_each_cpu_wrap(cpu, pod, home) {
+		if (cpus_share_cache(home, cpu)) {
+			if (idle_cpu(cpu))
+				return home;
+		} else if (far == home && pool_cpu_is_free(cpu, pod)) {
+			far = cpu;
+		}
 		if (!--looks)
 			break;
 	}
-	return true;
+	return far;
 }
 
 /*
@@ -85,14 +107,15 @@ static bool work_may_leave(unsigned int home, unsigned int cpu, const struct cpu
  * wakes its workers there, or near it: the data of the items is there.  While the CPU is
  * down, or on its way there, the pool does without.
  */
-static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bool strayed)
+static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bool strayed,
+				  bool long_run)
 {
 	const struct workqueue_attrs *attrs = pool->attrs;
 	int home = attrs->__home_cpu;
 
 	if (home >= 0) {
 		if (cpu_active(home))
-			return work_may_leave(home, cpu, attrs->__pod_cpumask) ? cpu : home;
+			return pool_cpu_of_home(home, cpu, attrs->__pod_cpumask, long_run);
 		if (strayed || !cpu_active(cpu))
 			return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_active_mask);
 	}
@@ -104,9 +127,10 @@ static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bo
 /* let @task, which would wake up on CPU @from, wake up where pool_wake_cpu() says; return it */
 static noinline struct task_struct *worker_send_home(struct worker_pool *pool,
 						     struct task_struct *task,
-						     unsigned int from, bool strayed)
+						     unsigned int from, bool strayed,
+						     bool long_run)
 {
-	unsigned int to = pool_wake_cpu(pool, from, strayed);
+	unsigned int to = pool_wake_cpu(pool, from, strayed, long_run);
 	struct work_struct *work;
 
 	if (to == from || to >= nr_cpu_ids)
@@ -121,28 +145,44 @@ static noinline struct task_struct *worker_send_home(struct worker_pool *pool,
 }
 
 /*
- * Now that a worker is about to be woken, moving it is cheapest.  If it went idle only just
+ * Did idle @worker compute for long when it last ran?  L.  The scheduler brings the clock of a
+ * task up to date when it sleeps, and rarely while it runs.  So this is about all items of its
+ * last run, not only the last one.
+ */
+static bool worker_ran_long(struct worker *worker)
+{
+	/*
+	 * data_race(): the worker may not sleep yet.  Then the clock lacks a part of its run,
+	 * which misleads one wake-up at most.
+	 */
+	return data_race(worker->task->se.sum_exec_runtime) - worker->current_at >= LONG_RUN_NS;
+}
+
+/*
+ * Now that @worker is about to be woken, moving it is cheapest.  If it went idle only just
  * now and is still on its CPU, this has no effect and does no harm.  Return its task.
  */
-static struct task_struct *worker_repatriate(struct worker_pool *pool, struct task_struct *task)
+static struct task_struct *worker_repatriate(struct worker_pool *pool, struct worker *worker)
 {
 	const struct workqueue_attrs *attrs = pool->attrs;
+	struct task_struct *task = worker->task;
 	unsigned int from = READ_ONCE(task->wake_cpu);
 	int home = attrs->__home_cpu;
-	bool strayed;
+	bool strayed, long_run;
 
+	long_run = home >= 0 && worker_ran_long(worker);
 	/* most workers slept where the next item comes from */
-	if (home >= 0 && from == home && cpu_active(home))
+	if (home >= 0 && from == home && !long_run && cpu_active(home))
 		return task;
 	strayed = !attrs->affn_strict && !cpumask_test_cpu(from, attrs->__pod_cpumask);
 	if (home >= 0 || strayed)
-		return worker_send_home(pool, task, from, strayed);
+		return worker_send_home(pool, task, from, strayed, long_run);
 	return task;
 }
 #else
-static struct task_struct *worker_repatriate(struct worker_pool *pool, struct task_struct *task)
+static struct task_struct *worker_repatriate(struct worker_pool *pool, struct worker *worker)
 {
-	return task;
+	return worker->task;
 }
 #endif
 
@@ -181,5 +221,5 @@ struct task_struct *pool_pick_worker(struct worker_pool *pool)
 		return bh_pool_kick(pool);
 
 	pool->last_woken_worker = worker;
-	return worker_repatriate(pool, worker->task);
+	return worker_repatriate(pool, worker);
 }

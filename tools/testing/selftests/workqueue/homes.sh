@@ -8,6 +8,7 @@
 
 CPU=/sys/devices/system/cpu
 TRACING=/sys/kernel/tracing
+WAKEUP=$TRACING/events/sched/sched_wakeup
 
 # One line for each online CPU: itself and the pool of the worker that served it.
 pools()	# NAME [map|map_on]
@@ -119,45 +120,72 @@ near_home()
 		expand_list "$(cat "$list")"
 }
 
-# Busy loops, one on each CPU near home. They are this shell's jobs.
-fill_near_home()
+far_from_home()
+{
+	online_cpus | grep -vxF "$(near_home)"
+}
+
+# Busy loops, one on each CPU. They are this shell's jobs.
+keep_busy()	# CPU...
 {
 	local cpu
 
-	for cpu in $(near_home); do
+	for cpu; do
 		sh -c 'while :; do :; done' &
 		taskset -p "$(cpu_mask "$cpu")" $! >/dev/null && renice -n 0 -p $! >/dev/null ||
 			return 1
-		SPINNERS="$SPINNERS $!"
+		SPINNERS="$SPINNERS $cpu:$!"
 	done
 }
 
-empty_near_home()
+# Ends the busy loops on these CPUs.
+let_idle()	# CPU...
 {
-	# shellcheck disable=SC2086 # words
-	kill $SPINNERS
-	# shellcheck disable=SC2086 # words
-	wait $SPINNERS 2>/dev/null
-	SPINNERS=
+	local spinner left='' cpus=" $* "
+
+	for spinner in $SPINNERS; do
+		case $cpus in
+		*" ${spinner%:*} "*)
+			kill "${spinner#*:}"
+			wait "${spinner#*:}" 2>/dev/null ;;
+		*)
+			left="$left $spinner" ;;
+		esac
+	done
+	SPINNERS=$left
+}
+
+watch_wakeups()	# POOL
+{
+	echo "comm ~ \"kworker/u$1:*\"" >$WAKEUP/filter && echo >$TRACING/trace &&
+		echo 1 >$WAKEUP/enable
+}
+
+# Sets TARGETS to the CPUs on which the pool's workers woke up, or those with these PIDs.
+end_watch()	# [PID...]
+{
+	local pids='[0-9]*'
+
+	echo 0 >$WAKEUP/enable
+	echo 0 >$WAKEUP/filter
+	[ $# -eq 0 ] || pids=$(echo "$*" | tr ' ' '|')
+	TARGETS=$(grep -E " sched_wakeup: .* pid=($pids) " $TRACING/trace |
+		sed 's/.*target_cpu=0*\([0-9]\)/\1/')
 }
 
 # Blocks all workers of the first CPU's pool but one, one after the other. Sets TARGETS to the
 # CPUs on which they woke up.
 wake_all_from_home()
 {
-	local event=$TRACING/events/sched/sched_wakeup pool i n
+	local pool i n
 	pool=$(pool_of "$FIRST")
 	n=$(($(cat /proc/[0-9]*/comm 2>/dev/null | grep -c "^kworker/u$pool:") - 1))
 
-	echo "comm ~ \"kworker/u$pool:*\"" >"$event/filter" || return 1
-	echo >$TRACING/trace
-	echo 1 >"$event/enable"
+	watch_wakeups "$pool" || return 1
 	for i in $(seq $n); do
 		tell wqt_u queue "block cpu=$FIRST" && within 50 held_is wqt_u "$i" || break
 	done
-	echo 0 >"$event/enable"
-	echo 0 >"$event/filter"
-	TARGETS=$(sed -n 's/.* sched_wakeup: .*target_cpu=0*\([0-9]\).*/\1/p' $TRACING/trace)
+	end_watch
 	tell wqt_u release 1
 	within 50 held_is wqt_u 0 && is_equal "number of wake-ups" "$(echo "$TARGETS" | wc -l)" "$n"
 }
@@ -179,18 +207,83 @@ some_target_is_far()
 # Another task may get in between, so each is tried up to three times.
 test_full_cache()
 {
-	local ok=0 all
+	local ok=0 all near
 
 	all=$(taskset -p $$ | sed 's/.* //')
+	near=$(near_home)
 	set_scope system || return 1
 	tell wqt_u queue "hog cpu=$FIRST n=$(nr_online) ms=60000"
 	within 300 keeps_all_busy wqt_u || ok=1
 	tell wqt_u release 1
 	within 50 held_is wqt_u 0 || return 1
-	taskset -p "$(cpu_mask "$FIRST")" $$ >/dev/null && fill_near_home || return 1
+	# shellcheck disable=SC2086 # lines of words
+	taskset -p "$(cpu_mask "$FIRST")" $$ >/dev/null && keep_busy $near || return 1
 	within 2 some_target_is_far || { diag "full: woken on CPUs" $TARGETS; ok=1; }
-	empty_near_home
+	# shellcheck disable=SC2086 # lines of words
+	let_idle $near
 	within 2 targets_are_near || { diag "not full: woken on CPUs" $TARGETS; ok=1; }
+	taskset -p "$all" $$ >/dev/null && return $ok
+}
+
+one_item()	# KIND [MORE]
+{
+	tell wqt_u stats 0
+	tell wqt_u queue "$1 cpu=$FIRST n=1 $2" && tell wqt_u wait "1 5000"
+}
+
+# The idle workers of the pool that ran on the first CPU last.
+at_home()	# POOL
+{
+	local pid
+
+	grep -l "^kworker/u$1:" /proc/[0-9]*/comm 2>/dev/null | cut -d / -f 3 |
+	while read -r pid; do
+		sed "s/.*) /$pid /" "/proc/$pid/stat"
+	done | awk -v cpu="$FIRST" '$38 == cpu { print $1 }'
+}
+
+# No CPU is idle, so the worker stays at home for this item, unless the scheduler moves it. Then
+# those behind the other cache are idle. Sets TARGETS to the CPUs on which workers that slept at
+# home wake up for the next item.
+wake_after()	# POOL KIND [MORE]
+{
+	local ok=0 pids
+
+	# shellcheck disable=SC2046 # lines of words
+	keep_busy $(online_cpus) && one_item "$2" "$3" || ok=1
+	# shellcheck disable=SC2046 # lines of words
+	let_idle $(far_from_home)
+	pids=$(at_home "$1")
+	watch_wakeups "$1" && one_item nop || ok=1
+	# shellcheck disable=SC2086 # lines of words
+	end_watch ${pids:-none}
+	# shellcheck disable=SC2046 # lines of words
+	let_idle $(near_home)
+	return $ok
+}
+
+goes_far_after()	# POOL KIND [MORE]
+{
+	# shellcheck disable=SC2086 # lines of words
+	wake_after "$@" && printf '%s\n' $TARGETS | grep -qxF "$(far_from_home)"
+}
+
+stays_after()	# POOL KIND [MORE]
+{
+	wake_after "$@" && [ "$TARGETS" = "$FIRST" ]
+}
+
+# After a long run, a worker that slept at home wakes up on an idle CPU behind the other cache,
+# and after a short one at home.
+test_after_a_run()
+{
+	local ok=0 all pool
+
+	all=$(taskset -p $$ | sed 's/.* //')
+	set_scope system && pool=$(pool_of "$FIRST") || return 1
+	taskset -p "$(cpu_mask "$FIRST")" $$ >/dev/null || return 1
+	within 9 goes_far_after "$pool" hog ms=20 || { diag "long: woken on CPUs" $TARGETS; ok=1; }
+	within 9 stays_after "$pool" nop || { diag "short: woken on CPUs" $TARGETS; ok=1; }
 	taskset -p "$all" $$ >/dev/null && return $ok
 }
 
@@ -569,7 +662,7 @@ if per_cpu_pools; then
 	[ "$(node_sizes | wc -l)" -ne 2 ] || set -- "$@" named_nodes
 	[ "$(node_sizes | wc -l)" -ne 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
 		set -- "$@" stand_in_is_near limit_outside_the_mask
-	[ -z "$(near_home)" ] || set -- "$@" full_cache
+	[ -z "$(near_home)" ] || set -- "$@" full_cache after_a_run
 fi
 if [ -n "$LAST" ]; then
 	for scope in cpu cache_shard system; do

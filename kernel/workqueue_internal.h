@@ -34,7 +34,13 @@ struct worker {
 	struct pool_workqueue *current_pwq;	/* OWN+L */
 	work_func_t current_func;		/* OWN+L */
 	unsigned long current_start;		/* OWN+L: jiffies */
-	u64 current_at;				/* OWN+L: CPU time (ns) at start or wake-up */
+	/*
+	 * CPU time (ns) when the last item started or went on after a sleep, or when the worker
+	 * last found no item.  OWN+L, but who makes the worker writes it as well, and
+	 * wq_worker_running() needs no lock: the worker is not idle then, and others read it
+	 * of idle workers only.
+	 */
+	u64 current_at;
 	unsigned int current_color;		/* OWN+L: flush colour */
 
 	/* L: the worker's place in pool->busy_hash while it runs an item ... */

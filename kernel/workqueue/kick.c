@@ -9,7 +9,8 @@
 
 #include "internal.h"
 
-#define HOME_LOOKS	8	/* CPUs of the pod to look at before work leaves its cache */
+#define HOME_LOOKS	8	/* CPUs to look at near home, and as many elsewhere */
+#define HOME_STEPS	128	/* CPUs of the pod to choose these from */
 #define LONG_RUN_NS	(50 * NSEC_PER_USEC)	/* CPU time of a run that is worth another CPU */
 
 /* raises the softirq of a BH pool on its CPU */
@@ -71,31 +72,40 @@ static bool pool_cpu_is_free(unsigned int cpu, const struct cpumask *pod)
  * Otherwise return @home or, after a long run, an idle @from near it, where any other task
  * would wake up: if most CPUs of a cache are busy, the scheduler does not look for idle ones.
  *
- * Of a large pod, only the first CPUs from home on are looked at: each look reads what that
- * CPU writes.
+ * To look at a CPU reads what that CPU writes, so only a few of each kind are looked at.
  */
 static unsigned int pool_cpu_of_home(unsigned int home, unsigned int from,
 				     const struct cpumask *pod, bool long_run)
 {
+	unsigned int near_looks = HOME_LOOKS, far_looks = HOME_LOOKS, steps = HOME_STEPS;
 	bool from_is_near = cpus_share_cache(home, from);
-	bool from_is_free = pool_cpu_is_free(from, pod);
-	unsigned int cpu, far = home, looks = HOME_LOOKS;
+	unsigned int cpu, far = home;
 
-	if (from_is_free && !from_is_near)
-		far = from;
-	else if (!long_run)
+	if (from_is_near && !long_run)
 		return home;
-	else if (from_is_free)
-		return from;
+	if (pool_cpu_is_free(from, pod)) {
+		if (from_is_near)
+			return from;
+		far = from;
+		far_looks = 0;
+	} else if (!long_run) {
+		return home;
+	}
 
 	for_each_cpu_wrap(cpu, pod, home) {
-		if (cpus_share_cache(home, cpu)) {
-			if (idle_cpu(cpu))
-				return home;
-		} else if (far == home && pool_cpu_is_free(cpu, pod)) {
-			far = cpu;
+		bool is_near = cpus_share_cache(home, cpu);
+		unsigned int *looks = is_near ? &near_looks : &far_looks;
+
+		if (*looks) {
+			--*looks;
+			if (pool_cpu_is_free(cpu, pod)) {
+				if (is_near)
+					return home;
+				far = cpu;
+				far_looks = 0;
+			}
 		}
-		if (!--looks)
+		if (!--steps || (!near_looks && !far_looks))
 			break;
 	}
 	return far;
@@ -145,9 +155,9 @@ static noinline struct task_struct *worker_send_home(struct worker_pool *pool,
 }
 
 /*
- * Did idle @worker compute for long when it last ran?  L.  The scheduler brings the clock of a
- * task up to date when it sleeps, and rarely while it runs.  So this is about all items of its
- * last run, not only the last one.
+ * Did idle @worker compute for long when it last ran?  L.  The clock of a task is brought up
+ * to date when it sleeps, and now and then while it runs, at ticks for instance.  So this is
+ * about the last item and those before it since the last such time.
  */
 static bool worker_ran_long(struct worker *worker)
 {
@@ -159,8 +169,9 @@ static bool worker_ran_long(struct worker *worker)
 }
 
 /*
- * Now that @worker is about to be woken, moving it is cheapest.  If it went idle only just
- * now and is still on its CPU, this has no effect and does no harm.  Return its task.
+ * Now that @worker is about to be woken, moving it is cheapest.  If it is still awake, because
+ * it went idle only just now or was woken already, then what is written here takes effect at
+ * its next wake-up.  Return its task.
  */
 static struct task_struct *worker_repatriate(struct worker_pool *pool, struct worker *worker)
 {

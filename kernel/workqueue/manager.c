@@ -124,8 +124,11 @@ static void worker_serve(struct worker *worker)
 
 	/* start an item only with a worker in reserve, or a manager that makes one */
 	do {
-		if (!pool_needs_worker(pool))
+		if (!pool_needs_worker(pool)) {
+			/* what a wake-up for nothing takes is no item's time */
+			worker_note_cpu_time(worker);
 			return;
+		}
 	} while (!pool->nr_idle && worker_manage(worker));
 
 	WQ_WARN_ON_ONCE(!list_empty(&worker->scheduled));
@@ -224,6 +227,7 @@ struct worker *worker_create(struct worker_pool *pool)
 
 	raw_spin_lock_irq(&pool->lock);
 	pool->nr_workers++;
+	worker_note_cpu_time(worker);
 	worker_enter_idle(worker);
 	/* it may run the item that a cold pool was warmed up for: choose its CPU as for others */
 	if (pool_may_be_cold(pool))

@@ -21,8 +21,7 @@ static void worker_begin_item(struct worker *worker, struct work_struct *work,
 	worker->current_pwq = pwq;
 	worker->current_color = data_color(data);
 	worker->current_start = jiffies;
-	if (worker->task)
-		worker->current_at = READ_ONCE(worker->task->se.sum_exec_runtime);
+	worker_note_cpu_time(worker);
 	worker->current_work = work;
 	hash_add(worker->pool->busy_hash, &worker->hentry, (unsigned long)work);
 

@@ -132,9 +132,9 @@ keep_busy()	# CPU...
 
 	for cpu; do
 		sh -c 'while :; do :; done' &
-		taskset -p "$(cpu_mask "$cpu")" $! >/dev/null && renice -n 0 -p $! >/dev/null ||
-			return 1
 		SPINNERS="$SPINNERS $cpu:$!"
+		taskset -p "$(cpu_mask "$cpu")" $! >/dev/null && renice 0 -p $! >/dev/null ||
+			{ diag "no busy loop on CPU $cpu"; let_idle "$@"; return 1; }
 	done
 }
 
@@ -225,13 +225,15 @@ test_full_cache()
 	taskset -p "$all" $$ >/dev/null && return $ok
 }
 
-one_item()	# KIND [MORE]
+# Where a worker goes that slept at home, on HOME_CPU
+
+# When it has run, its worker sleeps.
+one_item()	# KIND [MORE [SECONDS]]
 {
-	tell wqt_u stats 0
-	tell wqt_u queue "$1 cpu=$FIRST n=1 $2" && tell wqt_u wait "1 5000"
+	tell wqt_u queue "$1 cpu=$HOME_CPU $2" && tell wqt_u flush 1 && sleep "${3:-0.1}"
 }
 
-# The idle workers of the pool that ran on the first CPU last.
+# The idle workers of the pool that ran on this CPU last.
 at_home()	# POOL
 {
 	local pid
@@ -239,52 +241,111 @@ at_home()	# POOL
 	grep -l "^kworker/u$1:" /proc/[0-9]*/comm 2>/dev/null | cut -d / -f 3 |
 	while read -r pid; do
 		sed "s/.*) /$pid /" "/proc/$pid/stat"
-	done | awk -v cpu="$FIRST" '$38 == cpu { print $1 }'
+	done | awk -v cpu="$HOME_CPU" '$2 == "I" && $38 == cpu { print $1 }'
 }
 
-# No CPU is idle, so the worker stays at home for this item, unless the scheduler moves it. Then
-# those behind the other cache are idle. Sets TARGETS to the CPUs on which workers that slept at
-# home wake up for the next item.
-wake_after()	# POOL KIND [MORE]
+# With two items, a second worker is woken. The first one is done with both before it runs.
+wake_ups_for_nothing()
 {
-	local ok=0 pids
+	local i
+
+	for i in $(seq 60); do
+		one_item nop n=2 0 || return 1
+	done
+}
+
+# No CPU is idle, so the worker stays at home in this function, unless the scheduler moves it. Then
+# some become idle. Sets TARGETS to the CPUs on which workers that slept at home wake up for the
+# next item. There are none if the worker was moved.
+wake_after()	# POOL "CPU..." FUNCTION [ARGUMENT...]
+{
+	local ok=0 pool=$1 cpus=$2 pids
+	shift 2
 
 	# shellcheck disable=SC2046 # lines of words
-	keep_busy $(online_cpus) && one_item "$2" "$3" || ok=1
-	# shellcheck disable=SC2046 # lines of words
-	let_idle $(far_from_home)
-	pids=$(at_home "$1")
-	watch_wakeups "$1" && one_item nop || ok=1
+	keep_busy $(online_cpus) && "$@" || ok=1
+	# shellcheck disable=SC2086 # words
+	let_idle $cpus
+	pids=$(at_home "$pool")
+	watch_wakeups "$pool" && one_item nop || ok=1
 	# shellcheck disable=SC2086 # lines of words
 	end_watch ${pids:-none}
 	# shellcheck disable=SC2046 # lines of words
-	let_idle $(near_home)
+	let_idle $(online_cpus)
 	return $ok
 }
 
-goes_far_after()	# POOL KIND [MORE]
+goes_far_after()	# POOL "CPU..." FUNCTION [ARGUMENT...]
 {
 	# shellcheck disable=SC2086 # lines of words
 	wake_after "$@" && printf '%s\n' $TARGETS | grep -qxF "$(far_from_home)"
 }
 
-stays_after()	# POOL KIND [MORE]
+# Three workers in a row that slept at home wake up near it.
+stays_near_after()	# POOL "CPU..." FUNCTION [ARGUMENT...]
 {
-	wake_after "$@" && [ "$TARGETS" = "$FIRST" ]
+	local try stayed=0
+
+	for try in $(seq 12); do
+		wake_after "$@" || return 1
+		[ -n "$TARGETS" ] || continue
+		# shellcheck disable=SC2086 # lines of words
+		! printf '%s\n' $TARGETS | grep -qvxF "$(near_home)" || return 1
+		stayed=$((stayed + 1))
+		[ $stayed -lt 3 ] || return 0
+	done
+	diag "only $stayed workers slept at home in $try tries"
+	return 1
 }
 
-# After a long run, a worker that slept at home wakes up on an idle CPU behind the other cache,
-# and after a short one at home.
-test_after_a_run()
+on_home_cpu()	# FUNCTION
 {
-	local ok=0 all pool
+	local all ok=0
 
 	all=$(taskset -p $$ | sed 's/.* //')
-	set_scope system && pool=$(pool_of "$FIRST") || return 1
-	taskset -p "$(cpu_mask "$FIRST")" $$ >/dev/null || return 1
-	within 9 goes_far_after "$pool" hog ms=20 || { diag "long: woken on CPUs" $TARGETS; ok=1; }
-	within 9 stays_after "$pool" nop || { diag "short: woken on CPUs" $TARGETS; ok=1; }
+	set_scope system && taskset -p "$(cpu_mask "$HOME_CPU")" $$ >/dev/null || return 1
+	"$1" "$(pool_of "$HOME_CPU")" || { diag "woken on CPUs" $TARGETS; ok=1; }
 	taskset -p "$all" $$ >/dev/null && return $ok
+}
+
+far_after_a_long_run()	# POOL
+{
+	within 9 goes_far_after "$1" "$(far_from_home | tr '\n' ' ')" one_item hog ms=50
+}
+
+near_after_a_short_run()	# POOL
+{
+	stays_near_after "$1" "$(far_from_home | tr '\n' ' ')" one_item nop
+}
+
+near_after_no_run()	# POOL
+{
+	stays_near_after "$1" "$(far_from_home | tr '\n' ' ')" wake_ups_for_nothing
+}
+
+# An idle CPU behind the other cache gets the worker after a long run, and only then.
+test_after_a_run()	# long|short|none
+{
+	HOME_CPU=$FIRST
+	case $1 in
+	long)	on_home_cpu far_after_a_long_run ;;
+	short)	on_home_cpu near_after_a_short_run ;;
+	none)	on_home_cpu near_after_no_run ;;
+	esac
+}
+
+near_after_a_long_run()	# POOL
+{
+	stays_near_after "$1" "$(far_from_home | tr '\n' ' ') $(near_home | sed '1,2d; $d' |
+		tr '\n' ' ')" one_item hog ms=50
+}
+
+# The idle CPUs near home come last, counted from home on: those behind the other cache come first,
+# and then two that are busy.
+test_end_of_a_cache()
+{
+	HOME_CPU=$(near_home | tail -n 1)
+	on_home_cpu near_after_a_long_run
 }
 
 # A mask as the kernel parses it: words of 32 bits, the highest first.
@@ -662,7 +723,9 @@ if per_cpu_pools; then
 	[ "$(node_sizes | wc -l)" -ne 2 ] || set -- "$@" named_nodes
 	[ "$(node_sizes | wc -l)" -ne 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
 		set -- "$@" stand_in_is_near limit_outside_the_mask
-	[ -z "$(near_home)" ] || set -- "$@" full_cache after_a_run
+	[ -z "$(near_home)" ] || set -- "$@" full_cache after_a_run:long after_a_run:short \
+		after_a_run:none
+	[ "$(near_home | wc -l)" -lt 5 ] || set -- "$@" end_of_a_cache
 fi
 if [ -n "$LAST" ]; then
 	for scope in cpu cache_shard system; do

@@ -244,10 +244,15 @@ EMULATOR_FAULT = 'Oops: int3: '
 
 def boot_once(boot, folder):
     RESULTS.mkdir(parents=True, exist_ok=True)
-    outcome = run_boot(boot, folder)
+    return repeated_after_emulator_fault(boot, lambda: run_boot(boot, folder))
+
+
+def repeated_after_emulator_fault(boot, run):
+    """Call run(), and once more if the guest ended by a fault of QEMU. Return what it returned last."""
+    outcome = run()
     if boot.engine == 'qemu' and EMULATOR_FAULT in outcome.kernel:
         say(f'{boot.name}: QEMU has executed an int3 that is no longer there: once more')
-        outcome = run_boot(boot, folder)
+        outcome = run()
     return outcome
 
 

@@ -4,9 +4,10 @@
 Each of tests/mutations/*.patch is one small bug. It is applied to a scratch copy of the
 composed tree, which is built for UML, or for QEMU if the patch says "Engine: qemu". The
 patch names the test that must fail, as "Test: torture", "Test: KUnit" or "Test: " and the
-name of a script in tools/testing/selftests/workqueue, and the kernel parameters that the
-test needs, as "Append: ...". The same tests first run without a bug. A table of bug, test
-and time is printed at the end and kept in build/mutants/table.rst.
+name of a script in tools/testing/selftests/workqueue, and what the test needs: the kernel
+parameters, as "Append: ...", and the CPUs, as "Topology: ...". The same tests first run
+without a bug. A table of bug, test and time is printed at the end and kept in
+build/mutants/table.rst.
 
 A bug that was caught is skipped as long as its patch and the workqueue do not change. So an
 interrupted run can be continued.
@@ -41,7 +42,7 @@ PLACE = ROOT / 'build/mutants'
 SCRATCH = ROOT / 'build/mutant-7.3'
 TREE = SCRATCH / 'tree-7.3'
 OURS = 'kernel/workqueue'
-SHAPE = {'uml': {}, 'qemu': {'topology': 'sockets=2,cores=2,nodes=2'}}
+TOPOLOGY = {'uml': '', 'qemu': 'sockets=2,cores=2,nodes=2'}
 STEP_S = {'uml': 240, 'qemu': 420}
 TORTURE_S = 20
 
@@ -67,11 +68,12 @@ class Bug:
     test: str           # must fail: 'torture', 'KUnit' or the name of a script
     path: Path
     append: str = ''    # kernel parameters without which it does not show
+    topology: str = ''  # CPUs without which it does not show
 
     @property
     def group(self):
         """Return what bugs have in common that the same control covers."""
-        return self.engine, self.append, self.test
+        return self.engine, self.topology or TOPOLOGY[self.engine], self.append, self.test
 
     def key(self):
         """Return a hash of the patch and of the sources that it changes."""
@@ -93,9 +95,9 @@ def bugs():
     found = []
     for path in sorted(PATCHES.glob('*.patch')):
         head = path.read_text().partition('\n--- ')[0]
-        named = dict(re.findall(r'^(Engine|Test|Append): (.+)$', head, re.M))
+        named = dict(re.findall(r'^(Engine|Test|Append|Topology): (.+)$', head, re.M))
         found.append(Bug(path.stem, head.splitlines()[0], named.get('Engine', 'uml'), named['Test'], path,
-                         named.get('Append', '')))
+                         named.get('Append', ''), named.get('Topology', '')))
     return found
 
 
@@ -159,9 +161,13 @@ def build(engine):
 
 # The tests
 
-def by_torture(folder, engine, append, seconds):
+def shape(topology):
+    return {'topology': topology} if topology else {}
+
+
+def by_torture(folder, engine, topology, append, seconds):
     outcome = torture.torture(folder, engine=engine, duration=seconds, append=append, log=PLACE / 'torture.log',
-                              **SHAPE[engine])
+                              **shape(topology))
     if outcome.ok:
         return ''
     lines = (PLACE / 'torture.log').read_text(errors='replace').splitlines()
@@ -172,10 +178,10 @@ def by_torture(folder, engine, append, seconds):
 def in_guest(folder, boot, limit):
     """Run a script or suites in a guest. Return the first problem, or ''."""
     append = f'{boot.append} {guests.kunit_parameters(boot)}'.strip()
-    outcome = guest.run(folder, guests.guest_command(boot), engine=boot.engine, cpus=None if SHAPE[boot.engine] else 2,
-                        mem='1G', append=append, timeout=limit,
-                        log=PLACE / f'{boot.name}.log', **SHAPE[boot.engine],
-                        files=[f'{guests.SELFTESTS}:/wq', f'{guests.ktap_helpers()}:/wq/ktap_helpers.sh'])
+    outcome = guests.repeated_after_emulator_fault(boot, lambda: guest.run(
+        folder, guests.guest_command(boot), engine=boot.engine, cpus=None if boot.topology else 2,
+        mem='1G', append=append, timeout=limit, log=PLACE / f'{boot.name}.log', **shape(boot.topology),
+        files=[f'{guests.SELFTESTS}:/wq', f'{guests.ktap_helpers()}:/wq/ktap_helpers.sh']))
     return first_fault(outcome, boot.pieces())
 
 
@@ -193,19 +199,20 @@ def first_fault(outcome, pieces):
     return {0: '', guest.TIMED_OUT: 'no end', guest.DIED: 'the kernel died'}.get(outcome.rc, f'{piece}: no end')
 
 
-def boot_of(test, engine, append):
+def boot_of(engine, topology, append, test):
     if test == 'KUnit':
         suites = (guests.BUILT_IN,) if engine == 'uml' else ('wq_cursor_kunit', 'wq_api_kunit')
-        return guests.Boot('kunit', engine, suites=suites, append=append)
-    return guests.Boot(test, engine, (test,), append=append)
+        return guests.Boot('kunit', engine, suites=suites, topology=topology, append=append)
+    return guests.Boot(test, engine, (test,), topology=topology, append=append)
 
 
-def hunt(engine, append, test, seconds, limit=None):
+def hunt(group, seconds, limit=None):
     """Build the kernel and run the test on it, torture for some seconds and others with a limit."""
+    engine, topology, append, test = group
     folder = build(engine)
     begin = time.monotonic()
-    why = by_torture(folder, engine, append, seconds) if test == 'torture' else \
-        in_guest(folder, boot_of(test, engine, append), limit or STEP_S[engine])
+    why = by_torture(folder, engine, topology, append, seconds) if test == 'torture' else \
+        in_guest(folder, boot_of(*group), limit or STEP_S[engine])
     return Catch(round(time.monotonic() - begin, 1), ' '.join(why.split())[:160])
 
 
@@ -227,7 +234,7 @@ def load(path):
 def attempt(bug, seconds, limit=None):
     """Put the bug into the tree, run its test, and record the result."""
     lay(bug)
-    catch = hunt(*bug.group, seconds, limit)
+    catch = hunt(bug.group, seconds, limit)
     known = {**load(PLACE / 'results.json'), bug.name: {'key': bug.key(), **dataclasses.asdict(catch)}}
     files.write(PLACE / 'results.json', json.dumps(known, indent=1))
     return catch
@@ -253,10 +260,10 @@ def verdict(bug, catch):
 
 def control(group, seconds):
     """Check that the test of a group passes without a bug. Return the seconds after which it counts as hung."""
-    engine, append, test = group
+    engine, *_, test = group
     lay()
-    say(' '.join(['control: no bug:', engine, test, append]).strip())
-    catch = hunt(engine, append, test, seconds)
+    say(' '.join(['control: no bug:', *filter(None, group)]))
+    catch = hunt(group, seconds)
     if catch.why:
         raise SystemExit(f'mutants: {test} fails without a bug: {catch.why}')
     return min(STEP_S[engine], 60 + 4 * catch.seconds)

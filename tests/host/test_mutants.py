@@ -116,13 +116,23 @@ def test_a_caught_bug_is_not_tried_again(tried, monkeypatch):
     assert len(ran) == 7
 
 
+def test_a_fault_of_qemu_is_no_catch(monkeypatch):
+    """The guest runs once more, with the topology of its bug."""
+    ran = []
+    outcomes = [in_guest(mutants.guest.DIED, points=(), end='', kernel='Oops: int3: 0000 [#1] SMP\n'), in_guest(0)]
+    monkeypatch.setattr(mutants.guest, 'run', lambda *_, **given: ran.append(given['topology']) or outcomes.pop(0))
+    monkeypatch.setattr(mutants.guests, 'ktap_helpers', lambda: 'helpers')
+    boot = mutants.boot_of('qemu', 'sockets=2,cores=5', '', 'sysfs')
+    assert not mutants.in_guest(None, boot, 60) and ran == ['sockets=2,cores=5'] * 2
+
+
 def test_control(tried):
     """A test that fails without a bug catches nothing. Otherwise its time sets the limit with a bug."""
     ran, finds = tried
     finds += ['it fails', '']
-    assert mutants.control(('uml', '', 'homes'), 20) == 60 + 4 * 3.0 and ran == ['control']
+    assert mutants.control(('uml', '', '', 'homes'), 20) == 60 + 4 * 3.0 and ran == ['control']
     with pytest.raises(SystemExit, match='homes fails without a bug: it fails'):
-        mutants.control(('uml', '', 'homes'), 20)
+        mutants.control(('uml', '', '', 'homes'), 20)
 
 
 def test_each_bug_and_each_configuration_is_a_case():

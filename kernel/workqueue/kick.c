@@ -6,10 +6,11 @@
 #include <linux/irq_work.h>
 #include <linux/sched.h>
 #include <linux/sched/topology.h>
+#include <linux/topology.h>
 
 #include "internal.h"
 
-#define HOME_LOOKS	8	/* CPUs to look at near home, and as many elsewhere */
+#define HOME_LOOKS	8	/* cores to look at near home, and as many elsewhere */
 #define HOME_STEPS	128	/* CPUs of the pod to choose these from */
 #define LONG_RUN_NS	(50 * NSEC_PER_USEC)	/* CPU time of a run that is worth another CPU */
 
@@ -61,54 +62,92 @@ static struct task_struct *bh_pool_kick(struct worker_pool *pool)
 /* may a worker of @pod wake up on @cpu, and does nothing run there? */
 static bool pool_cpu_is_free(unsigned int cpu, const struct cpumask *pod)
 {
-	return cpumask_test_cpu(cpu, pod) && cpu_active(cpu) && idle_cpu(cpu);
+	return cpumask_test_cpu(cpu, pod) && cpu_active(cpu) && idle_cpu(cpu) &&
+	       !vcpu_is_preempted(cpu);
+}
+
+/* does nothing run on any thread of the core of @cpu? */
+static bool pool_core_is_free(unsigned int cpu)
+{
+	unsigned int thread;
+
+	for_each_cpu(thread, cpu_smt_mask(cpu))
+		if (!idle_cpu(thread))
+			return false;
+	return true;
 }
 
 /*
- * If a woken task's CPU is busy, the scheduler looks for an idle one behind the same cache,
- * and not beyond.  So an idle CPU of @pod behind another cache would have no part in the
- * work of @home.  If no CPU near home is idle, return such a CPU: @from, if the worker slept
- * there, or, after a long run, any.  After a short run, another CPU costs more than it gains.
- * Otherwise return @home or, after a long run, an idle @from near it, where any other task
- * would wake up: if most CPUs of a cache are busy, the scheduler does not look for idle ones.
+ * Look at CPUs of @pod from @home on.  Return the first of these that is idle: @home, a CPU
+ * near home whose core is all idle, another CPU near home, @far, a CPU behind another cache.
+ * Of the others near home, one that shares the core of @home comes last.  Return
+ * %nr_cpu_ids if there is none.
  *
- * To look at a CPU reads what that CPU writes, so only a few of each kind are looked at.
+ * @far: an idle CPU behind another cache, or %nr_cpu_ids.
+ *
+ * To look at a CPU reads what that CPU writes, so only a few cores of each kind are looked at.
+ */
+static unsigned int pool_idle_cpu(unsigned int home, unsigned int far, const struct cpumask *pod)
+{
+	unsigned int near_looks = HOME_LOOKS, far_looks = far < nr_cpu_ids ? 0 : HOME_LOOKS;
+	unsigned int cpu = home, near = nr_cpu_ids, last = nr_cpu_ids, steps = HOME_STEPS;
+
+	do {
+		bool is_near = cpus_share_cache(home, cpu);
+		unsigned int *looks = is_near ? &near_looks : &far_looks;
+
+		if (*looks && pool_cpu_is_free(cpu, pod)) {
+			if (is_near && (cpu == home || pool_core_is_free(cpu)))
+				return cpu;
+			if (!is_near)
+				far = cpu;
+			else if (near >= nr_cpu_ids || cpumask_test_cpu(near, cpu_smt_mask(home)))
+				near = cpu;
+			far_looks = 0;
+		}
+		/* the next thread of a core costs little */
+		if (*looks && (last >= nr_cpu_ids || !cpumask_test_cpu(cpu, cpu_smt_mask(last))))
+			--*looks;
+		last = cpu;
+		cpu = cpumask_next_and(cpu, pod, cpu_active_mask);
+		if (cpu >= nr_cpu_ids)
+			cpu = cpumask_first_and(pod, cpu_active_mask);
+	} while (cpu < nr_cpu_ids && cpu != home && --steps && (near_looks || far_looks));
+
+	return near < nr_cpu_ids ? near : far;
+}
+
+/*
+ * Where to wake a worker that would wake up on @from, though its home is @home.
+ *
+ * After a short run: at home, where the data of the items is.  Another CPU costs more than it
+ * gains.  If home is busy, the scheduler may find an idle CPU behind the same cache, but does
+ * not look beyond.  So a worker that slept behind another cache stays there if that CPU is
+ * idle, and none near home is.
+ *
+ * After a long run: on an idle CPU, @from if it is near home, or else what pool_idle_cpu()
+ * finds.  The scheduler is not asked first: the busier the CPUs of a cache are, the fewer of
+ * them it looks at, and from some load on none.
  */
 static unsigned int pool_cpu_of_home(unsigned int home, unsigned int from,
 				     const struct cpumask *pod, bool long_run)
 {
-	unsigned int near_looks = HOME_LOOKS, far_looks = HOME_LOOKS, steps = HOME_STEPS;
 	bool from_is_near = cpus_share_cache(home, from);
-	unsigned int cpu, far = home;
+	bool from_is_free;
+	unsigned int cpu;
 
 	if (from_is_near && !long_run)
 		return home;
-	if (pool_cpu_is_free(from, pod)) {
-		if (from_is_near)
-			return from;
-		far = from;
-		far_looks = 0;
-	} else if (!long_run) {
+	from_is_free = pool_cpu_is_free(from, pod);
+	if (from_is_near && from_is_free)
+		return from;
+	if (!from_is_free && !long_run)
 		return home;
-	}
 
-	for_each_cpu_wrap(cpu, pod, home) {
-		bool is_near = cpus_share_cache(home, cpu);
-		unsigned int *looks = is_near ? &near_looks : &far_looks;
-
-		if (*looks) {
-			--*looks;
-			if (pool_cpu_is_free(cpu, pod)) {
-				if (is_near)
-					return home;
-				far = cpu;
-				far_looks = 0;
-			}
-		}
-		if (!--steps || (!near_looks && !far_looks))
-			break;
-	}
-	return far;
+	cpu = pool_idle_cpu(home, from_is_free ? from : nr_cpu_ids, pod);
+	if (cpu >= nr_cpu_ids || (!long_run && cpus_share_cache(home, cpu)))
+		return home;
+	return cpu;
 }
 
 /*

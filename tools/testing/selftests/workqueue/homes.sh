@@ -343,6 +343,40 @@ test_end_of_a_cache()
 	on_home_cpu near_after_a_long_run
 }
 
+last_of_the_cache_after_a_long_run()	# POOL
+{
+	local cpu
+	cpu=$(near_home | tail -n 1)
+
+	mostly_wakes_on "$cpu" "$1" "$cpu" one_item hog ms=50
+}
+
+# All CPUs but one near home are busy. Of 5 CPUs behind a cache, the scheduler would look at none.
+test_last_idle_CPU_of_a_cache()
+{
+	HOME_CPU=$FIRST
+	on_home_cpu last_of_the_cache_after_a_long_run
+}
+
+# The threads of the core of the first CPU.
+home_core()
+{
+	expand_list "$(cat "$CPU/cpu$FIRST/topology/thread_siblings_list")"
+}
+
+whole_core_after_a_long_run()	# POOL
+{
+	mostly_wakes_on "$(online_cpus | grep -vxF "$(home_core)")" "$1" \
+		"$(online_cpus | sed 1d | tr '\n' ' ')" one_item hog ms=50
+}
+
+# All CPUs but home are idle. The one that comes next is a thread of the core of home.
+test_whole_core_first()
+{
+	HOME_CPU=$FIRST
+	on_home_cpu whole_core_after_a_long_run
+}
+
 # A mask as the kernel parses it: words of 32 bits, the highest first.
 mask_of()	# CPU...
 {
@@ -719,11 +753,13 @@ if per_cpu_pools; then
 	[ "$(node_sizes | wc -l)" -ne 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
 		set -- "$@" stand_in_is_near limit_outside_the_mask
 	[ -z "$(near_home)" ] || set -- "$@" full_cache after_a_run:long
+	[ -n "$(near_home)" ] || [ "$(home_core | wc -l)" -lt 2 ] ||
+		[ "$(home_core | wc -l)" -eq "$(nr_online)" ] || set -- "$@" whole_core_first
 	# emulated CPUs of large caches wait for the host, which counts as a long run
 	case $(near_home | wc -l) in
 	0)	;;
 	[1-4])	set -- "$@" after_a_run:short ;;
-	*)	set -- "$@" end_of_a_cache ;;
+	*)	set -- "$@" end_of_a_cache last_idle_CPU_of_a_cache ;;
 	esac
 fi
 if [ -n "$LAST" ]; then

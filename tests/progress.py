@@ -6,6 +6,8 @@ tests/durations.json is used for those that have not run here yet.
 """
 import json
 import os
+import re
+import statistics
 import sys
 from pathlib import Path
 
@@ -13,6 +15,8 @@ HERE = Path(__file__).resolve().parent
 KNOWN = HERE / 'durations.json'
 LATEST = HERE.parent / 'build/test/durations.json'
 SHORT = 0.3             # seconds; shorter cases are not recorded
+# The kernels, and cases that take about as long as others of the same function: known bugs, torture by configuration
+LIKE_OTHERS = re.compile(r'build |tests/guest/test_long.py::\w+\[')
 
 
 def load(path):
@@ -39,7 +43,12 @@ class Durations:
         os.replace(temp, self.latest)
 
     def of(self, name):
-        return self.seconds.get(name, SHORT / 10)
+        """Return the seconds of a case or a kernel. One that is not known is like others of its kind."""
+        if name in self.seconds:
+            return self.seconds[name]
+        kind = LIKE_OTHERS.match(name)
+        return statistics.median([seconds for other, seconds in self.seconds.items()
+                                  if kind and other.startswith(kind.group())] or [SHORT / 10])
 
     def left(self, cases, *lanes):
         """Return the seconds until all cases have run in turn, while the things in each lane are also made in turn.

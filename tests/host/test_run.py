@@ -363,6 +363,17 @@ def test_time_left(tmp_path):
     assert (again.of('a'), again.of('b')) == (40, 20) and again.of('quick') < 0.1 and again.of('unknown') < 0.1
 
 
+def test_time_of_what_never_ran_here(tmp_path):
+    """A kernel takes about as long as other kernels, and a known bug as other bugs. Other cases are short."""
+    bug = 'tests/guest/test_long.py::test_known_bug_is_caught'
+    (tmp_path / 'known').write_text(json.dumps({
+        'build a': 100, 'build b': 600, 'build c': 500, 'rebuild a': 9, f'{bug}[x]': 40, f'{bug}[y]': 60,
+        'tests/guest/test_long.py::test_torture_in_every_configuration[uml]': 70}))
+    of = progress.Durations(tmp_path / 'known', tmp_path / 'latest').of
+    assert (of('build d'), of(f'{bug}[z]'), of(f'{bug}[x]')) == (500, 50, 40)
+    assert of('rebuild d') < 0.1 and of('tests/host/test_it.py::test_a[x]') < 0.1
+
+
 @pytest.mark.parametrize('seconds, words', [(0, 'less than a minute'), (50, 'about 1 min'), (620, 'about 10 min')])
 def test_words(seconds, words):
     assert progress.words(seconds) == words

@@ -9,6 +9,7 @@ import os
 import re
 import statistics
 import sys
+import threading
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -31,24 +32,28 @@ class Durations:
 
     def __init__(self, known=KNOWN, latest=LATEST):
         self.latest = latest
-        self.seconds = {**load(known), **load(latest)}
+        self.lock = threading.Lock()    # builds and guests note their time while others ask for the time left
+        self.seconds = {**load(known), **load(latest)}      # guarded by lock
 
     def note(self, name, seconds):
-        if seconds >= SHORT or name in self.seconds:
-            self.seconds[name] = round(seconds, 1)
+        with self.lock:
+            if seconds >= SHORT or name in self.seconds:
+                self.seconds[name] = round(seconds, 1)
 
     def save(self):
         temp = self.latest.with_suffix('.tmp')
-        temp.write_text(json.dumps(self.seconds, indent=0, sort_keys=True))
+        with self.lock:
+            temp.write_text(json.dumps(self.seconds, indent=0, sort_keys=True))
         os.replace(temp, self.latest)
 
     def of(self, name):
         """Return the seconds of a case or a kernel. One that is not known is like others of its kind."""
-        if name in self.seconds:
-            return self.seconds[name]
         kind = LIKE_OTHERS.match(name)
-        return statistics.median([seconds for other, seconds in self.seconds.items()
-                                  if kind and other.startswith(kind.group())] or [SHORT / 10])
+        with self.lock:
+            if name in self.seconds:
+                return self.seconds[name]
+            alike = [seconds for other, seconds in self.seconds.items() if kind and other.startswith(kind.group())]
+        return statistics.median(alike or [SHORT / 10])
 
     def left(self, cases, *lanes):
         """Return the seconds until all cases have run in turn, while the things in each lane are also made in turn.

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """tests/run.sh: which cases run, how they are counted, and how skipped ones are reported."""
 import fcntl
+import itertools
 import json
 import re
 import signal
 import subprocess
+import sys
+import threading
 import time
 
 import pytest
@@ -372,6 +375,29 @@ def test_time_of_what_never_ran_here(tmp_path):
     of = progress.Durations(tmp_path / 'known', tmp_path / 'latest').of
     assert (of('build d'), of(f'{bug}[z]'), of(f'{bug}[x]')) == (500, 50, 40)
     assert of('rebuild d') < 0.1 and of('tests/host/test_it.py::test_a[x]') < 0.1
+
+
+def test_time_left_while_others_note_theirs(tmp_path):
+    """Builds and guests run in threads of their own. They note their time while a message says what is left."""
+    durations = progress.Durations(tmp_path / 'known', tmp_path / 'latest')
+    done = threading.Event()
+
+    def note():
+        for number in itertools.takewhile(lambda number: not done.is_set(), itertools.count()):
+            durations.note(f'build {number}', 1)
+
+    noting = threading.Thread(target=note)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        noting.start()
+        assert {durations.of('build unknown') for _ in range(1000)} <= {progress.SHORT / 10, 1}
+        durations.save()
+    finally:
+        done.set()
+        noting.join()
+        sys.setswitchinterval(interval)
+    assert set(json.loads((tmp_path / 'latest').read_text()).values()) == {1}
 
 
 @pytest.mark.parametrize('seconds, words', [(0, 'less than a minute'), (50, 'about 1 min'), (620, 'about 10 min')])

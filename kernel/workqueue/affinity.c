@@ -43,6 +43,8 @@ enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* P */
 
 bool wq_topo_initialized __read_mostly;
 
+DEFINE_PER_CPU_READ_MOSTLY(cpumask_var_t, wq_cpus_near);
+
 unsigned int wq_cache_shard_size = 8;
 
 /* the CPU mask from the command line */
@@ -230,6 +232,24 @@ static int pods_install(struct wq_pod_type *types, bool (*match)(struct workqueu
 	return ret;
 }
 
+/* let wq_cpus_near follow the pods of the scope cache */
+static void cpus_near_update(const struct wq_pod_type *caches)
+{
+	int cpu, other;
+
+	for_each_possible_cpu(cpu) {
+		const struct cpumask *pod = caches->pod_cpus[caches->cpu_pod[cpu]];
+		struct cpumask *near = per_cpu(wq_cpus_near, cpu);
+
+		for_each_cpu(other, near)
+			if (!cpumask_test_cpu(other, pod))
+				cpumask_clear_cpu(other, near);
+		for_each_cpu(other, pod)
+			if (!cpumask_test_cpu(other, near))
+				cpumask_set_cpu(other, near);
+	}
+}
+
 static bool wq_depends_on_pods(struct workqueue_struct *wq)
 {
 	/* ordered workqueues have only the default pwq */
@@ -279,7 +299,12 @@ static int follow_topology(void)
 	if (!wq_pods_stale)
 		return 0;
 
-	ret = pods_build_all(types) ?: pods_install(types, wq_depends_on_pods);
+	ret = pods_build_all(types);
+	if (ret)
+		return ret;
+	if (wq_pool_per_cpu)
+		cpus_near_update(&types[WQ_AFFN_CACHE]);
+	ret = pods_install(types, wq_depends_on_pods);
 	if (!ret) {
 		wq_pods_stale = false;
 		stand_ins_update();
@@ -459,6 +484,15 @@ void __init affinity_init_early(void)
 	stand_ins_update();
 }
 
+static void __init cpus_near_init(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		wq_boot_needs(zalloc_cpumask_var_node(&per_cpu(wq_cpus_near, cpu), GFP_KERNEL,
+						      cpu_to_node(cpu)));
+}
+
 /**
  * workqueue_init_topology - boot: divide the CPUs into pods
  *
@@ -472,6 +506,8 @@ void __init workqueue_init_topology(void)
 	guard(mutex)(&wq_pool_mutex);
 
 	wq_topo_initialized = true;
+	if (wq_pool_per_cpu)
+		cpus_near_init();
 	wq_boot_needs(!follow_topology());
 
 	/* this skipped ordered ones, but they now need their share of each node */

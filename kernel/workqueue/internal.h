@@ -664,6 +664,12 @@ extern unsigned int wq_pods_gen;		/* P: changes when pods are replaced */
 extern enum wq_affn_scope wq_affn_dfl;		/* P */
 extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
 extern bool wq_topo_initialized;			/* I after boot */
+/*
+ * Filled only with wq_pool_per_cpu: the CPUs behind the same cache, the CPU itself included.
+ * Written under P, bit by bit.  kick.c reads it without the mutex: while it changes, a worker
+ * may be woken in a worse place.
+ */
+DECLARE_PER_CPU_READ_MOSTLY(cpumask_var_t, wq_cpus_near);
 int wq_parse_affn_scope(const char *name);
 void affinity_init_early(void);
 void affinity_cpu_online(void);

@@ -11,7 +11,6 @@
 #include "internal.h"
 
 #define HOME_LOOKS	8	/* cores to look at near home, and as many elsewhere */
-#define HOME_STEPS	128	/* CPUs of the pod to choose these from */
 #define LONG_RUN_NS	(50 * NSEC_PER_USEC)	/* CPU time of a run that is worth another CPU */
 
 /* raises the softirq of a BH pool on its CPU */
@@ -59,6 +58,12 @@ static struct task_struct *bh_pool_kick(struct worker_pool *pool)
 }
 
 #ifdef CONFIG_SMP
+/* is @cpu behind the same cache as @home? */
+static bool pool_cpu_is_near(unsigned int home, unsigned int cpu)
+{
+	return cpumask_test_cpu(cpu, per_cpu(wq_cpus_near, home));
+}
+
 /* may a worker of @pod wake up on @cpu, and does nothing run there? */
 static bool pool_cpu_is_free(unsigned int cpu, const struct cpumask *pod)
 {
@@ -77,44 +82,62 @@ static bool pool_core_is_free(unsigned int cpu)
 	return true;
 }
 
-/*
- * Look at CPUs of @pod from @home on.  Return the first of these that is idle: @home, a CPU
- * near home whose core is all idle, another CPU near home, @far, a CPU behind another cache.
- * Of the others near home, one that shares the core of @home comes last.  Return
- * %nr_cpu_ids if there is none.
- *
- * @far: an idle CPU behind another cache, or %nr_cpu_ids.
- *
- * To look at a CPU reads what that CPU writes, so only a few cores of each kind are looked at.
- */
-static unsigned int pool_idle_cpu(unsigned int home, unsigned int far, const struct cpumask *pod)
+/* is @cpu on a different core from @last, which was looked at before it? */
+static bool pool_cpu_is_of_new_core(unsigned int cpu, unsigned int last)
 {
-	unsigned int near_looks = HOME_LOOKS, far_looks = far < nr_cpu_ids ? 0 : HOME_LOOKS;
-	unsigned int cpu = home, near = nr_cpu_ids, last = nr_cpu_ids, steps = HOME_STEPS;
+	return last >= nr_cpu_ids || !cpumask_test_cpu(cpu, cpu_smt_mask(last));
+}
+
+/*
+ * Find an idle CPU of @pod near home: @home, or one whose core is all idle, or another one.
+ * Among these, one that shares the core of @home comes last.  Return %nr_cpu_ids if none is
+ * idle.
+ *
+ * Looking at a CPU reads what that CPU writes, so only a few are looked at.  The next thread of
+ * a core costs little.  @home is in both masks, which ends the loop.
+ */
+static unsigned int pool_idle_cpu_near(unsigned int home, const struct cpumask *pod)
+{
+	const struct cpumask *near = per_cpu(wq_cpus_near, home);
+	unsigned int looks = HOME_LOOKS, found = nr_cpu_ids, last = nr_cpu_ids, cpu = home;
 
 	do {
-		bool is_near = cpus_share_cache(home, cpu);
-		unsigned int *looks = is_near ? &near_looks : &far_looks;
-
-		if (*looks && pool_cpu_is_free(cpu, pod)) {
-			if (is_near && (cpu == home || pool_core_is_free(cpu)))
-				return cpu;
-			if (!is_near)
-				far = cpu;
-			else if (near >= nr_cpu_ids || cpumask_test_cpu(near, cpu_smt_mask(home)))
-				near = cpu;
-			far_looks = 0;
-		}
-		/* the next thread of a core costs little */
-		if (*looks && (last >= nr_cpu_ids || !cpumask_test_cpu(cpu, cpu_smt_mask(last))))
-			--*looks;
+		if (!cpu_active(cpu))
+			continue;
+		if (pool_cpu_is_of_new_core(cpu, last) && !looks--)
+			break;
 		last = cpu;
-		cpu = cpumask_next_and(cpu, pod, cpu_active_mask);
-		if (cpu >= nr_cpu_ids)
-			cpu = cpumask_first_and(pod, cpu_active_mask);
-	} while (cpu < nr_cpu_ids && cpu != home && --steps && (near_looks || far_looks));
+		if (!pool_cpu_is_free(cpu, pod))
+			continue;
+		if (cpu == home || pool_core_is_free(cpu))
+			return cpu;
+		if (found >= nr_cpu_ids || cpumask_test_cpu(found, cpu_smt_mask(home)))
+			found = cpu;
+		/* data_race(): the mask may change */
+	} while ((cpu = data_race(cpumask_next_and_wrap(cpu, near, pod))) < nr_cpu_ids &&
+		 cpu != home);
+	return found;
+}
 
-	return near < nr_cpu_ids ? near : far;
+/* find an idle CPU of @pod behind a different cache from @home; look at a few only */
+static unsigned int pool_idle_cpu_far(unsigned int home, const struct cpumask *pod)
+{
+	unsigned int looks = HOME_LOOKS, last = nr_cpu_ids, cpu;
+
+	/* data_race(): the mask may change */
+	if (data_race(cpumask_subset(pod, per_cpu(wq_cpus_near, home))))
+		return nr_cpu_ids;
+
+	for_each_cpu_wrap(cpu, pod, home) {
+		if (!cpu_active(cpu) || pool_cpu_is_near(home, cpu))
+			continue;
+		if (pool_cpu_is_of_new_core(cpu, last) && !looks--)
+			break;
+		last = cpu;
+		if (pool_cpu_is_free(cpu, pod))
+			return cpu;
+	}
+	return nr_cpu_ids;
 }
 
 /*
@@ -125,14 +148,14 @@ static unsigned int pool_idle_cpu(unsigned int home, unsigned int far, const str
  * not look beyond.  So a worker that slept behind another cache stays there if that CPU is
  * idle, and none near home is.
  *
- * After a long run: on an idle CPU, @from if it is near home, or else what pool_idle_cpu()
- * finds.  The scheduler is not asked first: the busier the CPUs of a cache are, the fewer of
- * them it looks at, and from some load on none.
+ * After a long run: on the first of these that is idle: @from if it is near home, a CPU near
+ * home, @from, a CPU behind another cache.  The scheduler is not asked first: the busier the
+ * CPUs of a cache are, the fewer of them it looks at, and from some load on none.
  */
 static unsigned int pool_cpu_of_home(unsigned int home, unsigned int from,
 				     const struct cpumask *pod, bool long_run)
 {
-	bool from_is_near = cpus_share_cache(home, from);
+	bool from_is_near = pool_cpu_is_near(home, from);
 	bool from_is_free;
 	unsigned int cpu;
 
@@ -144,10 +167,13 @@ static unsigned int pool_cpu_of_home(unsigned int home, unsigned int from,
 	if (!from_is_free && !long_run)
 		return home;
 
-	cpu = pool_idle_cpu(home, from_is_free ? from : nr_cpu_ids, pod);
-	if (cpu >= nr_cpu_ids || (!long_run && cpus_share_cache(home, cpu)))
-		return home;
-	return cpu;
+	cpu = pool_idle_cpu_near(home, pod);
+	if (cpu < nr_cpu_ids)
+		return long_run ? cpu : home;
+	if (from_is_free)
+		return from;
+	cpu = pool_idle_cpu_far(home, pod);
+	return cpu < nr_cpu_ids ? cpu : home;
 }
 
 /*

@@ -358,6 +358,11 @@ test_last_idle_CPU_of_a_cache()
 	on_home_cpu last_of_the_cache_after_a_long_run
 }
 
+nr_cores()
+{
+	cat "$CPU"/cpu[0-9]*/topology/thread_siblings_list 2>/dev/null | sort -u | wc -l
+}
+
 # The threads of the core of the first CPU.
 home_core()
 {
@@ -375,6 +380,27 @@ test_whole_core_first()
 {
 	HOME_CPU=$FIRST
 	on_home_cpu whole_core_after_a_long_run
+}
+
+last_of_the_pod_after_a_long_run()	# POOL
+{
+	local cpu
+	cpu=$(online_cpus | tail -n 1)
+
+	mostly_wakes_on "$cpu" "$1" "$cpu" one_item hog ms=50
+}
+
+# The pod is the first and the last CPU of a cache. Between them are as many as a worker looks at.
+test_rest_of_the_cache_is_outside()
+{
+	local all ok=0
+	all=$(cat "$(dev wqt_u cpumask)")
+
+	HOME_CPU=$FIRST
+	set_to "$(dev wqt_u cpumask)" "$(mask_of "$FIRST" "$(online_cpus | tail -n 1)")" ||
+		return 1
+	on_home_cpu last_of_the_pod_after_a_long_run || ok=1
+	set_to "$(dev wqt_u cpumask)" "$all" && return $ok
 }
 
 # A mask as the kernel parses it: words of 32 bits, the highest first.
@@ -755,6 +781,9 @@ if per_cpu_pools; then
 	[ -z "$(near_home)" ] || set -- "$@" full_cache after_a_run:long
 	[ -n "$(near_home)" ] || [ "$(home_core | wc -l)" -lt 2 ] ||
 		[ "$(home_core | wc -l)" -eq "$(nr_online)" ] || set -- "$@" whole_core_first
+	[ -n "$(near_home)" ] || [ "$(nr_cores)" -lt 10 ] ||
+		[ ! -f "$CPU/cpu$FIRST/cache/index0/shared_cpu_list" ] ||
+		set -- "$@" rest_of_the_cache_is_outside
 	# emulated CPUs of large caches wait for the host, which counts as a long run
 	case $(near_home | wc -l) in
 	0)	;;

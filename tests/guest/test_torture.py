@@ -50,3 +50,27 @@ def test_watchdog_names_who_is_stuck(engine):
     assert report, f'no report on CPU {cpu} in {log}'
     assert re.search(rf' wqt_held: .*\n.* cpus={cpu} .*\n.*in-flight: .*\d:wqt_stuck_fn ', report), \
         f'not named in {log}'
+
+
+# In place of the module: while the reader of the log stands still, 1 MB of messages, and then a verdict.
+FLOOD = r'''
+modprobe()
+{
+	read -r line <&9
+	kill -STOP $cat
+	line=$(printf %0900d 0)
+	i=0
+	while [ $i -lt 1100 ]; do echo "$line"; i=$((i + 1)); done >/dev/kmsg
+	kill -CONT $cat
+	echo 'wqtorture: --- End of test: SUCCESS: ' >/dev/kmsg
+}
+rmmod() { :; }
+'''
+
+
+@guests.needs('uml')
+def test_many_messages_hide_no_verdict(monkeypatch):
+    monkeypatch.setattr(torture, 'IN_GUEST', FLOOD + torture.IN_GUEST)
+    log = log_of('flood')
+    torture.torture(guests.kernel('uml'), engine='uml', duration=10, log=log, append='printk.devkmsg=on quiet')
+    assert re.search('^wqtorture: --- End of test: SUCCESS', log.read_text(), re.M), f'it was not read: see {log}'

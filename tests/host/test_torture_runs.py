@@ -172,8 +172,8 @@ def test_progress_of_a_long_run(monkeypatch, capsys):
 
 # The command line
 
-GUEST = {'--cpus': ('cpus', '3', 3), '--mem': ('mem', '2G', '2G'), '--append': ('append', 'threadirqs', 'threadirqs'),
-         '--timeout': ('timeout', '999', 999)}
+GUEST = {'--cpus': ('cpus', '3', 3), '--mem': ('mem', '2G', '2G'), '--timeout': ('timeout', '999', 999),
+         '--append': ('append', 'threadirqs', f'log_buf_len={torture.LOG_BUFFER} threadirqs')}
 
 
 @pytest.mark.usefixtures('quiet')

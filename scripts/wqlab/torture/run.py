@@ -41,6 +41,9 @@ TAINTED = 7             # exit status of the command if a warning or an oops is 
 PROGRESS_S = 60
 SHOWN = 20              # how many complaints are printed
 SEEDS = range(1, 1 << 32)
+# A violation prints all tasks. If that overwrote what the guest's script has not read yet, the script would
+# take it for the end of the test.
+LOG_BUFFER = '2M'
 CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up')
 # Options that make a kernel slow: by which factor, and how much memory it then needs.
 CHECKS = {'CONFIG_KASAN': (4, '1G'), 'CONFIG_KCSAN': (4, '1G'), 'CONFIG_PROVE_LOCKING': (2, '640M')}
@@ -191,7 +194,7 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
     last = post_mortem.PostMortem(engine, log.with_suffix('.core')) if dump else None
     try:
         result = guest.run(folder, command, engine=engine, cpus=cpus, topology=topology, mem=mem or kernel.mem,
-                           append=append, timeout=limit, log=log, stream=stream,
+                           append=f'log_buf_len={LOG_BUFFER} {append}'.strip(), timeout=limit, log=log, stream=stream,
                            qmp=running.socket_path() if engine != 'uml' and dump else None, post_mortem=last)
     except BaseException:   # also an interrupt: an incomplete run leaves no log
         log.unlink(missing_ok=True)

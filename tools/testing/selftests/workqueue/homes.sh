@@ -299,13 +299,15 @@ stays_near_after()	# POOL "CPU..." FUNCTION [ARGUMENT...]
 	mostly_wakes_on "$(near_home)" "$@"
 }
 
-on_home_cpu()	# FUNCTION
+# Calls the function with home's pool and the arguments.
+on_home_cpu()	# FUNCTION [ARGUMENT...]
 {
-	local all ok=0
+	local all ok=0 function=$1
+	shift
 
 	all=$(taskset -p $$ | sed 's/.* //')
 	set_scope system && taskset -p "$(cpu_mask "$HOME_CPU")" $$ >/dev/null || return 1
-	"$1" "$(pool_of "$HOME_CPU")" || { diag "woken on CPUs" $TARGETS; ok=1; }
+	"$function" "$(pool_of "$HOME_CPU")" "$@" || { diag "woken on CPUs" $TARGETS; ok=1; }
 	taskset -p "$all" $$ >/dev/null && return $ok
 }
 
@@ -343,19 +345,17 @@ test_end_of_a_cache()
 	on_home_cpu near_after_a_long_run
 }
 
-last_of_the_cache_after_a_long_run()	# POOL
+# All CPUs are busy but this one.
+on_the_idle_CPU_after_a_long_run()	# POOL CPU
 {
-	local cpu
-	cpu=$(near_home | tail -n 1)
-
-	mostly_wakes_on "$cpu" "$1" "$cpu" one_item hog ms=50
+	mostly_wakes_on "$2" "$1" "$2" one_item hog ms=50
 }
 
-# All CPUs but one near home are busy. Of 5 CPUs behind a cache, the scheduler would look at none.
+# Of 5 CPUs behind a cache of which 4 are busy, the scheduler would look at none.
 test_last_idle_CPU_of_a_cache()
 {
 	HOME_CPU=$FIRST
-	on_home_cpu last_of_the_cache_after_a_long_run
+	on_home_cpu on_the_idle_CPU_after_a_long_run "$(near_home | tail -n 1)"
 }
 
 nr_cores()
@@ -382,24 +382,16 @@ test_whole_core_first()
 	on_home_cpu whole_core_after_a_long_run
 }
 
-last_of_the_pod_after_a_long_run()	# POOL
-{
-	local cpu
-	cpu=$(online_cpus | tail -n 1)
-
-	mostly_wakes_on "$cpu" "$1" "$cpu" one_item hog ms=50
-}
-
 # The pod is the first and the last CPU of a cache. Between them are as many as a worker looks at.
 test_rest_of_the_cache_is_outside()
 {
-	local all ok=0
+	local all last ok=0
 	all=$(cat "$(dev wqt_u cpumask)")
+	last=$(online_cpus | tail -n 1)
 
 	HOME_CPU=$FIRST
-	set_to "$(dev wqt_u cpumask)" "$(mask_of "$FIRST" "$(online_cpus | tail -n 1)")" ||
-		return 1
-	on_home_cpu last_of_the_pod_after_a_long_run || ok=1
+	set_to "$(dev wqt_u cpumask)" "$(mask_of "$FIRST" "$last")" || return 1
+	on_home_cpu on_the_idle_CPU_after_a_long_run "$last" || ok=1
 	set_to "$(dev wqt_u cpumask)" "$all" && return $ok
 }
 

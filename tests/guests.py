@@ -119,7 +119,7 @@ BOOTS = (
          append='workqueue.pool_per_cpu=1', env='WQT_ONLY="end_of_a_cache last_idle_CPU_of_a_cache"', timeout=300),
     # a pod may be the two ends of the LLC, with as many CPUs between them as a worker looks at
     Boot('qemu-homes-one-cache', 'qemu', ('homes',), cpus=10, topology='cores=10', mem='1G',
-         append='workqueue.pool_per_cpu=1', env='WQT_ONLY=rest_of_the_cache_is_outside', timeout=300),
+         append='workqueue.pool_per_cpu=1 isolcpus=domain,9', env='WQT_ONLY=rest_of_the_cache_is_outside', timeout=300),
     # one LLC of 36 cores: the most even division is 8 7 7 7 7
     Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',
          shards='8 7 7 7 7', timeout=600),

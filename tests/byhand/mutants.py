@@ -4,10 +4,10 @@
 Each of tests/mutations/*.patch is one small bug. It is applied to a scratch copy of the
 composed tree, which is built for UML, or for QEMU if the patch says "Engine: qemu". The
 patch names the test that must fail, as "Test: torture", "Test: KUnit" or "Test: " and the
-name of a script in tools/testing/selftests/workqueue, and what the test needs: the kernel
-parameters, as "Append: ...", and the CPUs, as "Topology: ...". The same tests first run
-without a bug. A table of bug, test and time is printed at the end and kept in
-build/mutants/table.rst.
+name of a script in tools/testing/selftests/workqueue, with one test in it if the others do
+not fit, and what the test needs: the kernel parameters, as "Append: ...", and the CPUs, as
+"Topology: ...". The same tests first run without a bug. A table of bug, test and time is
+printed at the end and kept in build/mutants/table.rst.
 
 A bug that was caught is skipped as long as its patch and the workqueue do not change. So an
 interrupted run can be continued.
@@ -203,7 +203,9 @@ def boot_of(engine, topology, append, test):
     if test == 'KUnit':
         suites = (guests.BUILT_IN,) if engine == 'uml' else ('wq_cursor_kunit', 'wq_api_kunit')
         return guests.Boot('kunit', engine, suites=suites, topology=topology, append=append)
-    return guests.Boot(test, engine, (test,), topology=topology, append=append)
+    script, _, only = test.partition(' ')
+    return guests.Boot(script, engine, (script,), topology=topology, append=append,
+                       env=f'WQT_ONLY="{only}"' if only else '')
 
 
 def hunt(group, seconds, limit=None):

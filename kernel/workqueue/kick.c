@@ -4,6 +4,7 @@
  */
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
+#include <linux/moduleparam.h>
 #include <linux/sched.h>
 #include <linux/sched/topology.h>
 #include <linux/topology.h>
@@ -11,7 +12,13 @@
 #include "internal.h"
 
 #define HOME_LOOKS	8	/* cores to look at near home, and as many elsewhere */
-#define LONG_RUN_NS	(50 * NSEC_PER_USEC)	/* CPU time of a run that is worth another CPU */
+
+/*
+ * CPU time in microseconds of a run after which another CPU is worth it, though the worker has
+ * a home.  0: it never is.
+ */
+static unsigned int wq_long_run_us __read_mostly = 50;
+module_param_named(long_run_us, wq_long_run_us, uint, 0644);
 
 /* raises the softirq of a BH pool on its CPU */
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_pool_irq_works);
@@ -226,11 +233,14 @@ static noinline struct task_struct *worker_send_home(struct worker_pool *pool,
  */
 static bool worker_ran_long(struct worker *worker)
 {
+	u64 us = READ_ONCE(wq_long_run_us);
+
 	/*
 	 * data_race(): the worker may not sleep yet.  Then the clock lacks a part of its run,
 	 * which misleads one wake-up at most.
 	 */
-	return data_race(worker->task->se.sum_exec_runtime) - worker->current_at >= LONG_RUN_NS;
+	return us && data_race(worker->task->se.sum_exec_runtime) - worker->current_at >=
+		     us * NSEC_PER_USEC;
 }
 
 /*

@@ -321,8 +321,23 @@ near_after_a_short_run()	# POOL
 	stays_near_after "$1" "$(far_from_home | tr '\n' ' ')" one_item nop
 }
 
+near_after_any_run()	# POOL
+{
+	stays_near_after "$1" "$(far_from_home | tr '\n' ' ')" one_item hog ms=50
+}
+
+# No run is long.
+never_far_after_a_run()
+{
+	local ok=0 us
+	us=$(cat $PARAMS/long_run_us)
+
+	set_to $PARAMS/long_run_us 0 && on_home_cpu near_after_any_run || ok=1
+	set_to $PARAMS/long_run_us "$us" && return $ok
+}
+
 # An idle CPU behind the other cache gets the worker after a long run, and only then.
-test_after_a_run()	# long|short
+test_after_a_run()	# long|short|never
 {
 	HOME_CPU=$FIRST
 	case $1 in
@@ -773,7 +788,7 @@ if per_cpu_pools; then
 	[ "$(node_sizes | wc -l)" -ne 2 ] || set -- "$@" named_nodes
 	[ "$(node_sizes | wc -l)" -ne 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
 		set -- "$@" stand_in_is_near limit_outside_the_mask
-	[ -z "$(near_home)" ] || set -- "$@" full_cache after_a_run:long
+	[ -z "$(near_home)" ] || set -- "$@" full_cache after_a_run:long after_a_run:never
 	[ -n "$(near_home)" ] || [ "$(home_core | wc -l)" -lt 2 ] ||
 		[ "$(home_core | wc -l)" -eq "$(nr_online)" ] || set -- "$@" whole_core_first
 	[ -n "$(near_home)" ] || [ "$(nr_cores)" -lt 10 ] ||

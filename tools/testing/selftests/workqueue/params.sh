@@ -34,14 +34,15 @@ test_cpu_intensive_thresh_us()
 
 test_no_other_files()
 {
-	local own='' more=''
+	local run='' own='' more=''
+	[ "$VARIANT" = base ] || run=" long_run_us"
 	[ "$VARIANT" = base ] || own=" pool_per_cpu"
 	[ "$VARIANT" = base ] || more=" slot_turn spare_slots"
 
 	# shellcheck disable=SC2046	# all of them in one line
 	is_equal "the list of parameters" "$(echo $(ls $PARAMS | sort))" \
 		"cache_shard_size cpu_intensive_thresh_us cpu_intensive_warning_thresh\
- debug_force_rr_cpu default_affinity_scope panic_on_stall panic_on_stall_time$own\
+ debug_force_rr_cpu default_affinity_scope$run panic_on_stall panic_on_stall_time$own\
  power_efficient$more watchdog_thresh"
 }
 
@@ -195,6 +196,7 @@ HOMES=N
 ! per_cpu_pools || HOMES=Y
 if [ "$VARIANT" != base ]; then
 	set -- "$@" parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 \
+		parameter:long_run_us=644=50 \
 		parameter:spare_slots=644=32 \
 		slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8 slot_turn_of_long_items
 	[ "$(nr_online)" -gt 1 ] || skip "one CPU is one pool" slot_turn:0 slot_turn:1 \

@@ -26,6 +26,9 @@ struct worker_pool;
  *   I     set before the worker is visible, constant afterwards
  *   OWN+L written by the worker itself under pool->lock; the worker, an
  *         interrupt on top of it, and holders of pool->lock may read it
+ *
+ * Nearly all of it is written for each item: by the worker, and by who wakes it.  A line of it
+ * moves only if that is another CPU, as is the case in pools that CPUs share.
  */
 struct worker {
 	struct task_struct *task;		/* I */

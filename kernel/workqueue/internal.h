@@ -211,6 +211,9 @@ enum pool_workqueue_stats {
  * @refcnt counts the entries of workqueue_struct that name the pwq (one for each
  * CPU, one for the default), every item from queueing to completion, and a call
  * for the rescuer.  At zero the pwq is dead, and queueing looks for its successor.
+ *
+ * The CPUs that queue here, and the pool's workers, write the fields up to @pwqs_node, and
+ * @stats, for each item.  They read those before @refcnt.  The rest is written seldom.
  */
 struct pool_workqueue {
 	struct worker_pool *pool;		/* I */
@@ -248,7 +251,8 @@ struct pool_workqueue {
 /*
  * struct wq_node_nr_active - an unbound workqueue's active items on one node
  *
- * See active.c for the protocol between @nr and @pending_pwqs.
+ * See active.c for the protocol between @nr and @pending_pwqs.  All CPUs of the node read
+ * this for each item.  They write it when a pwq has no spare slot or keeps none.
  */
 struct wq_node_nr_active {
 	atomic_t nr;				/* slots in use, and spare ones */
@@ -267,22 +271,23 @@ struct wq_device;
  * struct workqueue_struct - where users queue
  */
 struct workqueue_struct {
-	/* read whenever an item is queued */
+	/* one line: read whenever an item is queued or starts, written seldom */
 	unsigned int flags;			/* WO: __WQ_*; I: WQ_* */
+	int max_active;				/* WO: in force; 0 when frozen */
 	struct pool_workqueue __rcu * __percpu *cpu_pwq; /* entries: see dfl_pwq */
 	/* P and W for writes; either or RCU for reads; NULL for per-CPU ones */
 	struct pool_workqueue __rcu *dfl_pwq;
-
-	struct list_head pwqs;			/* WR: every linked pwq */
-	struct list_head list;			/* PR: workqueues */
-	struct mutex mutex;
 	char name[WQ_NAME_LEN];			/* I */
 	union {
 		struct workqueue_attrs *unbound_attrs;	/* P and W: as the user asked */
 		struct workqueue_attrs *attrs;	/* the name that some debuggers read */
 	};
 
-	int max_active;				/* WO: in force; 0 when frozen */
+	/* written by whoever flushes, changes or destroys the workqueue, or makes a pwq */
+	struct mutex mutex;
+	struct list_head pwqs;			/* WR: every linked pwq */
+	struct list_head list;			/* PR: workqueues */
+
 	int min_active;				/* WO: in force */
 	int saved_max_active;			/* W: as the user asked */
 	int saved_min_active;			/* W: as the user asked */

@@ -18,8 +18,8 @@
  *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1"
  *			starts submitters, "stop" ends them and completes the
  *			counters
- *	NAME/queue	"nop|block|hog|ride|roam [cpu=N] [n=N] [ms=N]" queues single
- *			items
+ *	NAME/queue	"nop|block|hog|ride|roam|linger [cpu=N] [n=N] [ms=N]" queues
+ *			single items
  *	NAME/misuse	"listed|reclaim|busy|console [cpu=N]" does what the workqueue
  *			may warn of: queues an item that is on a list, flushes one on
  *			behalf of memory reclaim, takes a reference and keeps it, or
@@ -89,6 +89,7 @@ enum wqt_counter {
 	WQT_TWICE,		/* ran more often than queued */
 	WQT_REENTERED,		/* began while the same item still ran */
 	WQT_REFUSED,		/* an idle item that queueing refused */
+	WQT_EARLY,		/* cancelled, and ran on afterwards */
 	WQT_PLACED,		/* executions whose place was checked */
 	WQT_OUTSIDE,		/* ran outside the pod of the queueing CPU */
 	WQT_WRONG_CPU,		/* per-CPU item that left its online CPU */
@@ -106,6 +107,7 @@ static const char * const wqt_counter_names[WQT_NR_COUNTERS] = {
 	[WQT_TWICE]		= "twice",
 	[WQT_REENTERED]		= "reentered",
 	[WQT_REFUSED]		= "refused",
+	[WQT_EARLY]		= "early",
 	[WQT_PLACED]		= "placed",
 	[WQT_OUTSIDE]		= "outside",
 	[WQT_WRONG_CPU]		= "wrong_cpu",
@@ -176,9 +178,9 @@ struct wqt_thread {
 	wait_queue_head_t	idle_wait;
 };
 
-enum wqt_kind { WQT_NOP, WQT_BLOCK, WQT_HOG, WQT_RIDE, WQT_ROAM };
+enum wqt_kind { WQT_NOP, WQT_BLOCK, WQT_HOG, WQT_RIDE, WQT_ROAM, WQT_LINGER };
 
-/* A single item; its function frees it. */
+/* A single item; its function frees it, or its canceller if it is a lingerer. */
 struct wqt_single {
 	struct work_struct	work;
 	struct wqt_queue	*queue;
@@ -188,6 +190,9 @@ struct wqt_single {
 	unsigned int		generation;	/* released when the queue's differs */
 	int			cpu;		/* where it was queued, runs, or rides */
 	bool			arrived;	/* rider: its CPU is dead */
+	bool			lingered;	/* lingerer: used by its function only */
+	bool			running;	/* lingerer: written by its function */
+	bool			cancelled;	/* lingerer: written by its canceller */
 	struct task_struct	*task;		/* who runs it */
 };
 
@@ -751,6 +756,60 @@ static void wqt_roam_fn(struct work_struct *work)
 	kfree(single);
 }
 
+/* one at a time; set by who queues it, cleared by its canceller */
+static struct wqt_single *wqt_lingerer;
+
+static void wqt_cancel_lingerer(struct work_struct *work)
+{
+	struct wqt_single *single = READ_ONCE(wqt_lingerer);
+
+	cancel_work_sync(&single->work);
+	if (READ_ONCE(single->running))
+		wqt_count(single->queue, WQT_EARLY);
+	WRITE_ONCE(single->cancelled, true);
+	/* pairs with the release in wqt_linger_fn() */
+	while (smp_load_acquire(&single->running))
+		msleep(20);
+	WRITE_ONCE(wqt_lingerer, NULL);
+	kfree(single);
+}
+
+static DECLARE_WORK(wqt_canceller, wqt_cancel_lingerer);
+
+/*
+ * A lingerer is a rider that, once its CPU is dead, queues itself for the last time, and runs
+ * until another CPU has cancelled it, but no longer than 0.3 s.
+ */
+static void wqt_linger_fn(struct work_struct *work)
+{
+	struct wqt_single *single = container_of(work, struct wqt_single, work);
+	struct wqt_queue *q = single->queue;
+	unsigned int cpu;
+	int ms = 300;
+
+	if (!wqt_released(single) && !READ_ONCE(single->arrived)) {
+		queue_work(q->wq, work);
+		return;
+	}
+	/* if the canceller is late */
+	if (single->lingered)
+		return;
+	single->lingered = true;
+
+	wqt_account_start(q);
+	wqt_unlist_rider(single);
+	WRITE_ONCE(single->running, true);
+	queue_work(q->wq, work);
+	cpu = cpumask_any_but(cpu_online_mask, smp_processor_id());
+	/* without another CPU it comes too late to see anything */
+	queue_work_on(cpu < nr_cpu_ids ? cpu : smp_processor_id(), system_percpu_wq,
+		      &wqt_canceller);
+	while (ms-- && !READ_ONCE(single->cancelled))
+		wqt_spin_us(1000);
+	/* afterwards it may be freed */
+	smp_store_release(&single->running, false);
+}
+
 static int wqt_cpu_dead(unsigned int cpu)
 {
 	struct wqt_single *single, *next;
@@ -761,7 +820,7 @@ static int wqt_cpu_dead(unsigned int cpu)
 		if (single->cpu != cpu)
 			continue;
 		WRITE_ONCE(single->arrived, true);
-		if (cancelled || !cancel_work(&single->work))
+		if (single->kind != WQT_RIDE || cancelled || !cancel_work(&single->work))
 			continue;
 		cancelled = true;
 		list_del(&single->node);
@@ -780,7 +839,9 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 		[WQT_HOG]	= wqt_hog_fn,
 		[WQT_RIDE]	= wqt_ride_fn,
 		[WQT_ROAM]	= wqt_roam_fn,
+		[WQT_LINGER]	= wqt_linger_fn,
 	};
+	bool rides = kind == WQT_RIDE || kind == WQT_LINGER;
 	struct wqt_single *single = kzalloc(sizeof(*single), GFP_KERNEL);
 
 	if (!single)
@@ -792,7 +853,11 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 	single->ms = ms;
 	single->generation = READ_ONCE(q->generation);
 	wqt_init_work(q, &single->work, functions[kind]);
-	if (kind == WQT_RIDE)
+	if (kind == WQT_LINGER && cmpxchg(&wqt_lingerer, NULL, single)) {
+		kfree(single);
+		return -EBUSY;
+	}
+	if (rides)
 		wqt_list_rider(single, cpu);
 
 	wqt_count(q, WQT_QUEUED);
@@ -800,25 +865,28 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 		return 0;
 
 	wqt_count(q, WQT_REFUSED);
-	if (kind == WQT_RIDE)
+	if (rides)
 		wqt_unlist_rider(single);
+	if (kind == WQT_LINGER)
+		WRITE_ONCE(wqt_lingerer, NULL);
 	kfree(single);
 	return -EIO;
 }
 
 /* Do not add riders for a CPU that is down: they would wait until it goes down again. */
-static int wqt_queue_rider(struct wqt_queue *q, int cpu)
+static int wqt_queue_rider(struct wqt_queue *q, enum wqt_kind kind, int cpu)
 {
 	guard(cpus_read_lock)();
-	return cpu_online(cpu) ? wqt_queue_single(q, WQT_RIDE, cpu, 0) : -EINVAL;
+	return cpu_online(cpu) ? wqt_queue_single(q, kind, cpu, 0) : -EINVAL;
 }
 
 static int wqt_write_queue(struct wqt_queue *q, char *input)
 {
-	static const char * const kinds[] = { "nop", "block", "hog", "ride", "roam" };
+	static const char * const kinds[] = { "nop", "block", "hog", "ride", "roam", "linger" };
 	unsigned int cpu = WORK_CPU_UNBOUND, n = 1, ms = 1000;
 	char *word = wqt_next_word(&input);
 	int kind, ret = 0;
+	bool rides;
 
 	kind = word ? match_string(kinds, ARRAY_SIZE(kinds), word) : -EINVAL;
 	if (kind < 0)
@@ -835,14 +903,15 @@ static int wqt_write_queue(struct wqt_queue *q, char *input)
 		return -ERANGE;
 	if (kind == WQT_BLOCK && q->flags & WQ_BH)
 		return -EINVAL;
-	if (kind == WQT_RIDE && cpu == WORK_CPU_UNBOUND)
+	rides = kind == WQT_RIDE || kind == WQT_LINGER;
+	if (rides && cpu == WORK_CPU_UNBOUND)
 		return -EINVAL;
-	if ((kind == WQT_RIDE || kind == WQT_ROAM) && !(q->flags & WQ_BH))
+	if ((rides || kind == WQT_ROAM) && !(q->flags & WQ_BH))
 		return -EINVAL;
 
 	while (n-- && !ret) {
-		if (kind == WQT_RIDE)
-			ret = wqt_queue_rider(q, cpu);
+		if (rides)
+			ret = wqt_queue_rider(q, kind, cpu);
 		else
 			ret = wqt_queue_single(q, kind, cpu, ms);
 	}
@@ -1686,6 +1755,7 @@ static void __exit wqt_exit(void)
 	list_for_each_entry_safe(q, tmp, &wqt_queues, node)
 		wqt_destroy(q);
 	mutex_unlock(&wqt_lock);
+	flush_work(&wqt_canceller);
 
 	debugfs_remove_recursive(wqt_root);
 	cpuhp_remove_state(wqt_hp_dead);

@@ -110,12 +110,21 @@ static bool bh_queue_drain(struct bh_drain *drain)
 			  &drain->work);
 }
 
+/* say which dead CPU's pool the worker of @own runs, see work_home() in claim.c */
+static void bh_set_drained(struct worker_pool *own, struct worker_pool *drained)
+{
+	guard(raw_spinlock_irq)(&own->lock);
+	own->drained = drained;
+}
+
 static void bh_drain_fn(struct work_struct *work)
 {
 	struct bh_drain *drain = container_of(work, struct bh_drain, work);
 	struct worker_pool *pool = drain->pool;
+	struct worker_pool *own = bh_pool(smp_processor_id(), bh_is_highpri(pool));
 	bool more;
 
+	bh_set_drained(own, pool);
 	scoped_guard(raw_spinlock_irq, &pool->lock) {
 		pool->flags |= POOL_BH_DRAINING;
 		pool->drain_cpu = smp_processor_id();
@@ -127,6 +136,7 @@ static void bh_drain_fn(struct work_struct *work)
 		pool->flags &= ~POOL_BH_DRAINING;
 		more = pool_needs_worker(pool);
 	}
+	bh_set_drained(own, NULL);
 
 	/* let this CPU's softirq do other work before the rest */
 	if (more)

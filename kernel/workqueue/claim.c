@@ -43,16 +43,26 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 }
 
 /*
- * The pool that the data word of @work should name once @work is off @pwq.  An ordered
- * item on a plugged pwq may still run on an older pwq, and waiters use the word to find
- * that run.  The run can end before the caller locks @pwq's pool again.  But no other
- * run of @work can begin: @work is queued on @pwq, which starts nothing while plugged.
+ * The pool that the data word of @work should name once @work is off @pwq.  Whoever waits for
+ * @work, or queues it, uses the word to find its run, which may be elsewhere:
+ *
+ * - An ordered item on a plugged pwq may still run on an older pwq.
+ * - A BH item may still run on @drained, the pool of a dead CPU that the worker of @pwq's pool
+ *   runs.  It was queued here because nothing is queued there, see pwq_find_and_lock().
+ *
+ * The run can end before the caller locks @pwq's pool again.  But no other run of @work can
+ * begin while the pwq is plugged, or its pool's worker is busy with @drained.
  */
-static struct worker_pool *work_home(struct work_struct *work, struct pool_workqueue *pwq)
+static struct worker_pool *work_home(struct work_struct *work, struct pool_workqueue *pwq,
+				     struct worker_pool *drained)
 {
-	struct worker *runner = pwq_lock_older_runner(pwq, work);
 	struct worker_pool *home;
+	struct worker *runner;
 
+	if (drained)
+		runner = pool_lock_runner(drained, work, pwq->wq);
+	else
+		runner = pwq_lock_older_runner(pwq, work);
 	if (!runner)
 		return pwq->pool;
 	home = runner->pool;
@@ -66,7 +76,7 @@ static struct worker_pool *work_home(struct work_struct *work, struct pool_workq
  */
 static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 {
-	struct worker_pool *home = pool;
+	struct worker_pool *home = pool, *drained;
 	struct pool_workqueue *pwq;
 
 	raw_spin_lock(&pool->lock);
@@ -78,14 +88,15 @@ static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 	if (!pwq || pwq->pool != pool)
 		goto moved;
 
-	if (unlikely(pwq->plugged)) {
+	drained = pool->drained;
+	if (unlikely(pwq->plugged || drained)) {
 		raw_spin_unlock(&pool->lock);
-		home = work_home(work, pwq);
+		home = work_home(work, pwq, drained);
 		raw_spin_lock(&pool->lock);
 		if (work_pwq(work) != pwq)
 			goto moved;
-		/* unplugged in the meantime: if the item runs, it runs here */
-		if (!pwq->plugged)
+		/* unplugged, or drained, in the meantime: if the item runs, it runs here */
+		if (!pwq->plugged && pool->drained != home)
 			home = pool;
 	}
 	work_dequeue(work, pwq, home);

@@ -152,7 +152,7 @@ static struct pool_workqueue *pool_insert_barrier(struct worker_pool *pool,
 	guard(raw_spinlock_irq)(&pool->lock);
 
 	pwq = work_pwq(work);
-	/* an ordered item may run here and meanwhile be queued elsewhere */
+	/* an ordered item, or one of a dead CPU, may run here and be queued elsewhere */
 	if (!pwq || pwq->pool != pool) {
 		worker = pool_find_busy(pool, work);
 		if (!worker) {

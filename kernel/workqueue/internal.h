@@ -182,6 +182,7 @@ struct worker_pool {
 
 	struct rcu_head rcu;
 	int drain_cpu;				/* L: the live CPU, if POOL_BH_DRAINING */
+	struct worker_pool *drained;		/* L: BH: dead CPU's pool that the worker runs */
 	bool cpu_stall;				/* used by the watchdog only */
 #ifdef CONFIG_PREEMPT_RT
 	spinlock_t cb_lock;			/* held while the BH worker runs items */

@@ -159,7 +159,8 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned i
  * An item that runs on a dead CPU's pool goes to the pool of the CPU that drains it.  If
  * it went back, an item that always queues itself would keep the drain, and so the removal
  * of the CPU, from ending.  It does not run twice here either: the draining CPU's only BH
- * worker is busy with the drain.
+ * worker is busy with the drain.  Whoever takes it off that pool meanwhile lets its word name
+ * the dead CPU's pool again: see work_home().
  *
  * A pwq may die before its lock is taken; the entry names its successor by then.  Of @flags
  * nothing is used that changes.

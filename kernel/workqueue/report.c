@@ -475,7 +475,8 @@ EXPORT_SYMBOL_GPL(workqueue_congested);
  *
  * The answer may be outdated on return and is only a hint.  If an item runs on one pool
  * and is queued on another, this does not find it running.  That happens when it has
- * moved to another workqueue, or is ordered and the attributes have changed.
+ * moved to another workqueue, is ordered and the attributes have changed, or is a BH item
+ * that another CPU runs for a dead one.
  *
  * Context: any.
  * Return: %WORK_BUSY_PENDING, %WORK_BUSY_RUNNING, both or 0.

@@ -261,6 +261,19 @@ test_BH_item_that_does_not_end()
 	online "$FIRST" && return $ok
 }
 
+# Another CPU runs the items of the dead one. One of them queues itself and is cancelled while it
+# runs. Whoever cancels it waits for the run.
+test_BH_item_cancelled_in_its_last_run()
+{
+	local ok=0
+
+	tell wqt_b stats 0
+	tell wqt_b queue "linger cpu=$FIRST" && offline "$FIRST" && tell wqt_b wait "1 5000" || ok=1
+	tell wqt_b flush 1 && sleep 0.5
+	is_equal "cancellations that did not wait for the run" "$(stat_of wqt_b early)" 0 || ok=1
+	online "$FIRST" && return $ok
+}
+
 # In the base kernel they may run on every CPU afterwards, even outside their workqueue.
 test_strict_workers_stay_in_their_pods()
 {
@@ -327,11 +340,13 @@ set -- running_items_are_finished items_outlast_their_CPU \
 	queueing_on_a_CPU_that_is_gone:wqt_b empty_pods attributes_while_a_CPU_is_away \
 	made_while_a_CPU_is_away mask_of_a_CPU_that_is_gone \
 	CPU_that_was_busy_serves_again BH_item_cancelled_on_a_dead_CPU \
-	BH_item_that_does_not_end \
+	BH_item_that_does_not_end BH_item_cancelled_in_its_last_run \
 	one_by_one_under_load all_but_one_under_load storm \
 	limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods
 [ "$VARIANT" != base ] ||
 	skip "the base kernel fails it, as \`make basebugs\` shows" \
 		limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods \
 		queueing_on_a_CPU_that_is_gone:wqt_b BH_item_that_does_not_end
+[ "$(nr_online)" -ge 3 ] ||
+	skip "the CPUs are fewer than three" BH_item_cancelled_in_its_last_run
 run_tests "$@"

@@ -11,7 +11,7 @@
  * first worker, and resigns.  What holds for other managers holds for it as well:
  *
  * - POOL_MANAGER_ACTIVE is set by who appoints it, so that it is appointed once, and the
- *   pool is not freed before it has resigned.
+ *   pool is not freed before it has resigned, or pool_cancel_start() did that for it.
  * - It resigns under the lock, and only if a worker is idle, or nothing is to be done.  The
  *   worker that it made may have begun an item.  As there was a manager, that worker made no
  *   other, and who queued meanwhile appointed nobody.
@@ -19,8 +19,10 @@
  *   appointed, and each time it goes on, and is deleted before it resigns.  No worker arms it
  *   meanwhile, as none is the manager.
  *
- * One thread serves all pools.  It does not wait for a pool for which it could not make a
- * worker, but tries again later.  What it does is pool_start_fn() in manager.c.
+ * One thread serves all pools.  If it could not make a worker for a pool, it goes on to the
+ * others and tries again later.  But an attempt may take long, if there is no memory for a
+ * thread, or kthreadd does not run.  The others wait for it then, or are served by rescuers.
+ * What the starter does is pool_start_fn() in manager.c.
  */
 #include "internal.h"
 

@@ -65,6 +65,7 @@ void pool_kill_workers(struct worker_pool *pool)
 
 	lockdep_assert_held(&wq_pool_mutex);
 
+	pool_cancel_start(pool);
 	/* wait for a manager that began to make a worker while there was work */
 	for (;;) {
 		/* the flag is checked again under the lock */

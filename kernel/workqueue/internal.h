@@ -542,6 +542,7 @@ int worker_format_id(char *buf, size_t size, const struct worker *worker,
 extern struct rcuwait manager_wait;	/* pool_kill_workers() waits for managers */
 struct worker *worker_create(struct worker_pool *pool);
 void pool_start_fn(struct kthread_work *work);
+void pool_cancel_start(struct worker_pool *pool);
 
 /* cull.c */
 extern struct workqueue_struct *pool_cull_wq;	/* I after boot */

@@ -117,6 +117,26 @@ void pool_start_fn(struct kthread_work *work)
 		pool_resign_manager(pool);
 }
 
+/**
+ * pool_cancel_start - the starter need not make a worker for a pool any more
+ * @pool: unbound pool that nobody uses, so it has no work and gets none
+ *
+ * The starter may be held up by another pool, for as long as no thread can be made.  Wait for
+ * it only if it is making a worker for this one.
+ *
+ * Context: may sleep.
+ */
+void pool_cancel_start(struct worker_pool *pool)
+{
+	kthread_cancel_delayed_work_sync(&pool->start_work);
+	timer_delete_sync(&pool->mayday_timer);
+
+	guard(raw_spinlock_irq)(&pool->lock);
+	/* a manager that is a worker resigns by itself */
+	if ((pool->flags & POOL_MANAGER_ACTIVE) && !pool->manager)
+		pool_resign_manager(pool);
+}
+
 /* run items for as long as the pool wants this worker to */
 static void worker_serve(struct worker *worker)
 {

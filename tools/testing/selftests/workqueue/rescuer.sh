@@ -366,20 +366,30 @@ is_stuck()	# PID
 	done
 }
 
-# Runs the command, which occupies CPU 1 and calls lock_is_free_while, up to four times: on
-# a slow machine one try may come too late.
-with_time_to_spare()	# COMMAND
+# Runs the command, which occupies CPU 1, up to four times: on a slow machine one try may come
+# too late.
+in_time()	# COMMAND
 {
-	local rc i all
-	all=$(cat "$GLOBAL/cpumask")
+	local rc i
 
-	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || return 1
 	for i in 1 2 3 4; do
 		"$1"
 		rc=$?
-		[ $rc -eq $TOO_LATE ] || break
+		[ $rc -eq $TOO_LATE ] || return $rc
 	done
-	[ $rc -ne $TOO_LATE ] || diag "the write came back only when the CPU was free by itself"
+	diag "the lock was free only when the CPU was free by itself"
+	return $rc
+}
+
+# Rescuers may run on CPU 1 only.
+with_time_to_spare()	# COMMAND
+{
+	local rc all
+	all=$(cat "$GLOBAL/cpumask")
+
+	set_to "$GLOBAL/cpumask" "$(cpu_mask 1)" || return 1
+	in_time "$1"
+	rc=$?
 	set_to "$GLOBAL/cpumask" "$all" || rc=1
 	return $rc
 }
@@ -497,6 +507,40 @@ test_cold_pools_that_vanish()
 	done
 }
 
+# While the starter waits for kthreadd, whose CPU is busy, it serves no other pool. A pool that
+# waits for it too, but no longer needs a worker, ends all the same. Whoever ends it has the lock
+# that a read of the nice level takes.
+test_cold_pool_that_vanishes_behind_another()
+{
+	local rc kthreadd
+	kthreadd=$(taskset -p 2 | sed 's/.* //')
+
+	in_time vanishes_behind_another
+	rc=$?
+	taskset -p "$kthreadd" 2 >/dev/null && return $rc
+}
+
+starter_is_stuck()
+{
+	is_stuck "$(grep -lx pool_starter /proc/[0-9]*/comm 2>/dev/null | cut -d / -f 3)"
+}
+
+vanishes_behind_another()
+{
+	local rc=0
+
+	create_cold wqt_k unbound && create wqt_r unbound mem_reclaim &&
+		set_to "$(dev wqt_r nice)" 8 && set_to "$HELPER/occupy" "cpu=1 ms=5000" || return 1
+	taskset -p "$(cpu_mask 1)" 2 >/dev/null || rc=1
+	tell wqt_k queue "nop cpu=0"
+	within 30 starter_is_stuck || { diag "pool_starter does not wait for kthreadd"; rc=1; }
+	tell wqt_r queue "nop cpu=0" && tell wqt_r wait "1 3000" || rc=1
+	destroy wqt_r && sleep 0.3 && reads "$(dev wqt_k nice)" 7 || rc=1
+	write_to "$HELPER/occupy" leave >/dev/null || [ $rc -ne 0 ] || rc=$TOO_LATE
+	within 100 nobody_occupies && tell wqt_k wait "1 5000" && destroy wqt_k || rc=1
+	return $rc
+}
+
 mount_all
 load_helper
 CPUS=$(online_cpus)
@@ -509,7 +553,10 @@ CPUS=$(online_cpus)
 		slow_to_begin turns_at_the_slot:pools turns_at_the_slot:pools-one-short \
 		gone_before_it_ran
 set --
-! per_cpu_pools || set -- rescue_of_a_cold_pool cold_pools_that_wait cold_pools_that_vanish
+if per_cpu_pools; then
+	set -- rescue_of_a_cold_pool cold_pools_that_wait cold_pools_that_vanish
+	[ "$(nr_online)" -eq 1 ] || set -- "$@" cold_pool_that_vanishes_behind_another
+fi
 run_tests shortage_is_real rescue:percpu rescue:unbound rescue_after_a_crowd \
 	load:percpu load:unbound order long_worklist:percpu long_worklist:unbound \
 	long_way_in_one_tick:percpu long_way_in_one_tick:unbound turns \

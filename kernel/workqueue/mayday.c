@@ -74,15 +74,39 @@ void pool_mayday_timeout(struct timer_list *timer)
 	} while (!budget && ++strides < MAYDAY_STRIDES);
 }
 
+/*
+ * On which CPU the timer of @pool is to run.  A CPU that does no unbound work may queue on an
+ * unbound pool.  That is no reason to interrupt it later.  L, so an online CPU stays online.
+ * But pool_mayday_hasten() may bring a timer to such a CPU if that gives a slot to an item.
+ */
+static int pool_mayday_cpu(const struct worker_pool *pool)
+{
+	int this = smp_processor_id(), cpu;
+
+	if (pool->cpu >= 0 || cpumask_test_cpu(this, wq_unbound_cpumask))
+		return this;
+	/* data_race(): the mask may change */
+	cpu = data_race(cpumask_any_and(wq_unbound_cpumask, cpu_online_mask));
+	return cpu < nr_cpu_ids ? cpu : this;
+}
+
 /**
  * pool_mayday_arm - call rescuers if it takes long to make a worker
- * @pool: locked pool that is about to make one; delete the timer when that is done
+ * @pool: locked pool that is about to make one; its timer is not armed.  Delete the timer when
+ *	  that is done.
  */
 void pool_mayday_arm(struct worker_pool *pool)
 {
+	int cpu = pool_mayday_cpu(pool);
+
 	lockdep_assert_held(&pool->lock);
 	list_del_init(&pool->mayday_cursor.entry);
-	mod_timer(&pool->mayday_timer, jiffies + MAYDAY_INITIAL_TIMEOUT);
+
+	pool->mayday_timer.expires = jiffies + MAYDAY_INITIAL_TIMEOUT;
+	if (cpu == smp_processor_id())
+		add_timer_global(&pool->mayday_timer);	/* it may have been pinned before */
+	else
+		add_timer_on(&pool->mayday_timer, cpu);
 }
 
 /* call the rescuers soon, if the timer would call them later */

@@ -343,6 +343,7 @@ test_after_a_run()	# long|short|never
 	case $1 in
 	long)	on_home_cpu far_after_a_long_run ;;
 	short)	on_home_cpu near_after_a_short_run ;;
+	never)	never_far_after_a_run ;;
 	esac
 }
 
@@ -456,6 +457,28 @@ test_outside_the_mask()	# SCOPE
 	done >/tmp/outside
 	is_equal "number of pools of CPU $cpu" "$(sort -u /tmp/outside | wc -l)" 1 || ok=1
 	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
+}
+
+# A CPU outside the mask queues on a pool that has no worker yet. The timer that calls rescuers,
+# if it takes long to make one, is another CPU's.
+test_no_timer_outside_the_mask()
+{
+	local all cpu ok=0 timer=$TRACING/events/timer/timer_start
+	all=$(cat "$GLOBAL/cpumask")
+	cpu=$(online_cpus | tail -n 1)
+
+	set_scope system && set_global "$(online_cpus | sed '$d')" &&
+		set_to "$(dev wqt_u nice)" 7 || return 1
+	tell wqt_u stats 0
+	echo >$TRACING/trace && echo 1 >$timer/enable || ok=1
+	taskset "$(cpu_mask "$cpu")" sh -c "echo 'nop n=1' >$HELPER/wqt_u/queue" &&
+		tell wqt_u wait "1 5000" || ok=1
+	echo 0 >$timer/enable
+	# workers of other pools arm theirs, too
+	grep -F "=pool_mayday_timeout" $TRACING/trace | grep "^ *sh-" >/tmp/armed
+	[ -s /tmp/armed ] || { diag "no timer was armed"; ok=1; }
+	! grep -q "cpu=$cpu idx" /tmp/armed || { diag "$(cat /tmp/armed)"; ok=1; }
+	set_to "$(dev wqt_u nice)" 0 && set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
 }
 
 # Its pool belongs to a CPU of the workqueue in the same pod.
@@ -779,12 +802,13 @@ set -- "$@" queueing_CPU_decides equal_attributes_share_pools ordered_has_one_po
 if per_cpu_pools; then
 	set -- "$@" cold_until_used reserve_of_a_cold_pool \
 		outside_the_mask:system outside_the_mask:cpu stand_ins:system stand_ins:cpu \
-		lodger named_CPU_keeps_its_pod:smt named_CPU_keeps_its_pod:cache_shard \
-		named_CPU_keeps_its_pod:numa
+		lodger no_timer_outside_the_mask named_CPU_keeps_its_pod:smt \
+		named_CPU_keeps_its_pod:cache_shard named_CPU_keeps_its_pod:numa
 	[ "$(nr_online)" -gt 1 ] ||
 		skip "one CPU is in every mask" outside_the_mask:system outside_the_mask:cpu \
-			stand_ins:system stand_ins:cpu lodger named_CPU_keeps_its_pod:smt \
-			named_CPU_keeps_its_pod:cache_shard named_CPU_keeps_its_pod:numa
+			stand_ins:system stand_ins:cpu lodger no_timer_outside_the_mask \
+			named_CPU_keeps_its_pod:smt named_CPU_keeps_its_pod:cache_shard \
+			named_CPU_keeps_its_pod:numa
 	[ "$(node_sizes | wc -l)" -ne 2 ] || set -- "$@" named_nodes
 	[ "$(node_sizes | wc -l)" -ne 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
 		set -- "$@" stand_in_is_near limit_outside_the_mask

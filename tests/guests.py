@@ -13,6 +13,7 @@ import builds
 from builds import LINUX, VARIANT, Kernel
 from progress import say
 from wqlab.guest import run as guest
+from wqlab.guest.topology import complete, parse
 from wqlab.kernels import kinds
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
@@ -63,10 +64,26 @@ class Boot:
 
     @property
     def may_skip(self):
-        """Return a pattern of the reasons for which a point may be skipped."""
-        reasons = ['one CPU'] * (self.cpus == 1) + ['the base kernel'] * (self.variant == 'base')
-        # Its KUnit gives no reason when a suite that ran at boot runs again.
-        reasons += ['this KUnit cannot suppress warnings', '$'] * (self.linux == OLD)
+        """Return a pattern of the reasons for which a point may be skipped: those that are true of this guest."""
+        machine = complete(parse(self.topology), None if self.topology else self.cpus)
+        reasons = [reason for reason, is_true in {
+            'one CPU': machine.cpus == 1,
+            'the base kernel': self.variant == 'base',
+            'pool_per_cpu is off': 'workqueue.pool_per_cpu=1' not in self.append.split(),
+            'the CPUs cannot go offline': self.engine == 'uml',
+            'the CPUs are fewer than three': machine.cpus < 3,
+            'the CPUs are not on two nodes': machine.nodes != 2,
+            'the CPUs of a node are too few': machine.cpus // machine.nodes == 1,
+            'the CPUs are not behind several caches': machine.llcs == 1,
+            'the CPUs are not behind one cache': machine.llcs > 1,
+            'the CPUs of a cache are too few': machine.cpus // machine.llcs < 5,
+            'the CPUs of a cache are too many': machine.cpus // machine.llcs > 4,
+            'the CPUs are not threads of several cores': machine.threads == 1 or machine.cpus == machine.threads,
+            'the CPUs are not ten cores': 'isolcpus=' not in self.append,
+            'this KUnit cannot suppress warnings': self.linux == OLD,
+            # Its KUnit gives no reason when a suite that ran at boot runs again.
+            '$': self.linux == OLD,
+        }.items() if is_true]
         return '|'.join(reasons) or None
 
 

@@ -182,15 +182,15 @@ def in_guest(folder, boot, limit):
         folder, guests.guest_command(boot), engine=boot.engine, cpus=None if boot.topology else 2,
         mem='1G', append=append, timeout=limit, log=PLACE / f'{boot.name}.log', **shape(boot.topology),
         files=[f'{guests.SELFTESTS}:/wq', f'{guests.ktap_helpers()}:/wq/ktap_helpers.sh']))
-    return first_fault(outcome, boot.pieces())
+    return first_fault(outcome, boot)
 
 
-def first_fault(outcome, pieces):
-    for piece in pieces:
+def first_fault(outcome, boot):
+    for piece in boot.pieces():
         text, status = guests.tap_of(outcome, piece)
         if status is None:      # incomplete points say less than the log or the end of the guest
             break
-        failed = [point.name for point in tap.parse(text) if not point.ok]
+        failed = [point.name for point in tap.parse(text, boot.may_skip) if not point.ok]
         if failed or status:
             return f'{piece}: not ok: {failed[0]}' if failed else f'{piece}: exit status {status}'
     found = kernlog.problems(outcome.kernel)

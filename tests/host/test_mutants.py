@@ -70,6 +70,7 @@ def in_guest(rc=0, *, points=('ok 1 x', 'ok 2 y'), end='@@ end pods 0', kernel='
     (in_guest(points=('ok 1 x', 'not ok 2 y')), 'pods: not ok: y'),
     (in_guest(points=('ok 1 x',)), 'pods: not ok: plan'),
     (in_guest(points=('ok 1 x', 'ok 2 y # SKIP no CPU')), 'pods: not ok: y'),
+    (in_guest(points=('ok 1 x', 'ok 2 y # SKIP the CPUs are not on two nodes')), ''),
     (in_guest(end='@@ end pods 1'), 'pods: exit status 1'),
     (in_guest(kernel='BUG: KASAN: x\n'), 'line 1: BUG: KASAN: x'),
     (in_guest(mutants.guest.DIED, points=(), end='', kernel='Oops: x\n'), 'line 1: Oops: x'),
@@ -78,7 +79,7 @@ def in_guest(rc=0, *, points=('ok 1 x', 'ok 2 y'), end='@@ end pods 0', kernel='
     (in_guest(1, end=''), 'pods: no end'),
 ])
 def test_first_fault(outcome, why):
-    assert mutants.first_fault(outcome, ['sysfs', 'pods']) == why
+    assert mutants.first_fault(outcome, guests.Boot('some', 'uml', ('sysfs', 'pods'))) == why
 
 
 @guests.needs('uml')

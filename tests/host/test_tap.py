@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The TAP reader is strict: anything that is missing is a failure."""
+import dataclasses
+import re
 import subprocess
 
 import pytest
@@ -115,14 +117,42 @@ run_tests runs cannot cannot:here cannot:there
 
 @guests.needs('uml')
 @pytest.mark.parametrize('shell', [['bash'], ['busybox', 'sh']], ids=lambda shell: shell[0])
-@pytest.mark.parametrize('reason, skipped', [('one CPU is one pool', 2), ('laziness', 0)])
+@pytest.mark.parametrize('reason, skipped', [
+    ('one CPU is one pool', 2), ('pool_per_cpu is off', 2), ('the CPUs cannot go offline', 2), ('laziness', 0),
+])
 def test_skip_of_the_scripts(tmp_path, shell, reason, skipped):
-    """A script does not run a test that it skips, but reports a point with one of two kinds of reasons."""
+    """A script does not run a test that it skips, but reports a point with a reason of a known kind."""
     script = tmp_path / 'script.sh'
     script.write_text(SCRIPT.format(lib=guests.SELFTESTS / 'lib.sh', reason=reason))
     done = subprocess.run([*shell, script], capture_output=True, text=True, check=False, env={
         'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.ktap_helpers()})
-    points = tap.parse(done.stdout, 'one CPU')
+    points = tap.parse(done.stdout, 'one CPU|pool_per_cpu is off|the CPUs')
     assert [(point.name, point.skipped) for point in points] == [
         ('runs', False), ('cannot', skipped > 0), ('cannot: here', skipped > 0), ('cannot: there', False)], done
     assert sum(point.why == reason for point in points) == skipped and done.stdout.count('it ran') == 3 - skipped
+
+
+# For each reason that a script gives, it is true of one of these guests, and not of another.
+GUESTS = [guests.Boot('', 'uml', variant='base'), *(
+    guests.Boot('', engine, variant='cmwq', topology=topology, append=append) for engine, topology, append in (
+        ('uml', '', ''), ('qemu', 'cores=1', 'workqueue.pool_per_cpu=1 isolcpus=domain,9'),
+        ('qemu', 'sockets=2,cores=1,nodes=2', ''), ('qemu', 'sockets=2,cores=5', ''),
+        ('qemu', 'cores=2,threads=2', '')))]
+SCRIPTS = sorted(path for path in guests.SELFTESTS.glob('*.sh') if path.name != 'lib.sh')
+
+
+@pytest.mark.parametrize('path', SCRIPTS, ids=lambda path: path.stem)
+def test_reasons_of_the_scripts(path):
+    for reason in re.findall(r'\bskip "(.*?)" ', path.read_text()):
+        assert {bool(re.match(boot.may_skip, reason)) for boot in GUESTS} == {True, False}, reason
+
+
+def test_reasons_that_are_not_true_of_a_guest():
+    """The machine that was made for certain tests has to run them."""
+    boot = next(boot for boot in guests.BOOTS if boot.name == 'qemu-homes')
+    may_skip = dataclasses.replace(boot, variant='cmwq', linux=guests.kinds.LINUX).may_skip
+    assert re.match(may_skip, 'the CPUs of a cache are too few')
+    for reason in ('one CPU is one pool', 'the base kernel fails it', 'pool_per_cpu is off',
+                   'the CPUs cannot go offline', 'the CPUs are fewer than three', 'the CPUs are not on two nodes',
+                   'the CPUs are not behind several caches', ''):
+        assert not re.match(may_skip, reason), reason

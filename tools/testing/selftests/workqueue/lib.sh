@@ -67,8 +67,8 @@ load_helper()
 		bail "wq_test_helper does not load: is CONFIG_WQ_TEST_HELPER set?"
 }
 
-# A test that cannot run here is reported as skipped, with the reason. Reasons begin with
-# "one CPU" or "the base kernel". The host accepts no others.
+# A test that cannot run here is reported as skipped, with the reason. Reasons begin like those
+# in skip_reason(). The host accepts no others, and each of them only where it may be true.
 skip()	# REASON TEST...
 {
 	local reason=$1 t
@@ -86,7 +86,8 @@ skip_reason()	# TEST
 
 	echo "$SKIPPED" | while read -r line; do
 		case $line in
-		"$1:one CPU"* | "$1:the base kernel"*) echo "${line#"$1:"}"; break ;;
+		"$1:one CPU"* | "$1:the base kernel"* | "$1:pool_per_cpu is off"* | \
+		"$1:the CPUs "*) echo "${line#"$1:"}"; break ;;
 		esac
 	done
 }

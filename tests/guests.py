@@ -243,7 +243,7 @@ def kunit_parameters(boot):
 def guest_command(boot):
     lines = ['echo "@@ cpus $(cat /sys/devices/system/cpu/online)"',
              f'export VARIANT={boot.variant} KTAP_HELPERS=/wq/ktap_helpers.sh {boot.env}']
-    if boot.shards and boot.variant == 'cmwq':
+    if boot.shards:
         lines.append(f'export WQT_SHARDS="{boot.shards}"')
     for piece in boot.pieces():
         if boot.lacks(piece):

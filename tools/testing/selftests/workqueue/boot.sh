@@ -109,6 +109,8 @@ if [ "${WQT_REJECTED:-0}" = 1 ]; then
 	run_tests bad_scope_is_ignored bad_mask_is_ignored bad_threshold_is_ignored \
 		size_0_warns shards_of_one_core isolated_cpus power_efficient_is_off
 else
+	[ "$VARIANT" != base ] || skip "the base kernel does not have this parameter" \
+		value:pool_per_cpu value:slot_turn value:spare_slots value:long_run_us
 	run_tests value:default_affinity_scope value:cache_shard_size \
 		value:cpu_intensive_thresh_us value:cpu_intensive_warning_thresh \
 		value:power_efficient value:debug_force_rr_cpu value:watchdog_thresh \

@@ -171,10 +171,11 @@ create wqt_u unbound
 create wqt_s unbound
 echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
 
-set -- unbound_one_before learned_while_one_is_away
-# The base kernel learns nothing after the boot.
-[ "$VARIANT" = base ] || set -- "$@" burst_rebuilds_once known_cpu_rebuilds_nothing
-set -- "$@" coming_up_under_load per_cpu_one_is_at_home
+set -- unbound_one_before learned_while_one_is_away \
+	burst_rebuilds_once known_cpu_rebuilds_nothing \
+	coming_up_under_load per_cpu_one_is_at_home
+[ "$VARIANT" != base ] || skip "the base kernel learns nothing after the boot" \
+	burst_rebuilds_once known_cpu_rebuilds_nothing
 for scope in $SCOPES; do
 	set -- "$@" pods_divide_the_CPUs:"$scope"
 done

@@ -190,16 +190,17 @@ set -- no_other_files \
 for scope in $SCOPES; do
 	set -- "$@" default_scope:"$scope"
 done
-set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh forced_round_robin
-[ "$(nr_online)" -gt 1 ] || skip "one CPU leaves no other to move to" forced_round_robin
 HOMES=N
 ! per_cpu_pools || HOMES=Y
-if [ "$VARIANT" != base ]; then
-	set -- "$@" parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 \
-		parameter:long_run_us=644=50 \
-		parameter:spare_slots=644=32 \
-		slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8 slot_turn_of_long_items
-	[ "$(nr_online)" -gt 1 ] || skip "one CPU is one pool" slot_turn:0 slot_turn:1 \
-		slot_turn:2 slot_turn:8 slot_turn_of_long_items
-fi
+set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh forced_round_robin \
+	parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 \
+	parameter:long_run_us=644=50 parameter:spare_slots=644=32 \
+	slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8 slot_turn_of_long_items
+[ "$VARIANT" != base ] || skip "the base kernel does not have this parameter" \
+	parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 parameter:spare_slots=644=32 \
+	parameter:long_run_us=644=50 \
+	slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8 slot_turn_of_long_items
+[ "$(nr_online)" -gt 1 ] || skip "one CPU leaves no other to move to" forced_round_robin
+[ "$(nr_online)" -gt 1 ] || skip "one CPU is one pool" slot_turn:0 slot_turn:1 slot_turn:2 \
+	slot_turn:8 slot_turn_of_long_items
 run_tests "$@"

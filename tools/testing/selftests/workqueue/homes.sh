@@ -793,44 +793,55 @@ FIRST=$(online_cpus | head -n 1)
 LAST=$(removable_cpu)
 [ "$LAST" != "$FIRST" ] || LAST=
 
-set --
-for scope in $SCOPES; do
-	set -- "$@" own_pools:"$scope"
-done
-set -- "$@" queueing_CPU_decides equal_attributes_share_pools ordered_has_one_pool \
-	items_that_move:system items_that_move:cpu burst_uses_all_CPUs pools_vanish
-if per_cpu_pools; then
-	set -- "$@" cold_until_used reserve_of_a_cold_pool \
-		outside_the_mask:system outside_the_mask:cpu stand_ins:system stand_ins:cpu \
-		lodger no_timer_outside_the_mask named_CPU_keeps_its_pod:smt \
-		named_CPU_keeps_its_pod:cache_shard named_CPU_keeps_its_pod:numa
-	[ "$(nr_online)" -gt 1 ] ||
-		skip "one CPU is in every mask" outside_the_mask:system outside_the_mask:cpu \
-			stand_ins:system stand_ins:cpu lodger no_timer_outside_the_mask \
-			named_CPU_keeps_its_pod:smt named_CPU_keeps_its_pod:cache_shard \
-			named_CPU_keeps_its_pod:numa
-	[ "$(node_sizes | wc -l)" -ne 2 ] || set -- "$@" named_nodes
-	[ "$(node_sizes | wc -l)" -ne 2 ] || [ -z "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
-		set -- "$@" stand_in_is_near limit_outside_the_mask
-	[ -z "$(near_home)" ] || set -- "$@" full_cache after_a_run:long after_a_run:never
-	[ -n "$(near_home)" ] || [ "$(home_core | wc -l)" -lt 2 ] ||
-		[ "$(home_core | wc -l)" -eq "$(nr_online)" ] || set -- "$@" whole_core_first
-	[ -n "$(near_home)" ] || [ "$(nr_cores)" -lt 10 ] ||
-		[ ! -f "$CPU/cpu$FIRST/cache/index0/shared_cpu_list" ] ||
-		[ "$(cat $CPU/isolated)" != "$(online_cpus | tail -n 1)" ] ||
-		set -- "$@" rest_of_the_cache_is_outside
+# These need a pool for each CPU, and most of them certain CPUs, too.
+set -- cold_until_used reserve_of_a_cold_pool \
+	outside_the_mask:system outside_the_mask:cpu stand_ins:system stand_ins:cpu \
+	lodger no_timer_outside_the_mask named_CPU_keeps_its_pod:smt \
+	named_CPU_keeps_its_pod:cache_shard named_CPU_keeps_its_pod:numa \
+	named_nodes stand_in_is_near limit_outside_the_mask full_cache after_a_run:long \
+	after_a_run:never whole_core_first rest_of_the_cache_is_outside after_a_run:short \
+	end_of_a_cache last_idle_CPU_of_a_cache
+per_cpu_pools || skip "pool_per_cpu is off" "$@" stand_in_leaves
+[ "$(nr_online)" -gt 1 ] ||
+	skip "one CPU is in every mask" outside_the_mask:system outside_the_mask:cpu \
+		stand_ins:system stand_ins:cpu lodger no_timer_outside_the_mask \
+		named_CPU_keeps_its_pod:smt named_CPU_keeps_its_pod:cache_shard \
+		named_CPU_keeps_its_pod:numa
+[ "$(node_sizes | wc -l)" -eq 2 ] ||
+	skip "the CPUs are not on two nodes" named_nodes stand_in_is_near limit_outside_the_mask
+[ -n "$(node_mates "$(online_cpus | tail -n 1)")" ] ||
+	skip "the CPUs of a node are too few" stand_in_is_near limit_outside_the_mask
+case $(near_home | wc -l) in
+0)
+	skip "the CPUs are not behind several caches" full_cache after_a_run:long \
+		after_a_run:short after_a_run:never end_of_a_cache last_idle_CPU_of_a_cache ;;
+[1-4])
+	skip "the CPUs of a cache are too few" end_of_a_cache last_idle_CPU_of_a_cache ;;
+*)
 	# emulated CPUs of large caches wait for the host, which counts as a long run
-	case $(near_home | wc -l) in
-	0)	;;
-	[1-4])	set -- "$@" after_a_run:short ;;
-	*)	set -- "$@" end_of_a_cache last_idle_CPU_of_a_cache ;;
-	esac
-fi
-if [ -n "$LAST" ]; then
-	for scope in cpu cache_shard system; do
-		set -- "$@" CPU_that_leaves:"$scope" attributes_while_a_CPU_is_away:"$scope"
-	done
-	set -- "$@" only_CPU_is_away
-	! per_cpu_pools || [ "$(nr_online)" -lt 3 ] || set -- "$@" stand_in_leaves
-fi
-run_tests "$@"
+	skip "the CPUs of a cache are too many" after_a_run:short ;;
+esac
+[ -z "$(near_home)" ] ||
+	skip "the CPUs are not behind one cache" whole_core_first rest_of_the_cache_is_outside
+case $(home_core | wc -l) in
+0 | 1 | "$(nr_online)")
+	skip "the CPUs are not threads of several cores" whole_core_first ;;
+esac
+[ -f "$CPU/cpu$FIRST/cache/index0/shared_cpu_list" ] && [ "$(nr_cores)" -ge 10 ] &&
+	[ "$(cat $CPU/isolated)" = "$(online_cpus | tail -n 1)" ] ||
+	skip "the CPUs are not ten cores of a cache, the last one isolated" \
+		rest_of_the_cache_is_outside
+
+set -- "$@" CPU_that_leaves:cpu attributes_while_a_CPU_is_away:cpu \
+	CPU_that_leaves:cache_shard attributes_while_a_CPU_is_away:cache_shard \
+	CPU_that_leaves:system attributes_while_a_CPU_is_away:system \
+	only_CPU_is_away stand_in_leaves
+[ -n "$LAST" ] ||
+	skip "the CPUs cannot go offline" CPU_that_leaves:cpu attributes_while_a_CPU_is_away:cpu \
+		CPU_that_leaves:cache_shard attributes_while_a_CPU_is_away:cache_shard \
+		CPU_that_leaves:system attributes_while_a_CPU_is_away:system \
+		only_CPU_is_away stand_in_leaves
+[ "$(nr_online)" -ge 3 ] || skip "the CPUs are fewer than three" stand_in_leaves
+run_tests own_pools:cpu own_pools:smt own_pools:cache own_pools:cache_shard own_pools:numa \
+	own_pools:system queueing_CPU_decides equal_attributes_share_pools ordered_has_one_pool \
+	items_that_move:system items_that_move:cpu burst_uses_all_CPUs pools_vanish "$@"

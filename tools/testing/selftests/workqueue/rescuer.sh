@@ -552,11 +552,12 @@ CPUS=$(online_cpus)
 	skip "the base kernel fails it, as \`make basebugs\` shows" turns_at_the_slot:pool \
 		slow_to_begin turns_at_the_slot:pools turns_at_the_slot:pools-one-short \
 		gone_before_it_ran
-set --
-if per_cpu_pools; then
-	set -- rescue_of_a_cold_pool cold_pools_that_wait cold_pools_that_vanish
-	[ "$(nr_online)" -eq 1 ] || set -- "$@" cold_pool_that_vanishes_behind_another
-fi
+set -- rescue_of_a_cold_pool cold_pools_that_wait cold_pools_that_vanish \
+	cold_pool_that_vanishes_behind_another
+[ "$VARIANT" != base ] || skip "the base kernel has no cold pools" "$@"
+per_cpu_pools || skip "pool_per_cpu is off, so there are no cold pools" "$@"
+[ "$(nr_online)" -gt 1 ] ||
+	skip "one CPU cannot be busy" cold_pool_that_vanishes_behind_another
 run_tests shortage_is_real rescue:percpu rescue:unbound rescue_after_a_crowd \
 	load:percpu load:unbound order long_worklist:percpu long_worklist:unbound \
 	long_way_in_one_tick:percpu long_way_in_one_tick:unbound turns \

@@ -32,21 +32,47 @@ def report(text):
     return lambda *args, **kwargs: types.SimpleNamespace(output=text)
 
 
-@pytest.mark.parametrize('bug, text, failed', [
-    (LEAK, 'TAP version 13\n1..1\nok 1 gone\n', False),
-    (LEAK, 'TAP version 13\n1..1\n# the workqueue is not freed\nnot ok 1 gone\n', True),
-    (LEAK, '', True),
+FAILS, DID_NOT_RUN = '1 of 1 test points fail', 'the test did not run: see '
+OWN = 'KTAP version 1\n1..1\n    1..2\n    {}ok 1 other\n    {}ok 2 flush_work_waits_for_run_after_cancel{}\n{}ok 1 s\n'
+
+
+@pytest.mark.parametrize('bug, text, says, found', [
+    (LEAK, 'TAP version 13\n1..1\nok 1 gone before it ran\n', '0 of 1 test points fail', False),
+    (LEAK, 'TAP version 13\n1..1\n# the workqueue is not freed\nnot ok 1 gone before it ran\n', FAILS, True),
+    # The guest died before, in or after the test, or the test was not to run.
+    (LEAK, '', DID_NOT_RUN, None),
+    (LEAK, 'TAP version 13\nBail out!  wq_test_helper does not load\n', DID_NOT_RUN, None),
+    (LEAK, 'TAP version 13\n1..1\n', DID_NOT_RUN, None),
+    (LEAK, 'TAP version 13\n1..1\nok 1 gone before it ran\nBail out!  no end\n', '1 of 2 test points fail', None),
+    (LEAK, 'TAP version 13\n1..1\nnot ok 1 gone before it ran\nBail out!\n', '2 of 2 test points fail', True),
+    (LEAK, 'TAP version 13\n1..1\nok 1 gone before it ran # SKIP the base kernel fails it\n', DID_NOT_RUN, None),
     # Only one case of a suite counts.
-    (FLUSH, 'KTAP version 1\n1..1\n    1..2\n    not ok 1 other\n'
-            '    ok 2 flush_work_waits_for_run_after_cancel\nnot ok 1 wq_api_flush\n', False),
-    (FLUSH, 'KTAP version 1\n1..1\n    1..2\n    ok 1 other\n'
-            '    not ok 2 flush_work_waits_for_run_after_cancel\nnot ok 1 wq_api_flush\n', True),
-    (FLUSH, 'KTAP version 1\n1..1\n    1..1\n    ok 1 other\nok 1 wq_api_flush\n', True),
+    (FLUSH, OWN.format('not ', '', '', 'not '), '0 of 1 test points fail', False),
+    (FLUSH, OWN.format('', 'not ', '', 'not '), FAILS, True),
+    (FLUSH, OWN.format('', '', ' # SKIP the base kernel returns early', ''), DID_NOT_RUN, None),
+    (FLUSH, 'KTAP version 1\n1..1\n    1..1\n    not ok 1 other\nnot ok 1 wq_api_flush\n', DID_NOT_RUN, None),
 ])
-def test_result(monkeypatch, tmp_path, capsys, bug, text, failed):
+def test_result(monkeypatch, tmp_path, capsys, bug, text, says, found):
     monkeypatch.setattr(basebugs.guest, 'run', report(text))
-    assert basebugs.shown(bug, tmp_path, 'base') is failed
-    assert capsys.readouterr().out.startswith(f'  base: {failed:d} of 1 test points fail\n')
+    assert basebugs.has_bug(bug, tmp_path, 'base') is found
+    assert capsys.readouterr().out.startswith(f'  base: {says}')
+
+
+@pytest.mark.parametrize('base, ours, status', [
+    (True, False, 0), (True, True, 1), (False, False, 1), (None, False, 1), (True, None, 1),
+])
+def test_verdict(monkeypatch, tmp_path, capsys, base, ours, status):
+    found = {'base': base, 'cmwq': ours}
+    monkeypatch.setattr(basebugs.build, 'build', lambda kind: tmp_path)
+    monkeypatch.setattr(basebugs, 'has_bug', lambda bug, folder, variant: found[variant])
+    assert basebugs.main(['leak']) == status
+    assert capsys.readouterr().out.splitlines()[-1] == \
+        f'{1 - status} of 1 tests fail on the base kernel and pass on ours'
+
+
+def test_the_readme_lists_them_all():
+    listed = re.findall(r"`make basebugs ONLY='?([a-z ]+)'?` \|", (ROOT / 'README.md').read_text())
+    assert ' '.join(listed).split() == [bug.name for bug in basebugs.BUGS]
 
 
 def test_unknown_bug():

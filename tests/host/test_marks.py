@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from csource import functions
 from wqlab.paths import ROOT
 
 HOME = ROOT / 'kernel/workqueue'
@@ -15,11 +16,9 @@ HOME = ROOT / 'kernel/workqueue'
 ALONE = {'rescuer_create', 'wq_alloc', 'wq_create', 'wq_free', 'wq_make_percpu_pwqs', 'wq_make_unbound_pwqs',
          'wq_percpu_pool', 'wq_publish', 'wq_set_limits'}
 STRUCT = re.compile(r'^struct workqueue_struct \{\n(.*?)^\};', re.M | re.S)
-FUNCTION = re.compile(r'^(?P<head>\w[^{};#]*)^\{\n(?P<body>.*?)^\}', re.M | re.S)
 TAKES = re.compile(r'(?:guard\(mutex\)\(|scoped_guard\(mutex, |mutex_lock\()&wq->mutex\)')
 HOLDS = 'lockdep_assert_held(&wq->mutex)'
 MARKED = re.compile(r'\b(?:READ|WRITE)_ONCE\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)')
-NAME = re.compile(r'^(?!__printf).*?\b(\w+)\(', re.M)
 
 
 def fields():
@@ -29,12 +28,11 @@ def fields():
 def unmarked(source):
     """Return (function, access) for each access that neither has a mark nor holds the mutex."""
     access = re.compile(rf'(?:\b(?:wq|target)|\bdev_wq\(.*?\))->(?:{"|".join(fields())})\b')
-    for function in FUNCTION.finditer(source):
-        name, body = NAME.search(function['head']), function['body']
-        if not name or name[1] in ALONE or HOLDS in body:
+    for name, _, body in functions(source):
+        if name in ALONE or HOLDS in body:
             continue
         for found in access.findall(MARKED.sub('', TAKES.split(body)[0])):
-            yield name[1], found
+            yield name, found
 
 
 def test_fields_are_found():

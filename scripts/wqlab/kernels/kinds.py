@@ -23,7 +23,7 @@ LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload', 'lockstat')      # the releas
 class Engine:
     name: str
     arch: str
-    image: str
+    image: str              # path of the kernel in its build folder
     fragments: tuple[str, ...]
     configs: tuple[str, ...]
     cross: str = ''

@@ -27,7 +27,6 @@ INSTALL = 'run ENGINE=arm64 scripts/deps.sh as root'
 
 class Arm64(Qemu):
     name = 'arm64'
-    image = 'arch/arm64/boot/Image'
     out_device = '/dev/ttyS0'
     strip = 'aarch64-linux-gnu-strip'
     may_use_kvm = False

@@ -14,12 +14,12 @@ from wqlab.guest.channels import Channels
 from wqlab.guest.initramfs import Archive
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
+from wqlab.kernels import kinds
 
 
 class Engine:
     """The interface, with the code that all or most engines share."""
-    name = ''
-    image = ''                  # path of the kernel in its build folder
+    name = ''                   # as in wqlab.kernels.kinds
     out_device = ''             # the guest's device for the command's output
     own_output = ''             # the channel for messages of the engine itself
     strip = 'strip'
@@ -27,6 +27,11 @@ class Engine:
     stand_still = ''            # the kernel parameter that prevents a reboot after a panic
     may_use_kvm = False
     has_plugins = False         # for TCG
+
+    @property
+    def image(self) -> str:
+        """Return the path of the kernel in its build folder."""
+        return kinds.ENGINES[self.name].image
 
     def check(self, setup: Setup) -> None:
         """Raise GuestError if this engine or this machine cannot run the guest."""

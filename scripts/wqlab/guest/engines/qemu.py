@@ -16,7 +16,6 @@ EMULATED_CPU = 'max,l3-cache=on,vendor=GenuineIntel'
 
 class Qemu(Engine):
     name = 'qemu'
-    image = 'arch/x86/boot/bzImage'
     out_device = '/dev/ttyS1'
     own_output = 'qemu'
     stand_still = 'panic=0'

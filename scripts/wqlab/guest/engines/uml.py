@@ -13,7 +13,6 @@ from wqlab.guest.topology import Topology
 
 class Uml(Engine):
     name = 'uml'
-    image = 'linux'
     out_device = '/dev/tty1'
     own_output = LOG
     has_monitor = False

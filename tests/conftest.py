@@ -202,6 +202,9 @@ def pytest_unconfigure(config):
     tally, path = config.stash.get(TALLY, None), config.getoption('--tally')
     if tally and path:
         tally.save(Path(path))
+    results = config.getoption('xmlpath')
+    if results and Path(results).exists():
+        junit.show_points(results)
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Add the points that a case reported to pytest's junit.xml, each as a case."""
-import os
-from pathlib import Path
 from xml.etree import ElementTree
+
+from wqlab import files
 
 PROPERTY = 'point'
 
@@ -32,6 +32,5 @@ def show_points(path):
                 case.remove(case.find('properties'))
         for key, count in counts.items():
             suite.set(key, str(int(suite.get(key, '0')) + count))
-    temp = Path(path).with_suffix('.tmp')
-    tree.write(temp, encoding='utf-8', xml_declaration=True)
-    os.replace(temp, path)
+    with files.replacing(path) as temp:
+        tree.write(temp, encoding='utf-8', xml_declaration=True)

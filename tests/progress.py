@@ -5,12 +5,13 @@ build/test/durations.json has the time that each case and each kernel took in th
 tests/durations.json is used for those that have not run here yet.
 """
 import json
-import os
 import re
 import statistics
 import sys
 import threading
 from pathlib import Path
+
+from wqlab import files
 
 HERE = Path(__file__).resolve().parent
 KNOWN = HERE / 'durations.json'
@@ -41,10 +42,8 @@ class Durations:
                 self.seconds[name] = round(seconds, 1)
 
     def save(self):
-        temp = self.latest.with_suffix('.tmp')
         with self.lock:
-            temp.write_text(json.dumps(self.seconds, indent=0, sort_keys=True))
-        os.replace(temp, self.latest)
+            files.write(self.latest, json.dumps(self.seconds, indent=0, sort_keys=True))
 
     def of(self, name):
         """Return the seconds of a case or a kernel. One that is not known is like others of its kind."""

@@ -25,8 +25,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import junit
-
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / 'build/test'
 PYTEST = ROOT / 'build/venv/bin/pytest'
@@ -95,8 +93,6 @@ def main(argv):
         if not tally.exists():
             say(f'pytest ended early with status {status}: see the lines above')
             return 1
-        if results.exists():
-            junit.show_points(results)
         sums = json.loads(tally.read_text())
     for name, cases in sums['left'].items():
         say(f'{cases} cases were left to `{TIERS[name]}`')

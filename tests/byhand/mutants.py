@@ -135,11 +135,9 @@ def lay(bug=None):
     if bug:
         subprocess.run(['patch', '-s', '-p1', '--no-backup-if-mismatch', '-d', fresh, '-i', bug.path], check=True)
     for path in (fresh / OURS).iterdir():
-        place = TREE / OURS / path.name
-        if place.is_symlink() or not place.exists() or place.read_bytes() != path.read_bytes():
-            temp = place.with_name(f'{place.name}.new')
-            shutil.copyfile(path, temp)
-            os.replace(temp, place)
+        place, content = TREE / OURS / path.name, path.read_bytes()
+        if place.is_symlink() or not place.exists() or place.read_bytes() != content:
+            files.write(place, content)
 
 
 def build(engine):

@@ -31,8 +31,8 @@ from wqlab.kernels import kinds
 from wqlab.steps import Failure
 
 TIERS = ('quick', 'test', 'all')
-TALLY = pytest.StashKey()
-NOTES = pytest.StashKey()
+TALLY = pytest.StashKey['Tally']()
+NOTES = pytest.StashKey[resume.Notes]()
 HOST = Path(__file__).resolve().parent / 'host'
 
 

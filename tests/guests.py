@@ -102,7 +102,7 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=cachex', 'cache_shard_size=0', 'unbound_cpus=nonsense',
     'watchdog_thresh=x')) + ' isolcpus=domain,1'
 
-BOOTS = (
+BOOTS: tuple[Boot, ...] = (
     Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), timeout=400),
     Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
     Boot('uml-homes', 'uml', tuple(name for name in EVERYWHERE if name not in ALIKE_WITH_HOMES), (BUILT_IN,),

@@ -22,12 +22,14 @@ def test_scripts_are_clean():
 @pytest.mark.parametrize('name, text, says', [
     ('scripts/wqlab/bad.py', 'import os\n', 'ruff: 1 line'),
     ('scripts/wqlab/bad.py', 'NUMBER: int = "text"\n', 'mypy: 1 line'),
+    ('tests/guest/bad.py', 'import guests\nBOOTS: int = guests.BOOTS\n', 'mypy: 1 line'),
+    ('tools/workqueue/wqtools/bad.py', 'NUMBER: int = "text"\n', 'mypy: 1 line'),
     ('scripts/bad.sh', '#!/bin/bash\nfor f in $(ls); do rm $f; done; cd $1\n', 'shellcheck, .*: [1-9]'),
     ('bad.txt', 'T' + 'eh end\n', 'codespell: 1 line'),
 ])
 def test_findings_are_told(tmp_path, name, text, says):
     """Each checker really runs: one fault of its kind makes the check fail."""
-    for part in ('scripts', 'patches', 'pyproject.toml', '.shellcheckrc'):
+    for part in ('scripts', 'tests', 'tools/workqueue', 'patches', 'pyproject.toml', '.shellcheckrc'):
         copier = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         copier(ROOT / part, tmp_path / part)
     (tmp_path / 'build').mkdir()

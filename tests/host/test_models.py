@@ -16,7 +16,7 @@ pytestmark = pytest.mark.tier('test')     # the searches take a minute or two
 PLACE = BUILD / 'test/models'
 
 # model: variants that must hold, and for each the mutations that must break it
-MODELS = {
+MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     'cold': {
         '': ('NO_KICK', 'TWICE', 'CULL_WORK', 'RESIGN_BLIND', 'RESIGN_EARLY', 'RESIGN_SHORT', 'NO_TIMER',
              'TIMER_LATE', 'NO_WAIT'),

@@ -99,7 +99,7 @@ class Composer:
         temp = self.tree.with_name(f'{self.tree.name}.tmp')
         for path in (temp, self.tree):
             shutil.rmtree(path, ignore_errors=True)
-        if subprocess.run(['cp', '-al', self.source.tree, temp], check=False).returncode:
+        if subprocess.run(['cp', '-al', f'{self.source.tree}/.', temp], check=False).returncode:
             raise Failure(f'could not link {shown(self.source.tree)} to {shown(temp)}: see the line above')
         (temp / mark.name).write_text(origin)
         temp.rename(self.tree)

@@ -17,6 +17,11 @@ PLACE = BUILD / 'test/models'
 
 # model: variants that must hold, and for each the mutations that must break it
 MODELS: dict[str, dict[str, tuple[str, ...]]] = {
+    'claim': {
+        '': ('NO_LOOK_BACK', 'LOOK_EARLY', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED'),
+        'PERCPU': ('NO_LOOK_BACK', 'LOOK_EARLY', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED'),
+        'HOME': ('NO_LOOK_BACK', 'CULL_BLIND', 'KEEP_LISTED', 'CULL_WORK', 'COUNT_LATE', 'NEW_ASLEEP'),
+    },
     'cold': {
         '': ('NO_KICK', 'TWICE', 'CULL_WORK', 'RESIGN_BLIND', 'RESIGN_EARLY', 'RESIGN_SHORT', 'NO_TIMER',
              'TIMER_LATE', 'NO_WAIT'),

@@ -289,8 +289,10 @@ static noinline void pool_warm_up_if_cold(struct worker_pool *pool)
  *
  * The choice cannot get lost between the unlock and the wake-up.  If the worker is awake
  * by then, or asleep again, it has looked at the worklist since.  It may even have been
- * told to end.  Then others came and went idle in front of it, and they saw the worklist
- * empty, or it was the last one of a pool that may be cold and whose worklist is empty.
+ * told to end.  Then others came and went idle in front of it: they saw the worklist empty,
+ * or another worker running, or they are new and are woken by who made them.  A manager
+ * counts as idle when too many are; it looks at the worklist afterwards.  Or it was the last
+ * one of a pool that may be cold and whose worklist is empty.
  *
  * Return: the task to wake after dropping the lock with interrupts still off,
  * see pool_unlock_wake(), or %NULL.

@@ -34,6 +34,9 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         '': ('NO_DROP_TAKE', 'NO_DROP_CANCEL', 'NO_SKIP', 'SPLIT', 'AT_HEAD', 'NO_PLACE', 'STOP_EARLY',
              'TAKE_LATE', 'ADD_FIRST', 'STAY_DEAD'),
     },
+    'drain': {
+        '': ('NO_HOME', 'HOME_STALE', 'SET_LATE', 'CLEAR_EARLY'),
+    },
     'ordered': {
         '': ('NO_SECOND', 'NO_PLUG', 'NO_UNPLUG', 'UNPLUG_NEXT', 'NO_REFCNT', 'NO_MOVED', 'MOVED_LATE',
              'NO_HOME', 'HOME_STALE', 'NO_RUNNER', 'NO_LEAVE'),

@@ -17,6 +17,7 @@ from wqlab.guest.topology import complete, parse
 from wqlab.kernels import kinds
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
+from wqlab.torture.matrix import PLAIN
 
 OLD = '6.12'        # the long-term release that we support
 BEFORE = '7.2'
@@ -93,6 +94,8 @@ SLOW_IN_DEBUG = ('sysfs', 'params', 'observe', 'rescuer')
 # With a pool for each CPU these take half a minute and find what they find without.
 ALIKE_WITH_HOMES = ('sysfs', 'params', 'observe')
 ONE_ROUND = 'WQT_ROUNDS=1'
+# `params` expects the defaults
+WITH_PLAIN = tuple(name for name in EVERYWHERE if name != 'params')
 GOOD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=numa', 'cache_shard_size=1', 'unbound_cpus=1', 'power_efficient=1',
     'debug_force_rr_cpu=1', 'cpu_intensive_thresh_us=20000', 'cpu_intensive_warning_thresh=6',
@@ -109,6 +112,7 @@ BOOTS: tuple[Boot, ...] = (
          append='workqueue.pool_per_cpu=1', timeout=400),
     Boot('uml-homes-rest', 'uml', (*ALIKE_WITH_HOMES, 'watchdog'), append='workqueue.pool_per_cpu=1', tier='all',
          timeout=400),
+    Boot('uml-plain', 'uml', WITH_PLAIN, (BUILT_IN,), append=PLAIN, tier='all', timeout=400),
     Boot('uml-kunit', 'uml', suites=(BUILT_IN,), tier='quick', timeout=400),
     Boot('uml-parameters', 'uml', ('boot',), tier='quick', append=GOOD_PARAMETERS),
     Boot('uml-bad-parameters', 'uml', ('boot',), tier='quick', append=BAD_PARAMETERS, env='WQT_REJECTED=1'),
@@ -128,6 +132,8 @@ BOOTS: tuple[Boot, ...] = (
     Boot('qemu-homes', 'qemu', ('homes', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append='workqueue.pool_per_cpu=1', env=ONE_ROUND,
          timeout=900),
+    Boot('qemu-plain', 'qemu', ('masks', 'homes', 'hotplug', 'freezer', 'resize'), ('wq_api_kunit',), cpus=4,
+         topology='sockets=2,cores=2,nodes=2', mem='1G', append=PLAIN, tier='all', timeout=900),
     # pods of two CPUs in one LLC: the nearest CPU may be in another pod
     Boot('qemu-homes-smt', 'qemu', ('homes',), cpus=4, topology='cores=2,threads=2', mem='1G',
          append='workqueue.pool_per_cpu=1', timeout=600),

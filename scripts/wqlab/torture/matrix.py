@@ -25,6 +25,8 @@ from wqlab.torture import runs as torture_runs
 
 NUMA = 'sockets=2,cores=2,nodes=2'
 HOMES = 'workqueue.pool_per_cpu=1'
+# as before there were turns and spare slots
+PLAIN = 'workqueue.slot_turn=1 workqueue.spare_slots=0'
 PROGRESS_S = 20
 VERDICT_WIDTH = 60      # in the table; runs.json has the complete text
 COLUMNS = ('configuration', 'hours', 'operations', 'runs', 'CPU down/up', 'attributes', 'masks', 'violations',
@@ -47,12 +49,15 @@ MATRIX = (
     Entry('uml', 'uml'),
     Entry('uml-up', 'uml', 'up', cpus=1),
     Entry('uml-debug', 'uml', 'debug'),
+    Entry('uml-plain', 'uml', append=PLAIN),
     # a pool for each CPU of a pod
     Entry('uml-homes', 'uml', append=HOMES),
     Entry('uml-debug-homes', 'uml', 'debug', append=HOMES),
     Entry('qemu', 'qemu'),
     Entry('qemu-numa', 'qemu', topology=NUMA),
+    Entry('qemu-plain', 'qemu', topology=NUMA, append=PLAIN),
     Entry('qemu-homes', 'qemu', topology=NUMA, append=HOMES),
+    Entry('qemu-homes-plain', 'qemu', topology=NUMA, append=f'{HOMES} {PLAIN} workqueue.long_run_us=0'),
     # pods that are smaller than the cache
     Entry('qemu-homes-smt', 'qemu', topology='cores=2,threads=2', append=HOMES),
     Entry('qemu-rt-homes', 'qemu', 'rt', topology=NUMA, append=HOMES),

@@ -27,8 +27,8 @@ struct worker_pool;
  *   OWN+L written by the worker itself under pool->lock; the worker, an
  *         interrupt on top of it, and holders of pool->lock may read it
  *
- * Nearly all of it is written for each item: by the worker, and by who wakes it.  A line of it
- * moves only if that is another CPU, as is the case in pools that CPUs share.
+ * The worker writes nearly all of it for each item.  In pools that CPUs share, others read it
+ * when they look for a worker to wake, or for the run of an item.
  */
 struct worker {
 	struct task_struct *task;		/* I */

@@ -6,6 +6,9 @@
 
 #include "internal.h"
 
+/* what each item reads of its workqueue fits on one line, and fills it */
+static_assert(!IS_ENABLED(CONFIG_64BIT) || offsetof(struct workqueue_struct, mutex) == 64);
+
 #ifdef CONFIG_LOCKDEP
 /**
  * wq_init_lockdep - set up the map under which the items of a workqueue run

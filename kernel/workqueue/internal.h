@@ -174,7 +174,7 @@ struct worker_pool {
 	struct list_head workers;		/* A: rescuers at work included */
 	struct ida worker_ida;			/* own lock */
 
-	struct timer_list mayday_timer;		/* armed, moved: L; deleted: manager */
+	struct timer_list mayday_timer;		/* armed, moved: L; deleted: manager, or cull.c */
 	struct work_struct mayday_cursor;	/* L: how far the timer got on the worklist */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
@@ -213,8 +213,7 @@ enum pool_workqueue_stats {
  * CPU, one for the default), every item from queueing to completion, and a call
  * for the rescuer.  At zero the pwq is dead, and queueing looks for its successor.
  *
- * The CPUs that queue here, and the pool's workers, write the fields up to @pwqs_node, and
- * @stats, for each item.  They read those before @refcnt.  The rest is written seldom.
+ * For each item, submitters and workers may write what is marked L, and read what is marked I.
  */
 struct pool_workqueue {
 	struct worker_pool *pool;		/* I */
@@ -252,8 +251,7 @@ struct pool_workqueue {
 /*
  * struct wq_node_nr_active - an unbound workqueue's active items on one node
  *
- * See active.c for the protocol between @nr and @pending_pwqs.  All CPUs of the node read
- * this for each item.  They write it when a pwq has no spare slot or keeps none.
+ * See active.c for the protocol between @nr and @pending_pwqs.  Each item reads this.
  */
 struct wq_node_nr_active {
 	atomic_t nr;				/* slots in use, and spare ones */
@@ -272,7 +270,7 @@ struct wq_device;
  * struct workqueue_struct - where users queue
  */
 struct workqueue_struct {
-	/* one line: read whenever an item is queued or starts, written seldom */
+	/* one line of 64 bytes: read whenever an item is queued or starts, written seldom */
 	unsigned int flags;			/* WO: __WQ_*; I: WQ_* */
 	int max_active;				/* WO: in force; 0 when frozen */
 	struct pool_workqueue __rcu * __percpu *cpu_pwq; /* entries: see dfl_pwq */

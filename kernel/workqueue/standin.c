@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who takes what a CPU queues that has no pool, if other CPUs have one each.
+ * Stand-ins: other CPUs take what a CPU without a pool queues.
  *
- * With workqueue.pool_per_cpu, such a CPU queues through that of another, which is near, and
- * remains the same while no CPU comes or goes: if CPUs took turns, the items of one
+ * With workqueue.pool_per_cpu, a CPU without a pool queues on the pool of another CPU nearby.
+ * That CPU stays the same while no CPU comes or goes.  If CPUs took turns, the items of one
  * submitter would be spread over pools that know no order between them.
  *
  * If its pod has CPUs that the workqueue may use, it is a lodger: its entry names the pool of

@@ -6,8 +6,8 @@ more than 1 is better. Each turn has one value, which is the geometric mean of i
 that follow each other may share the state of the machine. So intervals are bootstrapped over blocks
 of turns, and over the turns in each block, as run-bench.sh does it with boots and repeats.
 
-Who picks the best of many noisy figures, and reports the same figures, reports luck. So every other turn
-only picks the setting, and the rest, which did not take part in that, say what it gains.
+The best of many noisy figures is best by luck. So half of the turns choose the setting, and the other half
+measure what it gains.
 
 A difference counts if the interval lacks 1, and if it is larger than the margin: the threshold, or
 by how much the default setting may differ from itself, measured in the same rounds.

@@ -43,7 +43,7 @@ say, shown = PROGRAM.say, turns.shown
 
 
 def boots_to_make(params: dict[str, Any]) -> list[dict]:
-    """Return all boots in their order: of each workload, both variants follow each other. Who begins changes."""
+    """Return all boots in order. The two variants of a workload follow each other, and take turns at being first."""
     variants = [params['variant']] if params['variant'] else VARIANTS
     kinds = [{'profile': kind} for kind in params.get('profile', [])] or [{}]
     return [{'pair': pair, 'workload': workload, 'variant': variant, **kind}

@@ -108,7 +108,7 @@ test_burst_uses_all_CPUs()
 	within 50 held_is wqt_u 0 && return $ok
 }
 
-# Where work goes that is queued on a full cache
+# Where items run that are queued on a CPU behind a busy cache
 
 # The CPUs behind the cache of the first one, if there are others.
 near_home()
@@ -225,9 +225,9 @@ test_full_cache()
 	taskset -p "$all" $$ >/dev/null && return $ok
 }
 
-# Where a worker goes that slept at home, on HOME_CPU
+# On which CPU a worker wakes up that slept at home, on HOME_CPU
 
-# When it has run, its worker sleeps.
+# Queues an item and waits until its worker sleeps again.
 one_item()	# KIND [MORE]
 {
 	tell wqt_u queue "$1 cpu=$HOME_CPU $2" && tell wqt_u flush 1 && sleep 0.1

@@ -90,6 +90,7 @@ enum wqt_counter {
 	WQT_REENTERED,		/* began while the same item still ran */
 	WQT_REFUSED,		/* an idle item that queueing refused */
 	WQT_EARLY,		/* cancelled, and ran on afterwards */
+	WQT_CAUGHT,		/* ran when it was about to be cancelled */
 	WQT_PLACED,		/* executions whose place was checked */
 	WQT_OUTSIDE,		/* ran outside the pod of the queueing CPU */
 	WQT_WRONG_CPU,		/* per-CPU item that left its online CPU */
@@ -108,6 +109,7 @@ static const char * const wqt_counter_names[WQT_NR_COUNTERS] = {
 	[WQT_REENTERED]		= "reentered",
 	[WQT_REFUSED]		= "refused",
 	[WQT_EARLY]		= "early",
+	[WQT_CAUGHT]		= "caught",
 	[WQT_PLACED]		= "placed",
 	[WQT_OUTSIDE]		= "outside",
 	[WQT_WRONG_CPU]		= "wrong_cpu",
@@ -763,6 +765,8 @@ static void wqt_cancel_lingerer(struct work_struct *work)
 {
 	struct wqt_single *single = READ_ONCE(wqt_lingerer);
 
+	if (READ_ONCE(single->running))
+		wqt_count(single->queue, WQT_CAUGHT);
 	cancel_work_sync(&single->work);
 	if (READ_ONCE(single->running))
 		wqt_count(single->queue, WQT_EARLY);
@@ -799,7 +803,9 @@ static void wqt_linger_fn(struct work_struct *work)
 	wqt_account_start(q);
 	wqt_unlist_rider(single);
 	WRITE_ONCE(single->running, true);
-	queue_work(q->wq, work);
+	/* unless it was released because its workqueue is destroyed */
+	if (READ_ONCE(single->arrived))
+		queue_work(q->wq, work);
 	cpu = cpumask_any_but(cpu_online_mask, smp_processor_id());
 	/* without another CPU it comes too late to see anything */
 	queue_work_on(cpu < nr_cpu_ids ? cpu : smp_processor_id(), system_percpu_wq,

@@ -74,7 +74,7 @@ class Letter:
         return str(made)
 
     def verdict(self) -> str:
-        """Say how many ratios of rates are below 1, and where ours was slower in each pair of boots."""
+        """Say how many ratios of rates are below 1, and where the extremes or the interval lack 1."""
         rows = [row for _, table in self.tables for row in table.ratios()]
         if not rows:
             raise Failure(f'{shown(TEXT)}: no table that it quotes has a ratio with its extremes')
@@ -83,9 +83,9 @@ class Letter:
                           if holds(least, most)] for holds in (lambda least, most: most < 1,
                                                                lambda least, most: least > 1))
         return '\n'.join([
-            f'- Of {len(rows)} ratios of rates below, {below} are less than 1. In {len(worse)}, every pair of',
-            f'  boots was below 1{":" * bool(worse)}', *worse,
-            f'  and in {len(better)}, every pair was above 1{":" if better else "."}', *better])
+            f'- Of {len(rows)} ratios of rates below, {below} are less than 1. In {len(worse)}, all that the',
+            f'  brackets contain is below 1{":" * bool(worse)}', *worse,
+            f'  and in {len(better)}, all of it is above 1{":" if better else "."}', *better])
 
     def filled(self, line: str) -> str:
         match = re.match(r'@(\w+)(?: (.+))?$', line)

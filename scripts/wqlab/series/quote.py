@@ -30,7 +30,8 @@ class Table:
         for row in self.rows:
             match = next(filter(None, (RATIO.match(cell) for cell in row)), None)
             if match:
-                name = ' '.join(row[:2]) if self.head[0] == 'Topology' else row[0]
+                two = self.head[0] == 'Topology' or (self.head[1] == 'scope' and row[1] != '-')
+                name = ' '.join(row[:2]) if two else row[0]
                 found.append((name, float(match[1]), float(match[2]), float(match[3])))
         return found
 
@@ -92,6 +93,9 @@ def table_of(block: list[str]) -> Table | None:
                  if not re.fullmatch('[-| :]+', line)]
     else:
         return None
+    for above, row in zip(cells, cells[1:]):
+        if row[0] == '\\' and any(map(RATIO.match, row)):
+            row[0] = above[0]       # the same as above
     return Table(cells[0], cells[1:])
 
 

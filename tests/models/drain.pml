@@ -6,6 +6,9 @@
  * which runs nothing else meanwhile.  Our item is on D at first.  CPU Y queues it again and
  * again, CPU Z cancels it: first once, then for good, which waits for its run.
  *
+ * Y queues on its own pool PY.  X may queue, too, by an interrupt, but then the item goes where Y
+ * sends one that runs on D.  X may serve D in several rounds; between them nothing runs there.
+ *
  * Nothing is queued on D.  An item that still runs there is queued on PX, so its word names PX
  * although its run is elsewhere.
  *

@@ -293,6 +293,8 @@ static void start_in_order(struct kunit *test)
 	int i, n, cpu, tries;
 
 	for (n = 0; n < ARRAY_SIZE(wqs); n++) {
+		/* the next kind may change their lock class, so none may run any more */
+		wq_api_rearm(items, ORDER_ITEMS);
 		wq = wq_api_wq(test, wqs[n].flags, wqs[n].max_active);
 		for_each_online_cpu(cpu) {
 			for (tries = 0; tries < 20; tries++) {

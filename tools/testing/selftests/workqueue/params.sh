@@ -35,9 +35,11 @@ test_cpu_intensive_thresh_us()
 test_no_other_files()
 {
 	local run='' own='' more=''
-	[ "$VARIANT" = base ] || run=" long_run_us"
-	[ "$VARIANT" = base ] || own=" pool_per_cpu"
-	[ "$VARIANT" = base ] || more=" slot_turn spare_slots"
+	if [ "$VARIANT" != base ]; then
+		run=" long_run_us"
+		own=" pool_per_cpu"
+		more=" slot_turn spare_slots"
+	fi
 
 	# shellcheck disable=SC2046	# all of them in one line
 	is_equal "the list of parameters" "$(echo $(ls $PARAMS | sort))" \

@@ -427,10 +427,16 @@ ends_slowly()
 # makes the workqueue waits for that.
 test_slow_to_begin()
 {
+	and_move_kthreadd_back with_time_to_spare begins_slowly
+}
+
+# Runs the command, which binds kthreadd to a CPU.
+and_move_kthreadd_back()	# COMMAND...
+{
 	local rc kthreadd
 	kthreadd=$(taskset -p 2 | sed 's/.* //')
 
-	with_time_to_spare begins_slowly
+	"$@"
 	rc=$?
 	taskset -p "$kthreadd" 2 >/dev/null && return $rc
 }
@@ -512,12 +518,7 @@ test_cold_pools_that_vanish()
 # that a read of the nice level takes.
 test_cold_pool_that_vanishes_behind_another()
 {
-	local rc kthreadd
-	kthreadd=$(taskset -p 2 | sed 's/.* //')
-
-	in_time vanishes_behind_another
-	rc=$?
-	taskset -p "$kthreadd" 2 >/dev/null && return $rc
+	and_move_kthreadd_back in_time vanishes_behind_another
 }
 
 starter_is_stuck()

@@ -9,9 +9,11 @@
 #include <linux/err.h>
 #include <linux/kthread.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <uapi/linux/sched/types.h>
 
 #include "wqtorture.h"
 
@@ -140,14 +142,16 @@ int wqt_famine_thread(void *arg)
 /*
  * Slow
  *
- * kthreadd, which creates all kernel threads, is bound to one CPU and gets the lowest
- * priority there. A thread of the highest priority spins beside it. First, probers ask
- * for many threads at once. These use up kthreadd's share of several seconds, and later
- * requests wait behind them. All other tasks on that CPU still get their turn. The delay
+ * kthreadd, which creates all kernel threads, is bound to one CPU and runs there under
+ * SCHED_IDLE. A thread spins beside it. First, probers ask for many threads at once. These
+ * use up kthreadd's share of several seconds, and later requests wait behind them. The delay
  * is measured on the threads for which the same probers ask next.
+ *
+ * The spinner has no higher priority than others. Beside one of nice -20, which weighs 87
+ * times as much, a worker that had 30 ms more than its share would wait for 3 s.
  */
 
-#define PROBERS		24
+#define PROBERS		64
 
 struct slow {
 	struct task_struct *kthreadd;
@@ -161,7 +165,6 @@ struct slow {
 
 static int spinner_fn(void *arg)
 {
-	set_user_nice(current, MIN_NICE);
 	while (!kthread_should_stop())
 		cond_resched();
 	return 0;
@@ -221,9 +224,10 @@ static int slow_prepare(struct slow *slow)
 
 static void slow_begin(struct slow *slow)
 {
+	static const struct sched_attr idle = { .sched_policy = SCHED_IDLE };
 	int i, cpu = cpumask_any_distribute(cpu_online_mask);
 
-	set_user_nice(slow->kthreadd, MAX_NICE);
+	sched_setattr_nocheck(slow->kthreadd, &idle);
 	set_cpus_allowed_ptr(slow->kthreadd, cpumask_of(cpu));
 	kthread_bind(slow->spinner, cpu);
 	wake_up_process(slow->spinner);
@@ -238,7 +242,7 @@ static void slow_end(struct slow *slow)
 {
 	int i;
 
-	set_user_nice(slow->kthreadd, 0);
+	sched_set_normal(slow->kthreadd, 0);
 	set_cpus_allowed_ptr(slow->kthreadd, slow->home);
 	kthread_stop(slow->spinner);
 	slow->spinner = NULL;

@@ -14,8 +14,10 @@ from csource import functions
 from wqlab.paths import ROOT
 
 HOME = ROOT / 'kernel/workqueue'
-PUBLIC = ROOT / 'include/linux/workqueue.h'
+# The headers that other code includes, too
+PUBLIC = (ROOT / 'include/linux/workqueue.h', ROOT / 'kernel/workqueue_internal.h')
 LISTED = re.compile(r'^workqueue-(y|\$\(\w+\))\s*[:+]=(.*)$', re.M)
+INCLUDED = re.compile(r'^#include "(.*)"', re.M)
 NO_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 MACRO = re.compile(r'^#define (\w+)\(((?:.*\\\n)*.*)$', re.M)
 CALL = re.compile(r'(?<!->)(?<!\.)\b(\w+)\(')       # not of a pointer in a struct
@@ -75,10 +77,12 @@ def test_all_files_are_read():
     assert sorted(files) == sorted(path.name for path in HOME.glob('*.c'))
     assert {'debugobjects.c', 'sysfs.c', 'watchdog.c'} <= optional
     assert set(owners({file: code_of(HOME / file) for file in files}).values()) == set(files)
+    included = {(HOME / name).resolve() for path in HOME.glob('*.[ch]') for name in INCLUDED.findall(path.read_text())}
+    assert included <= {*HOME.glob('*.h'), *PUBLIC}
 
 
 def test_files_call_only_downwards():
-    found = upward(HOME, PUBLIC)
+    found = upward(HOME, *PUBLIC)
     assert not found, '\n'.join(found)
 
 

@@ -52,7 +52,7 @@ test: deps ## run the tests, on the host and in guests; ends with "N passed, N f
 test-quick: deps ## run the tests that take 3 to 4 minutes, before each commit: VARIANT= LINUX= ARGS=
 	@tests/run.sh --tier quick $(ARGS)
 
-test-all: deps ## run all tests; takes hours; adds arm64, Linux 6.12, the base kernel, torture everywhere, known bugs: VARIANT= LINUX= ARGS=
+test-all: deps ## run all tests; takes hours; adds arm64, Linux 6.12 and 7.2, the base kernel, torture everywhere, known bugs: VARIANT= LINUX= ARGS=
 	@ENGINE=arm64 CONFIG=workload scripts/deps.sh
 	@CONFIG=packages scripts/deps.sh
 	@tests/run.sh --tier all $(ARGS)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import guests
 from guests import guest
+from once import once
 from wqlab.bench import parse as bench_parse
 from wqlab.paths import ROOT
 
@@ -16,7 +17,7 @@ CPUS = 2
 WITH_FAULTS = ('wqbench_item.c', 'wqbench_probe.c', 'wqbench_floor.c')     # bench_faults.c includes these
 
 
-@functools.cache
+@once
 def kernel():
     return guests.kernel('uml')
 
@@ -27,7 +28,7 @@ def place():
     return tempfile.TemporaryDirectory(prefix='bench-faults-')
 
 
-@functools.cache
+@once
 def module():
     """Build the module. Return its path."""
     folder = Path(place().name)

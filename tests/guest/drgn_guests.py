@@ -21,6 +21,7 @@ from pathlib import Path
 
 import builds
 import guests
+from once import once
 from wqlab import cpus, procs
 from wqlab.guest import running
 from wqlab.kernels import base, kinds
@@ -299,7 +300,7 @@ def guest_of(machine, folder):
             os.replace(log, LOGS / log.name)
 
 
-@functools.cache
+@once
 def seen(machine):
     folder, core = guests.builds.RUN.get(machine.kernel), place() / f'{machine.name}.core'
     guests.say(f'drgn-{machine.name}: booting {folder.name} with {machine.cpus} CPUs {machine.topology} '

@@ -5,7 +5,6 @@ A packaged kernel as a user has it: apt installs it on Debian, systemd boots it 
 The kernel has the configuration of Debian's for clouds, but few modules. Each case types commands at one login.
 """
 import contextlib
-import functools
 import re
 import socket
 import statistics
@@ -17,6 +16,7 @@ from pexpect import fdpexpect
 
 import debian_root
 import guests
+from once import once
 from wqlab import procs
 from wqlab.bench import parse
 from wqlab.guest import topology
@@ -74,7 +74,7 @@ printf '[Manager]\nDefaultTimeoutStartSec=10min\n' >/etc/systemd/system.conf.d/s
 '''
 
 
-@functools.cache
+@once
 def built():
     """Build the kernel. Return its release and its packages."""
     subprocess.run(['scripts/lab', 'deb', '--modules', CONFIGS / 'deb-tests.lsmod',
@@ -83,13 +83,13 @@ def built():
     return release, [path for path in deb.PLACE.iterdir() if f'-{release}_' in path.name]
 
 
-@functools.cache
+@once
 def dkms_packages():
     return [debian.newest_deb(name) or debian.Archive(name, ('sid',), instead='or leave these tests out').download()
             for name in DKMS]
 
 
-@functools.cache
+@once
 def root():
     release, packages = built()
     return debian_root.run(INSTALL.replace('RELEASE', release).replace('BACKPORTS', BACKPORTS), 'deb',

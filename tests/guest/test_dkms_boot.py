@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The DKMS package as a user has it: apt installs it on Debian, and its modules run on Debian's own kernel."""
 import dataclasses
-import functools
 import re
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import debian_root
 import guests
 from guests import guest
+from once import once
 from wqlab.bench import parse
 from wqlab.dkms import package
 from wqlab.logs import check
@@ -85,14 +85,14 @@ class Installed:
         return self.text('release').strip()
 
 
-@functools.cache
+@once
 def installed(debian):
     script = (KERNEL_FIRST if debian.kernel_first else PACKAGE_FIRST).replace('SUITE', debian.suite) + KEEP
     more = {debian.suite} - {debian_root.SUITE}
     return Installed(debian_root.run(script, f'dkms-{debian.linux}', [package.write()], more=more))
 
 
-@functools.cache
+@once
 def booted(debian):
     """Boot the kernel and load each module."""
     made = installed(debian)

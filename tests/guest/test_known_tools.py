@@ -5,7 +5,6 @@ Those that read memory get the memory of the guests in drgn_guests.py. Those tha
 a guest, on both kernels, and must report the same items.
 """
 import collections
-import functools
 import re
 import shlex
 
@@ -17,6 +16,7 @@ from drgn.helpers.linux.pid import find_task, for_each_task
 import drgn_guests as world
 import guests
 from calls import call
+from once import once
 from wqlab.kernels import debian
 
 OURS, BASE = world.MACHINES[0], world.BASE
@@ -151,7 +151,7 @@ VARIANTS = pytest.mark.parametrize('variant', [
     pytest.param(variant, marks=[ALL, guests.needs('qemu', variant=variant)]) for variant in ('cmwq', 'base')])
 
 
-@functools.cache
+@once
 def traced(variant):
     """Return {tool: what it reports} of a guest."""
     trace_cmd = shlex.join(debian.in_root(debian.unpacked('trace-cmd', ('trixie', 'bookworm')), 'usr/bin/trace-cmd'))

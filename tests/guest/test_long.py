@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests that take hours: torture in every configuration, and whether the tests catch known bugs."""
-import functools
 import os
 import subprocess
 
@@ -8,6 +7,7 @@ import pytest
 
 import guests
 import mutants
+from once import once
 from wqlab import tap
 from wqlab.kernels import kinds
 from wqlab.torture import matrix
@@ -35,7 +35,7 @@ def test_torture_in_every_configuration(name):
     assert child.returncode == 0, '\n'.join(lines[-40:])
 
 
-@functools.cache
+@once
 def limit_of(group):
     """Run the test of a group of bugs without a bug. Return the limit for it with a bug."""
     guests.kernel(group[0], variant='cmwq', linux=kinds.LINUX)

@@ -17,6 +17,7 @@ import pytest
 
 import builds
 import debian_root
+from once import once
 from progress import say
 from wqlab import files
 from wqlab.kernels import deb, debian, kinds, tree
@@ -141,7 +142,7 @@ def reason(log):
     return found[0].strip() if found else f'...{log.strip()[-200:]}'
 
 
-@functools.cache
+@once
 def packages(suite):
     """Download them, and dkms. Return {name: file}."""
     found = debian.matching(suite, '^dkms$|-dkms$', instead='or leave these tests out')
@@ -149,7 +150,7 @@ def packages(suite):
     return {name: path for name, path in named.items() if name not in LEFT_OUT}
 
 
-@functools.cache
+@once
 def built(release, variant):
     """Return {package: what became of it}."""
     kind, result = prepared(release, variant), {}

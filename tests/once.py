@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What several tests need and takes long is done once, even if it fails."""
+import functools
+
+import pytest
+
+
+def once(function):
+    """Like functools.cache, but also keep the error: a build that failed is not repeated for the next test."""
+    kept = {}
+
+    @functools.wraps(function)
+    def wrapper(*args):
+        if args not in kept:
+            try:
+                kept[args] = function(*args), None, None
+            except (Exception, pytest.fail.Exception) as error:
+                kept[args] = None, error, error.__traceback__
+        result, failure, where = kept[args]
+        if failure:
+            raise failure.with_traceback(where)
+        return result
+
+    return wrapper

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import test_races
 from wqlab.guest import run as guest
 from wqlab.guest.engines import ENGINES
 from wqlab.paths import ROOT
@@ -45,6 +46,19 @@ def outcome_of(monkeypatch, tmp_path, rc, kernel):
 ])
 def test_verdict(monkeypatch, tmp_path, rc, kernel, ok):
     assert outcome_of(monkeypatch, tmp_path, rc, kernel).ok is ok
+
+
+@pytest.mark.parametrize('log, ours', [
+    (test_races.OURS['a timer of ours'], True), (test_races.THEIRS['a work item of another subsystem'], False),
+], ids=['ours', 'theirs'])
+def test_verdict_of_a_race(front, capsys, monkeypatch, log, ours):
+    """Only the frames of its report tell whose race it is."""
+    monkeypatch.setattr(torture.races, 'symbols', lambda folder: test_races.KNOWN)
+    front.text = log + END.format('SUCCESS', 0)
+    assert front.main([]) == ours
+    said = capsys.readouterr()
+    assert ('BUG: KCSAN: ' in said.out) == ours
+    assert ('a race that does not concern the workqueue: ' in said.err) != ours
 
 
 def test_log_of_a_failure_is_kept(monkeypatch, tmp_path):

@@ -134,6 +134,15 @@ def test_verdict_of_a_run_that_cannot_be_noted(front, capsys, monkeypatch, passe
     assert re.fullmatch(r'torture: the run could not be recorded in .*/runs\.json: .+\n', said.err)
 
 
+def test_verdict_comes_before_the_record(front, capsys, monkeypatch):
+    """Whatever happens to the record, the verdict is there."""
+    def note(run):
+        assert 'torture: passed: uml-cmwq-release-7.3: ' in capsys.readouterr().out
+        return True
+    monkeypatch.setattr(torture, 'note', note)
+    assert front.main([]) == 0
+
+
 def test_verdict_when_the_log_cannot_be_put_aside(front, capsys):
     fail(front)
     (front.kept / 'uml-cmwq-release-7.3-seed5.log').mkdir(parents=True)

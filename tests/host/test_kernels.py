@@ -159,6 +159,17 @@ def test_package_is_fetched_once(copy, archive):
     assert done.returncode == 0 and 'downloading' not in done.stderr and 'unpacking' in done.stderr
 
 
+def test_of_a_failed_download_nothing_is_kept(copy, tmp_path, archive):
+    """apt-get writes to the final name at once, also what is cut off."""
+    path = archive(sid=[TESTED])
+    good = (tmp_path / 'bin/apt-get').read_text()
+    (tmp_path / 'bin/apt-get').write_text(good.replace('_all.deb";;', '_all.deb"; exit 100;;'))
+    refuses(rf'could not download {re.escape(PACKAGE)} ', copy / 'scripts/lab', 'base', cwd=copy, PATH=path, lines=10)
+    (tmp_path / 'bin/apt-get').write_text(good)
+    done = get_base(copy, PATH=path)
+    assert done.returncode == 0 and f'downloading {PACKAGE} {TESTED}' in done.stderr, done.stderr
+
+
 def test_no_network(copy, tmp_path):
     stub(tmp_path / 'bin', 'apt-cache')
     path = stub(tmp_path / 'bin', 'apt-get', 'case "$*" in *indextargets*) echo http://d.example/debian main;; '

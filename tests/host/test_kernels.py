@@ -332,6 +332,10 @@ def test_tarball_from_a_server(copy, tarball, server):
     assert get_base(copy, **env).returncode == 0 and version_there(copy) == f'{LINUX}.2' and one.asked == 1
     shutil.rmtree(copy / f'build/linux-{LINUX}')
     assert get_base(copy, **env).returncode == 0 and one.asked == 1      # kept
+    shutil.rmtree(copy / f'build/linux-{LINUX}')
+    kept, = (copy / 'build/dl').iterdir()
+    kept.write_bytes(path.read_bytes()[:-9])        # and damaged
+    assert get_base(copy, **env).returncode == 0 and one.asked == 2
 
 
 def test_wrong_answers_of_a_server(copy, tarball, server, monkeypatch):

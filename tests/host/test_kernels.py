@@ -402,7 +402,8 @@ def test_options_that_did_not_take(tmp_path):
 MAKE_STUB = '''case "$*" in
 *allnoconfig*) for word; do case $word in
 	KCONFIG_CONFIG=*) to=${word#*=};; KCONFIG_ALLCONFIG=*) from=${word#*=};; esac; done; cp "$from" "$to";;
-*) echo "$$" >"$PIDS"; sh -c 'echo $$ >>"$0"; exec sleep 300' "$PIDS" & wait;;
+*) touch "$PIDS.half"; trap 'rm "$PIDS.half"; exit 2' TERM
+	echo "$$" >"$PIDS"; sh -c 'trap "" TERM; echo $$ >>"$0"; exec sleep 300' "$PIDS" & wait;;
 esac'''
 
 
@@ -415,7 +416,7 @@ def is_running(pid):
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_end_of_a_build(copy, tmp_path, number):
-    """make and its children end before the lock is released."""
+    """make deletes its unfinished file. It and its children, also one that hears nothing, end before the lock does."""
     for patch in (copy / f'patches/{LINUX}').iterdir():
         patch.unlink()
     tree = fake_tree(tmp_path / 'given', **{'scripts/kconfig/merge_config.sh': 'shift 5; cat "$@" >.config\n'})
@@ -430,10 +431,13 @@ def test_end_of_a_build(copy, tmp_path, number):
             assert child.poll() is None and time.monotonic() < end, child.stderr.read()
             time.sleep(0.1)
         started = [int(pid) for pid in pids.read_text().split()]
-        assert all(map(is_running, started))
-        child.send_signal(number)
-        assert child.wait(timeout=60) in (129, 130, 143)
-    assert not any(map(is_running, started))
+        try:
+            assert all(map(is_running, started))
+            child.send_signal(number)
+            assert child.wait(timeout=60) in (129, 130, 143)
+        finally:
+            child.kill()
+    assert not any(map(is_running, started)) and not Path(f'{pids}.half').exists()
 
 
 # The module against other kernels

@@ -5,11 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+import drgn_guests
 from calls import CLEAN_ENV, HEARS_ALL, stub
 from wqlab import procs
 from wqlab.guest.engines import ENGINES, qemu
@@ -89,15 +91,31 @@ def test_qemu_ends_with_make_boot(tmp_path, number):
                               'tcg', '--command', 'true'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                              env={**CLEAN_ENV, 'PATH': stub(tmp_path / 'bin', qemu.PROGRAM)})
     with child:
-        assert int(child.stdout.readline()) == (group := int((tmp_path / 'group').read_text()))
         try:
+            group = int(child.stdout.readline())
+            assert group == int((tmp_path / 'group').read_text()) and members(group)
             child.send_signal(number)
             assert child.wait(timeout=30) == (-number if number == signal.SIGKILL else 128 + number)
             assert gone(group)
         finally:
-            for process in members(group):
-                os.kill(process, signal.SIGKILL)
             child.kill()
+            for process in members(int((tmp_path / 'group').read_text())):
+                os.kill(process, signal.SIGKILL)
+
+
+def test_output_that_does_not_end_is_not_waited_for(tmp_path, monkeypatch):
+    """A process has left the group and keeps the pipe open."""
+    stub(tmp_path / 'scripts', 'lab', 'setsid sh -c "echo \\$\\$; exec sleep 60" & echo is up; wait')
+    monkeypatch.setattr(drgn_guests, 'ROOT', tmp_path)
+    monkeypatch.setattr(drgn_guests, 'ENDING_S', 0.2)
+    with drgn_guests.started('guest') as (_, output):
+        output.wait('^is up', 30)
+        left = int(output.wait(r'^(\d+)$', 30)[1])
+        later = threading.Timer(20, os.kill, (left, signal.SIGKILL))
+        later.start()
+    assert later.is_alive()
+    later.cancel()
+    os.kill(left, signal.SIGKILL)
 
 
 def test_children_end_with_the_block():

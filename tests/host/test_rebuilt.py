@@ -39,3 +39,15 @@ def test_said_of_failures(tmp_path, again, fails):
     said = 'built again while the tests used it: uml-cmwq-release-7.3'
     assert done.out.count(said) == again * (1 + fails)      # in the last line, and with what failed afterwards
     assert files_of_this_run() == before
+
+
+def test_said_of_a_kernel_that_a_case_needs(tmp_path):
+    """A kernel is in use as soon as it is built for a case."""
+    suite = Suite(tmp_path)
+    suite.write('tests/test_it.py', '''import builds, pytest
+KERNEL = builds.Kernel('uml')
+@pytest.mark.kernel(KERNEL)
+def test_a():
+    (KERNEL.folder / 'vmlinux').write_text('new kernel')
+''')
+    assert 'built again while the tests used it: uml-cmwq-release-7.3' in suite.run().out

@@ -34,9 +34,9 @@ PLAIN = POINTS.format('', '', None)
 @pytest.mark.parametrize('text, status, line', [
     ('def test_a(): pass\ndef test_b(): pass\n', 0, '2 passed, 0 failed'),
     ('def test_a(): pass\ndef test_b(): assert 0\n', 1, '1 passed, 1 failed'),
-    ('import pytest\ndef test_a(): pytest.skip("no")\n', 1, '0 passed, 1 failed'),
+    ('import pytest\ndef test_a(): pytest.skip("no")\ndef test_b(): pass\n', 1, '1 passed, 1 failed'),
     ('import pytest\n@pytest.mark.skip\ndef test_a(): pass\ndef test_b(): pass\n', 1, '1 passed, 1 failed'),
-    ('import pytest\n@pytest.mark.xfail\ndef test_a(): assert 0\n', 1, '0 passed, 1 failed'),
+    ('import pytest\n@pytest.mark.xfail\ndef test_a(): assert 0\ndef test_b(): pass\n', 1, '1 passed, 1 failed'),
     ('import pytest\n@pytest.fixture\ndef f(): 1 / 0\ndef test_a(f): pass\n', 1, '0 passed, 1 failed'),
     ('import nothing_of_that_name\n', 1, '0 passed, 1 failed'),
     ('', 1, '0 passed, 1 failed'),

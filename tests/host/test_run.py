@@ -53,6 +53,12 @@ def test_count(suite, text, status, line):
     assert suite(text) == (status, line)
 
 
+def test_results_of_an_earlier_run_do_not_count(suite):
+    assert suite('def test_a(): pass\n') == (0, '1 passed, 0 failed')
+    assert suite('import os\ndef test_a(): os._exit(0)\n') == (1, '')
+    assert not (suite.place / 'build/test/junit.xml').exists()
+
+
 def test_a_skipped_point_says_why(suite):
     suite.write('tests/test_it.py', POINTS.format('', ' # SKIP one CPU', 'one CPU'))
     assert re.search(r'^test: SKIP test_a: three: one CPU', suite.run().err, re.M)

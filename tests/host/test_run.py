@@ -330,6 +330,18 @@ def test_resume_runs_what_did_not_pass(resumed):
     assert resumed('--resume')[:2] == ('', '4 passed, 0 failed, 1 skipped')
 
 
+def test_a_case_that_failed_runs_again(suite):
+    suite.write('tests/test_it.py', '''import pathlib
+def test_a(): pass
+def test_b(): assert pathlib.Path('build/good').exists()
+''')
+    assert suite.run().out.splitlines()[-1] == '1 passed, 1 failed'
+    (suite.place / 'build/good').touch()
+    done = suite.run('--resume')
+    assert done.out.splitlines()[-1] == '2 passed, 0 failed'
+    assert '--resume: 1 cases have passed before' in done.err
+
+
 def test_resume_of_a_part(resumed):
     assert resumed('--resume', '-k', 'test_b or test_c')[:2] == ('c', '2 passed, 0 failed')
     assert resumed('--resume')[:2] == ('d', '4 passed, 0 failed, 1 skipped')

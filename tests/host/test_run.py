@@ -432,6 +432,17 @@ def test_durations_are_kept_and_told(suite):
     assert 'test: 1 cases (less than a minute left)' in suite.run().err
 
 
+def test_files_of_a_run_are_replaced(suite):
+    """A run that is killed while it writes leaves the old file, and not half of a new one."""
+    place = suite.place / 'build/test'
+    suite('def test_a(): pass\n')
+    for name in ('durations.json', 'passed.jsonl'):
+        (place / f'old-{name}').hardlink_to(place / name)
+    suite('def test_a(): pass\n')
+    for name in ('durations.json', 'passed.jsonl'):
+        assert not (place / name).samefile(place / f'old-{name}'), name
+
+
 def test_background_builds_are_counted(tmp_path):
     known = tmp_path / 'known'
     kernel = builds.Kernel('uml', variant='cmwq', linux='9.9')

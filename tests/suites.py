@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from xml.etree import ElementTree
 
+from calls import HEARS_ALL
 from wqlab.paths import ROOT
 
 CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
@@ -30,9 +31,10 @@ class Suite:
         (self.place / name).parent.mkdir(parents=True, exist_ok=True)
         (self.place / name).write_text(text)
 
-    def start(self, *args, **env):
-        return subprocess.Popen([self.place / 'tests/run.sh', *args], cwd=self.place, env={**CLEAN_ENV, **env},
-                                text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def start(self, *args, process_group=None, **env):
+        return subprocess.Popen([*HEARS_ALL, self.place / 'tests/run.sh', *args], cwd=self.place,
+                                env={**CLEAN_ENV, **env}, text=True, process_group=process_group,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def run(self, *args, **env):
         with self.start(*args, **env) as child:

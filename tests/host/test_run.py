@@ -3,6 +3,7 @@
 import fcntl
 import itertools
 import json
+import os
 import re
 import signal
 import subprocess
@@ -236,16 +237,24 @@ def start(folder):
     ('Makefile', HANGING_BUILD, WITH_KERNEL),
     ('tests/guest_job.py', HANGING_GUEST, WITH_GUEST.split('@pytest.mark.kernel(JOB.kernel)\ndef test_other')[0]),
 ], ids=['build', 'guest'])
-def test_told_to_end(suite, name, text, cases):
-    """SIGTERM ends the case, the build or guest in the background, and their children. The last line is printed."""
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_told_to_end(suite, name, text, cases, number):
+    """
+    A signal ends the case, the build or guest in the background, and their children. The last line is printed.
+    A terminal sends Ctrl-C to the whole group.
+    """
     suite.write(name, text.replace('PLACE', str(suite.place)))
     suite.write('tests/test_it.py', cases)
-    with suite.start() as child:
+    with suite.start(process_group=0) as child:
         deadline = time.monotonic() + 30
         while not (suite.place / 'build/begun').exists() and time.monotonic() < deadline:
             time.sleep(0.1)
-        child.send_signal(signal.SIGTERM)
-        out, _ = child.communicate(timeout=30)
+        try:
+            assert (suite.place / 'build/begun').exists()
+            (os.killpg if number == signal.SIGINT else os.kill)(child.pid, number)
+            out, _ = child.communicate(timeout=60)
+        finally:
+            child.kill()
     assert child.returncode == 1 and re.fullmatch(r'\d passed, 1 failed', out.splitlines()[-1])
     assert not processes_of(suite.place)
 
@@ -433,7 +442,7 @@ def test_durations_are_kept_and_told(suite):
 
 
 def test_files_of_a_run_are_replaced(suite):
-    """A run that is killed while it writes leaves the old file, and not half of a new one."""
+    """They are not written in place, so a run that is killed while it writes leaves no half of one."""
     place = suite.place / 'build/test'
     suite('def test_a(): pass\n')
     for name in ('durations.json', 'passed.jsonl'):

@@ -424,7 +424,11 @@ for line in text.splitlines():
         name = json.loads(line.split(' ', 1)[1])['name']
         lines.append('@workload ' + json.dumps({**profile, 'kind': 'profile', 'name': name}))
     lines.append(line)
-pathlib.Path(argv[argv.index('--log') + 1]).write_text('\\n'.join(lines) + '\\n')
+log = pathlib.Path(argv[argv.index('--log') + 1])
+log.write_text('\\n'.join(lines) + '\\n')
+if (here / 'blocks').exists():
+    (log.parents[1] / 'profile.txt').mkdir(exist_ok=True)
+    log.write_text(log.read_text() + '@workload {"kind": "wrong", "name": "ext4", "why": "fio: bad header"}\\n')
 '''
 # Starts what it is asked to, or prints recorded samples.
 PERF = '''#!/bin/sh
@@ -436,7 +440,9 @@ esac
 '''
 
 
-def test_whole_run(tmp_path, monkeypatch):
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A copy of the scripts with a guest and a perf that print what was recorded."""
     project = copied.project(
         tmp_path, 'run-workload.sh', GUEST, {'config': 'workload', 'module': None}, 'build/workload',
         {'writeback.log': (DATA / 'uml-writeback.log').read_text(), 'waits.json': json.dumps(waiting()),
@@ -446,6 +452,10 @@ def test_whole_run(tmp_path, monkeypatch):
     (place / 'perf').write_text(PERF.format(root=tmp_path, data=DATA))
     (place / 'perf').chmod(0o755)
     monkeypatch.setenv('PATH', f'{place}:{os.environ["PATH"]}')
+    return project
+
+
+def test_whole_run(project):
     done = project.run('--no-build', '--quick', '--profile', 'writeback')
     assert done.returncode == 0, done.stderr
     folder, record = project.results()
@@ -459,5 +469,15 @@ def test_whole_run(tmp_path, monkeypatch):
     assert sorted(path.name for path in folder.iterdir()) == ['logs', 'plot.png', 'plot.svg', 'profile.txt',
                                                               'results.json']
     assert not list((folder / 'logs').glob('*.perf'))
-    calls = (tmp_path / 'perf-calls').read_text()
+    calls = (project.root / 'perf-calls').read_text()
     assert '--time 1700000000.500000,1700000001.500000' in calls and '--call-graph dwarf' in calls
+
+
+def test_profile_that_cannot_be_written_costs_nothing_else(project):
+    project.mark('blocks')
+    done = project.run('--no-build', '--quick', '--profile', 'writeback')
+    assert done.returncode == 1 and "where the CPUs' time goes" in done.stdout
+    folder, record = project.results()
+    assert f'FAILED: build/workload/{folder.name}/profile.txt cannot be written: ' in done.stderr
+    assert 'WRONG DATA in ext4: fio: bad header' in done.stderr and 'Traceback' not in done.stderr
+    assert record['complete'] and (folder / 'plot.png').exists()

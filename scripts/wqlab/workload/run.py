@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from wqlab import files
 from wqlab.bench import record as bench_record
 from wqlab.bench import turns
 from wqlab.bench.boot import BootError, Build
@@ -161,26 +162,32 @@ def complaints(record: dict[str, Any]) -> list[str]:
     return lines + turns.failures(PROGRAM, record)
 
 
-def report_profile(record: dict[str, Any], folder: Path) -> None:
-    """Print the tables of the profile, and write them beside the record."""
+def report_profile(record: dict[str, Any], folder: Path) -> bool:
+    """Print the tables of the profile, and write them beside the record. Return True if that succeeded."""
     text = '\n'.join(profile_tables.lines(record['boots'], lambda boot: describe_boot(boot, record['parameters'])))
     print(f'\n{text}', flush=True)
-    (folder / 'profile.txt').write_text(text + '\n', encoding='utf-8')
+    try:
+        files.write(folder / 'profile.txt', text + '\n')
+    except OSError as error:
+        say(f'FAILED: {shown(folder)}/profile.txt cannot be written: {error}')
+        return False
     say(f'profile: {shown(folder)}/profile.txt; results.json also has the functions of each share')
+    return True
 
 
 def report(record: dict[str, Any], folder: Path) -> bool:
     """Print the tables and what went wrong. Return True if nothing did."""
     print('\n'.join(stats.format_summary(record['summary'])), flush=True)
+    good = True
     if record['parameters'].get('profile'):
         say(NOT_COMPARABLE)
-        report_profile(record, folder)
+        good = report_profile(record, folder)
     for line in skipped(record):
         say(line)
     bad = complaints(record)
     for line in bad:
         say(f'FAILED: {line}')
-    return not bad
+    return good and not bad
 
 
 def finish(results: turns.Results, status: int) -> int:

@@ -128,9 +128,12 @@ def conclude(record: Record) -> None:
     record['advice']['text'] = words.paragraph(record)
 
 
-def report(record: Record, folder: Path) -> int:
+def report(record: Record, folder: Path, unsaved: OSError | None = None) -> int:
     """Print the advice and draw the plots. Return the exit status."""
     print('\n'.join(words.lines(record)), flush=True)
+    if unsaved:
+        say(f'FAILED: {shown(folder)}/results.json is not complete: {unsaved}')
+        return 1
     files = 'results.json'
     if plot.has_plot(record):
         try:
@@ -185,14 +188,15 @@ def advise(record: Record, folder: Path, target: Path | Build) -> int:
     for note in notes(record['parameters']):
         say(f'note: {note}')
     say(f'results go to {shown(folder)}/')
+    saver = turns.Saver(record, folder, say)
     with opened(record['parameters'], target, folder) as subject:
         prepare(subject, record)
         if record['settings']:
-            measure.Measuring(subject, record, lambda: advise_record.save(record, folder), say).go()
+            measure.Measuring(subject, record, saver.save, say).go()
     conclude(record)
     record.update(complete=True, finished=bench_record.utc_now().isoformat(timespec='seconds'))
-    advise_record.save(record, folder)
-    return report(record, folder)
+    saver.save()
+    return report(record, folder, saver.unsaved)
 
 
 def again(where: str) -> int:

@@ -56,12 +56,11 @@ def prepare(program: Program, builds: dict[str, Build], build: bool) -> dict[str
     return builds
 
 
-class Results:
-    """The files of a run. If the disk is full, the remaining boots and the table are still made."""
+class Saver:
+    """Saves a record again and again. If the disk is full, the rest is still measured and reported."""
 
-    def __init__(self, program, record, folder):
-        self.program, self.record, self.folder = program, record, folder
-        self.record.setdefault('failed_boots', [])
+    def __init__(self, record, folder, say):
+        self.record, self.folder, self.say = record, folder, say
         self.unsaved = None     # the error because of which results.json is not up to date
 
     def save(self):
@@ -69,11 +68,19 @@ class Results:
             bench_record.save(self.record, self.folder)
         except OSError as error:
             if not self.unsaved:
-                self.program.say(f'{shown(self.folder)}/results.json cannot be written ({error}): '
-                                 'continuing without it')
+                self.say(f'{shown(self.folder)}/results.json cannot be written ({error}): continuing without it')
             self.unsaved = error
         else:
             self.unsaved = None
+
+
+class Results(Saver):
+    """The files of a run."""
+
+    def __init__(self, program, record, folder):
+        super().__init__(record, folder, program.say)
+        self.program = program
+        self.record.setdefault('failed_boots', [])
 
     def add(self, entries):
         self.record['boots'] += entries

@@ -48,6 +48,11 @@ INFO: task insmod:57 is blocked on a mutex, but the owner is not found.
 INFO: lockdep is turned off.
 rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 1-...D } 21 jiffies s: 17 root: 0x2/.
 list_del corruption. next->prev should be 0, but was 1
+rcu: rcu_preempt kthread starved for 2100 jiffies! g1081 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1
+BUG kmalloc-64 (Not tainted): Right Redzone overwritten
+BUG kmalloc-64 (Not tainted): Object already free
+kworker/u8:2: page allocation failure: order:4, mode:0x40dc0(GFP_KERNEL|__GFP_ZERO), nodemask=(null)
+Out of memory: Killed process 93 (sh) total-vm:3024kB, anon-rss:100kB
 '''.splitlines()
 
 HARMLESS = '''\

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Preparing and building kernels: the base tree, the composed tree, builds, modules, the series."""
+import contextlib
 import functools
 import hashlib
 import http.server
@@ -414,30 +415,68 @@ def is_running(pid):
         return False
 
 
-@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_end_of_a_build(copy, tmp_path, number):
-    """make deletes its unfinished file. It and its children, also one that hears nothing, end before the lock does."""
-    for patch in (copy / f'patches/{LINUX}').iterdir():
-        patch.unlink()
-    tree = fake_tree(tmp_path / 'given', **{'scripts/kconfig/merge_config.sh': 'shift 5; cat "$@" >.config\n'})
-    pids = tmp_path / 'pids'
-    path = stub(tmp_path / 'bin', 'make', MAKE_STUB)
-    child = subprocess.Popen([*HEARS_ALL, copy / 'scripts/lab', 'kernel'], cwd=copy, stderr=subprocess.PIPE, text=True,
-                             env={**CLEAN_ENV, 'PATH': path, 'PIDS': str(pids), 'ENGINE': 'uml',
-                                  'KERNEL_SRC': str(tree)})
-    with child:
+class HangingBuilds:
+    """Builds of one kernel. Their make does not end by itself."""
+
+    def __init__(self, copy, place):
+        for patch in (copy / f'patches/{LINUX}').iterdir():
+            patch.unlink()
+        tree = fake_tree(place / 'given', **{'scripts/kconfig/merge_config.sh': 'shift 5; cat "$@" >.config\n'})
+        self.copy, self.pids = copy, place / 'pids'
+        self.env = {**CLEAN_ENV, 'PATH': stub(place / 'bin', 'make', MAKE_STUB), 'PIDS': str(self.pids),
+                    'ENGINE': 'uml', 'KERNEL_SRC': str(tree)}
+
+    @contextlib.contextmanager
+    def start(self):
+        with subprocess.Popen([*HEARS_ALL, self.copy / 'scripts/lab', 'kernel'], cwd=self.copy, env=self.env,
+                              stderr=subprocess.PIPE, text=True) as child:
+            try:
+                yield child
+            finally:
+                if child.poll() is None:
+                    child.terminate()
+                    child.wait(timeout=60)
+
+    def made(self, child, before=()):
+        """Wait until a make runs that was not there before. Return its processes."""
         end = time.monotonic() + 60
-        while not pids.exists() or len(pids.read_text().split()) < 2:
+        while True:
+            found = [int(pid) for pid in self.pids.read_text().split()] if self.pids.exists() else []
+            if len(found) == 2 and not set(found) & set(before):
+                return found
             assert child.poll() is None and time.monotonic() < end, child.stderr.read()
             time.sleep(0.1)
-        started = [int(pid) for pid in pids.read_text().split()]
-        try:
-            assert all(map(is_running, started))
-            child.send_signal(number)
-            assert child.wait(timeout=60) in (129, 130, 143)
-        finally:
-            child.kill()
-    assert not any(map(is_running, started)) and not Path(f'{pids}.half').exists()
+
+
+@pytest.fixture
+def builds(copy, tmp_path):
+    return HangingBuilds(copy, tmp_path)
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_end_of_a_build(builds, number):
+    """make deletes its unfinished file. It and its children, also one that hears nothing, end before the lock does."""
+    with builds.start() as child:
+        started = builds.made(child)
+        assert all(map(is_running, started))
+        child.send_signal(number)
+        assert child.wait(timeout=60) in (129, 130, 143)
+    assert not any(map(is_running, started)) and not Path(f'{builds.pids}.half').exists()
+
+
+def test_two_builds_take_turns(builds):
+    with builds.start() as first:
+        started = builds.made(first)
+        with builds.start() as second:
+            late = threading.Timer(60, second.terminate)
+            late.start()
+            assert any("waiting for another run that holds the lock 'uml-cmwq-release-" in line
+                       for line in iter(second.stderr.readline, ''))
+            late.cancel()
+            assert builds.made(first) == started
+            first.terminate()
+            assert first.wait(timeout=60) == 143
+            builds.made(second, before=started)
 
 
 # The module against other kernels

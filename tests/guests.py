@@ -72,6 +72,7 @@ class Boot:
             'the base kernel': self.variant == 'base',
             'pool_per_cpu is off': 'workqueue.pool_per_cpu=1' not in self.append.split(),
             'the CPUs cannot go offline': self.engine == 'uml',
+            'no sizes': not self.shards,
             'the CPUs are fewer than three': machine.cpus < 3,
             'the CPUs are not on two nodes': machine.nodes != 2,
             'the CPUs of a node are too few': machine.cpus // machine.nodes == 1,
@@ -106,7 +107,7 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'watchdog_thresh=x')) + ' isolcpus=domain,1'
 
 BOOTS: tuple[Boot, ...] = (
-    Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), timeout=400),
+    Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), shards='2', timeout=400),
     Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
     Boot('uml-homes', 'uml', tuple(name for name in EVERYWHERE if name not in ALIKE_WITH_HOMES), (BUILT_IN,),
          append='workqueue.pool_per_cpu=1', timeout=400),
@@ -115,7 +116,7 @@ BOOTS: tuple[Boot, ...] = (
     Boot('uml-plain', 'uml', WITH_PLAIN, (BUILT_IN,), append=PLAIN, tier='all', timeout=400),
     Boot('uml-kunit', 'uml', suites=(BUILT_IN,), tier='quick', timeout=400),
     Boot('uml-parameters', 'uml', ('boot',), tier='quick', append=GOOD_PARAMETERS),
-    Boot('uml-bad-parameters', 'uml', ('boot',), tier='quick', append=BAD_PARAMETERS, env='WQT_REJECTED=1'),
+    Boot('uml-bad-parameters', 'uml', ('rejected',), tier='quick', append=BAD_PARAMETERS),
     Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', tier='quick', dies=True, timeout=60),
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
@@ -128,10 +129,10 @@ BOOTS: tuple[Boot, ...] = (
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',
          ('sysfs', 'params', 'pods', 'masks', 'homes', 'hotplug', 'freezer', 'sysrq', 'resize', 'console'),
-         ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', timeout=900),
+         ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', timeout=900),
     Boot('qemu-homes', 'qemu', ('homes', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append='workqueue.pool_per_cpu=1', env=ONE_ROUND,
-         timeout=900),
+         shards='2 2', timeout=900),
     Boot('qemu-plain', 'qemu', ('masks', 'homes', 'hotplug', 'freezer', 'resize'), ('wq_api_kunit',), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append=PLAIN, tier='all', timeout=900),
     # pods of two CPUs in one LLC: the nearest CPU may be in another pod

@@ -133,7 +133,7 @@ def test_skip_of_the_scripts(tmp_path, shell, reason, skipped):
 
 
 # For each reason that a script gives, it is true of one of these guests, and not of another.
-GUESTS = [guests.Boot('', 'uml', variant='base'), *(
+GUESTS = [guests.Boot('', 'uml', variant='base', shards='2'), *(
     guests.Boot('', engine, variant='cmwq', topology=topology, append=append) for engine, topology, append in (
         ('uml', '', ''), ('qemu', 'cores=1', 'workqueue.pool_per_cpu=1 isolcpus=domain,9'),
         ('qemu', 'sockets=2,cores=1,nodes=2', ''), ('qemu', 'sockets=2,cores=5', ''),

@@ -3,7 +3,8 @@
 #
 # What the workqueue selftests share. A script defines functions test_NAME and
 # ends with `run_tests NAME... NAME:ARGUMENT...`, which prints one test point for
-# each. A test returns 0 if it passes. If not, it calls `diag` to say what is wrong.
+# each. The list names every test of the script; `skip` says which cannot run here.
+# A test returns 0 if it passes. If not, it calls `diag` to say what is wrong.
 #
 # The scripts read four variables from the environment. VARIANT names the running
 # workqueue: cmwq, or base, which lacks some features. KTAP_HELPERS is the path of
@@ -87,8 +88,26 @@ skip_reason()	# TEST
 	echo "$SKIPPED" | while read -r line; do
 		case $line in
 		"$1:one CPU"* | "$1:the base kernel"* | "$1:pool_per_cpu is off"* | \
-		"$1:the CPUs "*) echo "${line#"$1:"}"; break ;;
+		"$1:the CPUs "* | "$1:no sizes "*) echo "${line#"$1:"}"; break ;;
 		esac
+	done
+}
+
+# A test that is in no list would not be missed, nor one that another test replaces.
+check_list()	# NAME[:ARGUMENT]...
+{
+	local listed names name last=
+
+	listed=" $(printf '%s\n' "$@" | sed 's/:.*//' | tr '\n' ' ')"
+	names=$(sed -n 's/^test_\([0-9A-Za-z_]*\)().*/\1/p' "$WQT_DIR/${0##*/}" | sort)
+	[ -n "$names" ] || bail "the tests in $0 cannot be read"
+	for name in $names; do
+		[ "$name" != "$last" ] || bail "$0 has two tests test_$name"
+		case $listed in
+		*" $name "*) ;;
+		*) bail "$0 does not list test_$name" ;;
+		esac
+		last=$name
 	done
 }
 
@@ -96,6 +115,7 @@ run_tests()
 {
 	local t name arg kept reason turn
 
+	check_list "$@"
 	# shellcheck disable=SC2086 # words
 	[ -z "${WQT_ONLY:-}" ] || set -- $WQT_ONLY
 	ktap_print_header
@@ -329,6 +349,11 @@ cpu_mask()	# CPU
 }
 
 # Did the kernel boot with a pool for each CPU of a pod?
+given()	# PARAMETER: its value on the command line
+{
+	tr ' ' '\n' </proc/cmdline | sed -n "s/^$1=//p" | tail -n 1
+}
+
 per_cpu_pools()
 {
 	tr ' ' '\n' </proc/cmdline | grep -qx workqueue.pool_per_cpu=1
@@ -349,4 +374,16 @@ map_field()	# NAME map|map_on FIELD [CPU]
 				if (index($i, field "=") == 1)
 					print substr($i, length(field) + 2)
 		}' "$HELPER/$1/$2"
+}
+
+shards_are_cores()	# each shard of an LLC is one core
+{
+	local cores
+
+	create wqt_s unbound
+	set_to "$(dev wqt_s affinity_strict)" 1 &&
+		set_to "$(dev wqt_s affinity_scope)" smt || return 1
+	cores=$(map_field wqt_s map allowed)
+	set_to "$(dev wqt_s affinity_scope)" cache_shard &&
+		is_equal "the pods" "$(map_field wqt_s map allowed)" "$cores" && destroy wqt_s
 }

@@ -270,8 +270,9 @@ TOPOLOGY=$(topology)
 same_mask "$(cat $GLOBAL/cpumask_isolated)" 0 || include_isolated
 
 set -- layout:cpu layout:smt layout:cache layout:numa layout:system shards \
-	queue_on:cpu queue_on:cache_shard queue_on:numa loose:cache_shard loose:cpu
-[ -z "${WQT_SHARDS:-}" ] || set -- "$@" shards_are:"$WQT_SHARDS"
+	queue_on:cpu queue_on:cache_shard queue_on:numa loose:cache_shard loose:cpu \
+	shards_are:"${WQT_SHARDS:-}"
+[ -n "${WQT_SHARDS:-}" ] || skip "no sizes are given in WQT_SHARDS" shards_are:
 [ "$VARIANT" != base ] ||
 	skip "the base kernel takes the size of a shard as a mean" shards_are:"${WQT_SHARDS:-}"
 for scope in $SCOPES; do

@@ -79,6 +79,30 @@ def test_series(mails):
     assert series.write(LINUX) == mails and not list(BUILD.glob('.series-*'))
 
 
+@pytest.mark.parametrize('change, wrong', [
+    ('', ''),
+    ('applied/lib/a.c', 'git am does not reproduce .*: lib/a.c differs'),
+    ('made/lib/a.c', 'git am does not reproduce .*: lib/a.c differs'),
+    ('made/lib/b.c', 'git am does not reproduce .*: lib/b.c differs'),
+    ('applied/lib/b.c', 'git am does not reproduce .*: lib/b.c differs'),
+    ('composed/lib/a.c', 'the series and .* differ in lib/a.c'),
+    ('composed/lib/other.c', ''),       # of the base tree
+])
+def test_what_the_patches_do_not_make(tmp_path, change, wrong):
+    for name in ('made', 'applied', 'composed'):
+        (tmp_path / name / 'lib').mkdir(parents=True)
+        (tmp_path / name / 'lib/a.c').write_text('int a;\n')
+    (tmp_path / 'composed/.cmwq-overlay').write_text('lib/a.c\n')
+    if change:
+        (tmp_path / change).write_text('int b;\n')
+    folders = [tmp_path / name for name in ('made', 'applied', 'composed')]
+    if wrong:
+        with pytest.raises(Failure, match=wrong):
+            series.compare(*folders)
+    else:
+        series.compare(*folders)
+
+
 def test_messages(patches):
     """Each message says what and why, in lines of a mail."""
     for patch in patches:

@@ -110,6 +110,14 @@ struct wq_api_kind {
 int wq_api_init(struct kunit *test);
 void wq_api_exit(struct kunit *test);
 void wq_api_stuck(struct kunit *test, const char *what);
+
+/* Define a case that this kernel cannot run, so that it is reported as skipped. */
+#define WQ_API_CANNOT_RUN(name, why)			\
+	static void name(struct kunit *test)		\
+	{						\
+		kunit_skip(test, "%s", why);		\
+	}
+
 void wq_api_skip_on_base(struct kunit *test, const char *why);
 void wq_api_will_warn(struct kunit *test);
 

@@ -231,6 +231,11 @@ static void congested_outside_the_mask(struct kunit *test)
 	wq_api_wait(test, &items[1].finished, "what was held back runs");
 	KUNIT_EXPECT_FALSE(test, workqueue_congested(cpu, wq));
 }
+#else
+#define HIDDEN	"the base kernel hides its pods and masks from this test"
+WQ_API_CANNOT_RUN(moved_pod_gets_a_pool_of_its_node, HIDDEN)
+WQ_API_CANNOT_RUN(pods_are_not_replaced_in_silence, HIDDEN)
+WQ_API_CANNOT_RUN(congested_outside_the_mask, HIDDEN)
 #endif
 
 static atomic_t each_cpu_runs;
@@ -335,23 +340,21 @@ static void freezing_holds_back(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, held);
 	wq_api_wait(test, &items[1].finished, "thawing starts what was held back");
 }
+#else
+WQ_API_CANNOT_RUN(freezing_holds_back, "this kernel has no freezer")
 #endif
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ordered_across_attr_changes),
 	KUNIT_CASE(nothing_lost_across_attr_changes),
 	KUNIT_CASE(cpu_picks_the_pod),
-#ifdef CONFIG_WORKQUEUE_CMWQ
 	KUNIT_CASE(moved_pod_gets_a_pool_of_its_node),
 	KUNIT_CASE(pods_are_not_replaced_in_silence),
 	KUNIT_CASE(congested_outside_the_mask),
-#endif
 	KUNIT_CASE(on_each_cpu_once),
 	KUNIT_CASE(description_shows),
 	KUNIT_CASE(min_active_is_for_unbound),
-#ifdef CONFIG_FREEZER
 	KUNIT_CASE(freezing_holds_back),
-#endif
 	{}
 };
 

@@ -337,6 +337,8 @@ static void shared_lockdep_map(struct kunit *test)
 	destroy_workqueue(wq);
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 4);
 }
+#else
+WQ_API_CANNOT_RUN(shared_lockdep_map, "this kernel has no lockdep")
 #endif
 
 static struct kunit_case cases[] = {
@@ -352,9 +354,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(devm_goes_with_device),
 	KUNIT_CASE(other_allocators),
 	KUNIT_CASE(muddled_flags),
-#ifdef CONFIG_LOCKDEP
 	KUNIT_CASE(shared_lockdep_map),
-#endif
 	{}
 };
 

@@ -73,6 +73,8 @@ class Boot:
             'pool_per_cpu is off': 'workqueue.pool_per_cpu=1' not in self.append.split(),
             'the CPUs cannot go offline': self.engine == 'uml',
             'no sizes': not self.shards,
+            'this kernel has no freezer': False,
+            'this kernel has no lockdep': self.config not in ('debug', 'rt', 'lockstat'),
             'the CPUs are fewer than three': machine.cpus < 3,
             'the CPUs are not on two nodes': machine.nodes != 2,
             'the CPUs of a node are too few': machine.cpus // machine.nodes == 1,

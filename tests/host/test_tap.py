@@ -137,14 +137,28 @@ GUESTS = [guests.Boot('', 'uml', variant='base', shards='2'), *(
     guests.Boot('', engine, variant='cmwq', topology=topology, append=append) for engine, topology, append in (
         ('uml', '', ''), ('qemu', 'cores=1', 'workqueue.pool_per_cpu=1 isolcpus=domain,9'),
         ('qemu', 'sockets=2,cores=1,nodes=2', ''), ('qemu', 'sockets=2,cores=5', ''),
-        ('qemu', 'cores=2,threads=2', '')))]
+        ('qemu', 'cores=2,threads=2', ''))), guests.Boot('', 'uml', variant='cmwq', config='debug'),
+    guests.Boot('', 'qemu', variant='cmwq', linux=guests.OLD)]
 SCRIPTS = sorted(path for path in guests.SELFTESTS.glob('*.sh') if path.name != 'lib.sh')
+
+
+def true_of_some(reason):
+    """Is it true of some guests, and not of others?"""
+    return {bool(re.match(boot.may_skip, reason)) for boot in GUESTS} == {True, False}
 
 
 @pytest.mark.parametrize('path', SCRIPTS, ids=lambda path: path.stem)
 def test_reasons_of_the_scripts(path):
     for reason in re.findall(r'\bskip "(.*?)" ', path.read_text()):
-        assert {bool(re.match(boot.may_skip, reason)) for boot in GUESTS} == {True, False}, reason
+        assert true_of_some(reason), reason
+
+
+def test_reasons_of_the_suites():
+    text = ''.join(path.read_text() for path in sorted((guests.ROOT / 'lib').glob('wq_api*.c')))
+    reasons = set(re.findall(r'"((?:the base kernel|one CPU|this kernel|this KUnit) .*?)"', text))
+    assert len(reasons) > 5
+    # All kernels that we build have a freezer.
+    assert [reason for reason in reasons if not true_of_some(reason)] == ['this kernel has no freezer']
 
 
 def test_reasons_that_are_not_true_of_a_guest():

@@ -6,6 +6,8 @@ import pytest
 
 import guests
 from wqlab import tap
+from wqlab.bench.seat import TSC
+from wqlab.guest import tsc
 from wqlab.logs import check as kernlog
 
 ALIVE = [boot for boot in guests.BOOTS if not boot.dies]
@@ -42,6 +44,20 @@ def check_end(boot):
     assert f'@@ cpus {f"0-{last}" if last else "0"}\n' in outcome.output
 
 
+# Linux measures the rate itself after a second, but goes on with the one that it was told if they differ by 1%.
+TSC_DIFFERS = 0.0002
+
+
+def check_clock(boot):
+    """A guest that QEMU emulates is told the rate of its clock, uses it, and finds that it is right."""
+    kernel = guests.result(boot).kernel
+    told = re.search(r'Kernel command line: .*\btsc_early_khz=(\d+)', kernel)
+    assert bool(told) == ('Hypervisor detected: KVM' not in kernel and tsc.rate_khz() is not None)
+    if told:
+        used, found = map(float, TSC.findall(kernel)[-2:])
+        assert used == int(told[1]) / 1000 and found == pytest.approx(used, rel=TSC_DIFFERS)
+
+
 def check_log(boot):
     found = kernlog.problems(guests.result(boot).kernel)
     assert not found, '\n'.join(found)
@@ -51,6 +67,11 @@ def check_log(boot):
 def test_came_up_and_went_down(boot):
     check_end(boot)
     assert f'-{boot.variant}' in re.search(r'Linux version (\S+)', guests.result(boot).kernel)[1]
+
+
+@pytest.mark.parametrize('boot', named(boot for boot in ALIVE if boot.name.endswith('qemu-numa')))
+def test_clock(boot):
+    check_clock(boot)
 
 
 @pytest.mark.parametrize('boot', named(guests.BOOTS))

@@ -2,10 +2,12 @@
 """The description of a guest, without a boot: machines, kernels, KVM, the initrd."""
 import contextlib
 import os
+import platform
 import re
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -15,10 +17,12 @@ from wqlab import cpus
 from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
 from wqlab.bench import seat
-from wqlab.guest import GuestError, boot, initramfs, kvm, run
+from wqlab.guest import GuestError, boot, initramfs, kvm, run, tsc
 from wqlab.guest import channels as channels_module
 from wqlab.guest.channels import LOG, OUT, Feeder, FileChannel, Reader, SocketChannel
 from wqlab.guest.engines import ENGINES, find_kernel
+from wqlab.guest.engines.qemu import Qemu
+from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology, complete, parse
 
 # CPU lists
@@ -34,6 +38,87 @@ def test_list_of_cpus(text, numbers):
 def test_no_list_of_cpus(text):
     with pytest.raises(ValueError):
         cpus.parse(text)
+
+
+# The host's counter, which emulated CPUs read
+
+COUNTER = r'''
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
+int main(void)
+{
+	double begin = now();
+	unsigned long long first = __rdtsc();
+
+	sleep(1);
+	printf("%f\n", (__rdtsc() - first) / (now() - begin));
+	return 0;
+}
+'''
+
+
+@pytest.fixture
+def unknown_rate():
+    """The rate has not been measured, neither before the test nor after it."""
+    forget = tsc.rate_khz.cache_clear
+    forget()
+    yield
+    forget()
+
+
+def test_rate_of_the_counter(tmp_path, unknown_rate):
+    if not tsc.has_counter():
+        assert tsc.rate_khz() is None
+        return
+    (tmp_path / 'counter.c').write_text(COUNTER)
+    subprocess.run(['gcc', '-o', tmp_path / 'counter', tmp_path / 'counter.c'], check=True)
+    wanted = float(subprocess.run([tmp_path / 'counter'], capture_output=True, text=True, check=True).stdout)
+    assert tsc.rate_khz() == pytest.approx(wanted, rel=0.002)
+
+
+def rate_in(parameters):
+    return [int(word.partition('=')[2]) for word in parameters if word.startswith('tsc_early_khz=')]
+
+
+def test_guest_is_told_the_rate(tmp_path, monkeypatch, unknown_rate):
+    monkeypatch.setattr(platform, 'machine', lambda: 'aarch64')
+    plain = Setup(tmp_path, tmp_path, Topology(), 512, 'true')
+    assert rate_in(Qemu().parameters(plain)) == []
+    monkeypatch.setattr(tsc, 'rate_khz', lambda: 2596122)
+    assert rate_in(Qemu().parameters(plain)) == [2596122]
+    assert rate_in(Qemu().parameters(replace(plain, icount=True))) == []
+    assert rate_in(Qemu().parameters(replace(plain, accel='kvm'))) == []
+
+
+def test_host_that_forbids_to_make_code(monkeypatch, capsys, unknown_rate):
+    def refuse(*args, **kwargs):
+        raise PermissionError('no')
+    monkeypatch.setattr(tsc, 'has_counter', lambda: True)
+    monkeypatch.setattr(tsc.mmap, 'mmap', refuse)
+    assert tsc.rate_khz() is None
+    assert 'the time stamp counter cannot be read (no)' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('counts, rate', [
+    ((52_000_000, 52_000_100), 2_600_002), ((52_000_000, 52_100_000), None), ((52_000_000, -200_000_000), None),
+    ((-1, -1), None), ((0, 0), None),
+])
+def test_counter_that_jumps(monkeypatch, capsys, unknown_rate, counts, rate):
+    monkeypatch.setattr(tsc, 'has_counter', lambda: True)
+    monkeypatch.setattr(tsc, 'differences', lambda: [(count, 20_000_000) for count in counts])
+    assert tsc.rate_khz() == rate
+    assert ('jumps' in capsys.readouterr().err) == (rate is None)
 
 
 # Machines

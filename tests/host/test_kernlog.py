@@ -23,6 +23,7 @@ BUG: scheduling while atomic: kworker/0:1/11/0x00000002
 BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 31s!
 BUG: workqueue leaked atomic, lock or RCU: kworker/0:1[9]
 APIC timer disabled due to verification failure
+tsc: PIT calibration deviates from HPET: 169803 2593424
 kernel BUG at kernel/workqueue/pool.c:33!
 Oops: 0002 [#1] SMP
 Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1]

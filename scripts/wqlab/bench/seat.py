@@ -244,9 +244,9 @@ def rate_of_clock(log: Path) -> float | None:
 
 
 def check_clocks(seats: list[Seat]) -> None:
-    """Refuse guests whose clocks differ. Guests share the counter of the host, but each measures its rate at boot.
+    """Refuse guests whose clocks differ. Guests share the counter of the host, but may measure its rate at boot.
 
-    On a busy machine that may fail: then all times of the guest are wrong by a constant factor, 6 was seen.
+    On a busy machine that may fail: then all times of the guest are wrong by a constant factor, 6 and 15 were seen.
     """
     rates = {seat.boot['variant']: rate for seat in seats if (rate := rate_of_clock(seat.log))}
     if rates and max(rates.values()) > min(rates.values()) * (1 + CLOCKS_DIFFER):

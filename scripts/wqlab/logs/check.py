@@ -43,6 +43,8 @@ BAD = re.compile('|'.join((
     r'workqueue lockup',
     # the clock: ticks get lost from then on, and all that counts in jiffies is too slow
     r'APIC timer disabled due to verification failure',
+    # the clock is as wrong as that says
+    r'PIT calibration deviates from',
     # memory and contexts
     r'sleeping function called from invalid context',
     r'scheduling while atomic',

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """QEMU's x86_64 machine, with any topology, under KVM or emulated."""
 
+from wqlab.guest import tsc
 from wqlab.guest.channels import LOG, OUT, Channels, FileChannel, SocketChannel
 from wqlab.guest.engines.engine import Engine, need
 from wqlab.guest.setup import Setup
@@ -38,7 +39,7 @@ class Qemu(Engine):
 
     def parameters(self, setup: Setup) -> list[str]:
         turns = TAKING_TURNS if setup.icount and setup.topology.cpus > 1 else []
-        return ['console=ttyS0', 'panic=-1', *quick_boot(setup.accel), *turns]
+        return ['console=ttyS0', 'panic=-1', *quick_boot(setup.accel, setup.icount), *turns]
 
     def command(self, setup: Setup, channels: Channels) -> list[str]:
         out = f'socket,fd={channels[OUT].far.fileno()}' if setup.stdin else f'file,path={setup.place / OUT}'
@@ -63,12 +64,18 @@ def accel_args(accel: str, icount: bool = False) -> list[str]:
     return ['-accel', 'tcg,thread=multi', '-cpu', EMULATED_CPU]
 
 
-def quick_boot(accel: str) -> list[str]:
+def quick_boot(accel: str, icount: bool = False) -> list[str]:
     """
-    Return parameters that skip two timing loops on each CPU of an emulated guest. The loops may never end if a few
-    host cores emulate many CPUs. They are not needed: emulated CPUs read the host's TSC.
+    Return parameters that make an emulated guest skip two timing loops on each CPU, and tell it the rate of its TSC.
+    The loops may never end if a few host cores emulate many CPUs. They are not needed: emulated CPUs read the host's
+    TSC. A guest that measures it may be interrupted by the host. The clock of one ran 15 times too fast, so items
+    seemed to be lost and threads to hang. We have the time to measure it well. With icount the TSC counts virtual
+    time, and measuring never fails.
     """
-    return [] if accel == 'kvm' else ['lpj=4000000', 'tsc=reliable', 'no_timer_check']
+    if accel == 'kvm':
+        return []
+    rate = None if icount else tsc.rate_khz()
+    return ['lpj=4000000', 'tsc=reliable', 'no_timer_check', *([f'tsc_early_khz={rate}'] if rate else [])]
 
 
 def topology_args(topology: Topology, mem: int, dies: int | None = None) -> list[str]:

@@ -21,10 +21,10 @@ DURATION = 40
 BOOTS = (
     # two caches of two cores
     guests.Boot('arm64-llcs', 'arm64', (*guests.EVERYWHERE, 'hotplug', 'freezer', 'sysrq', 'watchdog'), guests.KUNIT,
-                cpus=4, topology='cores=4,llcs=2', mem='1G', tier='all', timeout=1200),
+                cpus=4, topology='cores=4,llcs=2', mem='1G', shards='2 2', tier='all', timeout=1200),
     # 2 sockets and nodes, threads
     guests.Boot('arm64-numa', 'arm64', ('pods', 'masks'), cpus=8, topology='sockets=2,cores=2,threads=2,nodes=2',
-                mem='1G', tier='all', timeout=600),
+                mem='1G', shards='2 2', tier='all', timeout=600),
     # NVIDIA's Grace: 72 cores behind one cache
     guests.Boot('arm64-grace', 'arm64', ('pods',), cpus=72, topology='cores=72', mem='3G',
                 shards='8 8 8 8 8 8 8 8 8', icount=True, tier='all', timeout=900),

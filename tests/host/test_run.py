@@ -222,7 +222,13 @@ def test_other_cases_run_while_a_guest_runs(suite, start, line, why):
 
 
 def processes_of(place):
-    return subprocess.run(['pgrep', '-f', str(place)], capture_output=True, text=True, check=False).stdout.split()
+    """Return the processes that stay. On a busy host, one that was killed takes some time to end."""
+    deadline = time.monotonic() + 10
+    while True:
+        found = subprocess.run(['pgrep', '-f', str(place)], capture_output=True, text=True, check=False).stdout.split()
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.1)
 
 
 HANGING_BUILD = 'kernel:\n\t@touch build/begun; sh -c "sleep 300; : PLACE"\n'

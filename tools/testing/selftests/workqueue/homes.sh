@@ -326,24 +326,24 @@ near_after_any_run()	# POOL
 	stays_near_after "$1" "$(far_from_home | tr '\n' ' ')" one_item hog ms=50
 }
 
-# No run is long.
-never_far_after_a_run()
+with_long_run_us()	# MICROSECONDS FUNCTION
 {
 	local ok=0 us
 	us=$(cat $PARAMS/long_run_us)
 
-	set_to $PARAMS/long_run_us 0 && on_home_cpu near_after_any_run || ok=1
+	set_to $PARAMS/long_run_us "$1" && on_home_cpu "$2" || ok=1
 	set_to $PARAMS/long_run_us "$us" && return $ok
 }
 
-# An idle CPU behind the other cache gets the worker after a long run, and only then.
+# An idle CPU behind the other cache gets the worker after a long run, and only then. A pause of
+# the host counts as a run: let none be long that is shorter than such pauses. 0: no run is long.
 test_after_a_run()	# long|short|never
 {
 	HOME_CPU=$FIRST
 	case $1 in
 	long)	on_home_cpu far_after_a_long_run ;;
-	short)	on_home_cpu near_after_a_short_run ;;
-	never)	never_far_after_a_run ;;
+	short)	with_long_run_us 20000 near_after_a_short_run ;;
+	never)	with_long_run_us 0 near_after_any_run ;;
 	esac
 }
 

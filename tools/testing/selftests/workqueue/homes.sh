@@ -318,7 +318,7 @@ far_after_a_long_run()	# POOL
 
 near_after_a_short_run()	# POOL
 {
-	stays_near_after "$1" "$(far_from_home | tr '\n' ' ')" one_item nop
+	stays_near_after "$1" "$(far_from_home | tr '\n' ' ')" one_item hog ms=1
 }
 
 near_after_any_run()	# POOL
@@ -335,8 +335,9 @@ with_long_run_us()	# MICROSECONDS FUNCTION
 	set_to $PARAMS/long_run_us "$us" && return $ok
 }
 
-# An idle CPU behind the other cache gets the worker after a long run, and only then. A pause of
-# the host counts as a run: let none be long that is shorter than such pauses. 0: no run is long.
+# An idle CPU behind the other cache gets the worker after a long run, and only then. As a pause of
+# the host counts as CPU time, a run that is to be short is much shorter than the parameter. It is
+# longer than the default, so the parameter decides. 0: no run is long.
 test_after_a_run()	# long|short|never
 {
 	HOME_CPU=$FIRST

@@ -348,15 +348,15 @@ cpu_mask()	# CPU
 	done
 }
 
-# Did the kernel boot with a pool for each CPU of a pod?
 given()	# PARAMETER: its value on the command line
 {
 	tr ' ' '\n' </proc/cmdline | sed -n "s/^$1=//p" | tail -n 1
 }
 
+# Did the kernel boot with a pool for each CPU of a pod?
 per_cpu_pools()
 {
-	tr ' ' '\n' </proc/cmdline | grep -qx workqueue.pool_per_cpu=1
+	[ "$(given workqueue.pool_per_cpu)" = 1 ]
 }
 
 # Compares masks without leading zeroes.

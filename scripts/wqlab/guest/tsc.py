@@ -2,6 +2,7 @@
 """The rate of the host's time stamp counter, which the CPUs of an emulated x86 guest read, too."""
 import ctypes
 import functools
+import itertools
 import mmap
 import platform
 import sys
@@ -23,7 +24,7 @@ def has_counter() -> bool:
     return platform.machine() == 'x86_64' and sys.maxsize > 2 ** 32
 
 
-def differences() -> tuple[tuple[int, int], tuple[int, int]]:
+def differences() -> list[tuple[int, int]]:
     """Measure twice by how much the counter and the time, in ns, grow in an interval."""
     code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     code.write(READ_COUNTER)
@@ -37,18 +38,19 @@ def differences() -> tuple[tuple[int, int], tuple[int, int]]:
         return end - begin, count, (begin + end) // 2
 
     samples = []
-    for _ in range(3):
+    for pause in (0, INTERVAL_S, INTERVAL_S):
+        time.sleep(pause)
         # A busy host may interrupt this between the two. The shortest try was not interrupted.
         samples.append(min(sample() for _ in range(TRIES)))
-        time.sleep(INTERVAL_S)
-    (_, count, then), (_, count1, then1), (_, count2, then2) = samples
-    return (count1 - count, then1 - then), (count2 - count1, then2 - then1)
+    return [(last - first, end - begin) for (_, first, begin), (_, last, end) in itertools.pairwise(samples)]
 
 
 @functools.cache
 def rate_khz() -> int | None:
-    """Return the rate. Return None if the host has no such counter, forbids a program to make code to read it, or
-    has one that jumps: CPUs may disagree."""
+    """Return the rate, or None if the host has no such counter, or if it cannot be read or jumps.
+
+    A host may forbid a program to make the code that reads it. It jumps if CPUs disagree.
+    """
     if not has_counter():
         return None
     try:

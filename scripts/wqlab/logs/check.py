@@ -43,7 +43,7 @@ BAD = re.compile('|'.join((
     r'workqueue lockup',
     # the clock: ticks get lost from then on, and all that counts in jiffies is too slow
     r'APIC timer disabled due to verification failure',
-    # the clock is as wrong as that says
+    # the TSC: Linux goes by the value that deviates, so the clock runs too fast or too slowly
     r'PIT calibration deviates from',
     # memory and contexts
     r'sleeping function called from invalid context',

@@ -263,6 +263,25 @@ in_rounds()	# WORD...: the words, once for each round
 	done
 }
 
+# Shortage: no worker can be created. Meanwhile the shell cannot fork either.
+
+THREADS_MAX=/proc/sys/kernel/threads-max
+
+# Sets CROWD to a number of sleeping items that occupies every worker of a pool. The pool may
+# have hundreds of idle ones: a test before made them, if a manager tried again just when the
+# shortage was over. So count all processes, without a fork: a caller may be short of time.
+shortage()
+{
+	set -- /proc/[0-9]*
+	CROWD=$(($# + 50))
+	BEFORE=$(cat $THREADS_MAX) && echo 20 >$THREADS_MAX
+}
+
+plenty()
+{
+	echo "$BEFORE" >$THREADS_MAX
+}
+
 # Attributes
 
 # One write. The error goes to stdout. Some shells do not print the errno, but dd does.

@@ -7,33 +7,17 @@
 
 . "$(dirname "$0")/lib.sh"
 
-LIMIT=/proc/sys/kernel/threads-max
 TRACING=/sys/kernel/tracing
 SYSRQ=/proc/sysrq-trigger
-
-# Sets CROWD to a number of sleeping items that occupies every worker of a pool. The pool may
-# have hundreds of idle ones: a test before made them, if a manager tried again just when the
-# shortage was over. So count all processes, without a fork: a caller may be short of time.
-shortage()
-{
-	set -- /proc/[0-9]*
-	CROWD=$(($# + 50))
-	BEFORE=$(cat $LIMIT) && echo 20 >$LIMIT
-}
-
-plenty()
-{
-	echo "$BEFORE" >$LIMIT
-}
 
 # A fork has to fail, otherwise there is no shortage.
 test_shortage_is_real()
 {
 	local out
 
-	BEFORE=$(cat $LIMIT)
+	BEFORE=$(cat $THREADS_MAX)
 	# A shell that cannot fork exits.
-	out=$(sh -c "echo 20 >$LIMIT; echo short; (:); echo forked" 2>/dev/null)
+	out=$(sh -c "echo 20 >$THREADS_MAX; echo short; (:); echo forked" 2>/dev/null)
 	plenty
 	is_equal "what the shell said" "$out" short
 }

@@ -190,11 +190,13 @@ void wq_worker_tick(struct task_struct *task)
 {
 	struct worker *worker = kthread_data(task);
 	struct pool_workqueue *pwq = worker->current_pwq;
-	struct worker_pool *pool = worker->pool;
+	struct worker_pool *pool;
 	struct task_struct *next;
 
 	if (!pwq)
 		return;
+	/* not before: a rescuer without an item may be leaving its pool */
+	pool = worker->pool;
 
 	/* workers of an unbound pool meet here; a lost tick does no harm */
 	data_race(pwq->stats[PWQ_STAT_CPU_TIME] += TICK_USEC);

@@ -127,10 +127,13 @@ void worker_detach(struct worker *worker)
  */
 void worker_mark_task(bool is_worker)
 {
+	unsigned int flags;
+
 	guard(mutex)(&wq_pool_attach_mutex);
 
+	flags = current->flags & ~PF_WQ_WORKER;
 	if (is_worker)
-		current->flags |= PF_WQ_WORKER;
-	else
-		current->flags &= ~PF_WQ_WORKER;
+		flags |= PF_WQ_WORKER;
+	/* data_race(): the tick may see either; a softirq puts back what it changes */
+	data_race(current->flags = flags);
 }

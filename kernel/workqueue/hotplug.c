@@ -85,10 +85,10 @@ static void pool_restore_cpus(struct worker_pool *pool, int cpu)
 		return;
 	first = cpumask_weight_and(allowed, wq_online_cpumask) == 1;
 	for_each_pool_worker(worker, pool) {
-		/* nobody else changes the mask while a CPU of it is online */
+		/* data_race(): the scheduler changes it, too, but only if no CPU of it is online */
 		if (!first && data_race(cpumask_equal(&worker->task->cpus_mask, allowed)))
 			continue;
-		WARN_ON_ONCE(set_cpus_allowed_ptr(worker->task, allowed));
+		WARN_ON_ONCE(!worker_set_cpus(worker, allowed));
 	}
 }
 

@@ -531,6 +531,7 @@ struct worker *worker_alloc(int node);
 void worker_attach(struct worker *worker, struct worker_pool *pool);
 void worker_leave_pool(struct worker *worker);
 void worker_detach(struct worker *worker);
+bool worker_set_cpus(struct worker *worker, const struct cpumask *cpus);
 void worker_unbind(struct worker *worker);
 void worker_mark_task(bool is_worker);
 int worker_format_id(char *buf, size_t size, const struct worker *worker,

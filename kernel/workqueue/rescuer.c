@@ -180,8 +180,8 @@ int rescuer_create(struct workqueue_struct *wq)
 	 * the mutex: a change of the global cpumask comes before it, or moves the thread.
 	 */
 	scoped_guard(mutex, &wq_pool_mutex) {
-		/* worker_unbind() leaves it like this between two calls */
-		if (!cpumask_intersects(cpus, cpu_active_mask))
+		/* worker_unbind() leaves it like this between two calls; data_race(): as there */
+		if (!data_race(cpumask_intersects(cpus, cpu_active_mask)))
 			cpus = cpu_possible_mask;
 		kthread_bind_mask(rescuer->task, cpus);
 

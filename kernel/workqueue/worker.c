@@ -47,6 +47,53 @@ int worker_format_id(char *buf, size_t size, const struct worker *worker,
 			 pool->attrs->nice < 0 ? "H" : "");
 }
 
+/* which of @cpus are up, and not on their way down? */
+static bool worker_cpus_that_stay(struct cpumask *staying, const struct cpumask *cpus)
+{
+	/* data_race(): CPUs come and go */
+	return data_race(cpumask_and(staying, cpus, cpu_active_mask) &&
+			 cpumask_andnot(staying, staying, cpu_dying_mask));
+}
+
+/**
+ * worker_set_cpus - let a worker run on some CPUs only
+ * @worker: the worker
+ * @cpus: the CPUs
+ *
+ * A CPU on its way down takes no threads but those that are bound to it.  If the scheduler
+ * chooses such a CPU, the worker stays where it may not run, and nobody is told.  So if the worker
+ * has to move, first leave the scheduler only those to choose from that stay.  Nevertheless one of
+ * these may begin to go down just then.  If the worker is current, it looks where it is, and tries
+ * again.  If not, it is about to sleep or to end, or hotplug waits for the caller.
+ *
+ * A worker that has not to move is not moved: who moves a thread that has disabled migration waits
+ * until it enables it, and that may need another worker.
+ *
+ * Context: wq_pool_attach_mutex held.
+ * Return: false if all of @cpus are offline or turn the worker away, which then needs others.
+ */
+bool worker_set_cpus(struct worker *worker, const struct cpumask *cpus)
+{
+	static struct cpumask staying;		/* A */
+	struct task_struct *task = worker->task;
+	bool some, done;
+
+	lockdep_assert_held(&wq_pool_attach_mutex);
+
+	for (;;) {
+		some = worker_cpus_that_stay(&staying, cpus);
+		if (some && !cpumask_test_cpu(task_cpu(task), cpus))
+			set_cpus_allowed_ptr(task, &staying);
+		done = !set_cpus_allowed_ptr(task, cpus);
+		if (done && (task != current || cpumask_test_cpu(task_cpu(current), cpus)))
+			return true;
+		if (!some)
+			return false;
+		/* this moves nobody, but without it the same CPUs once more would be no change */
+		set_cpus_allowed_ptr(task, cpu_possible_mask);
+	}
+}
+
 /**
  * worker_unbind - let a worker run wherever unbound work may run
  * @worker: the worker
@@ -59,10 +106,12 @@ void worker_unbind(struct worker *worker)
 
 	lockdep_assert_held(&wq_pool_attach_mutex);
 
-	if (!cpumask_intersects(cpus, cpu_active_mask))
+	/* data_race(): CPUs come and go */
+	if (!data_race(cpumask_intersects(cpus, cpu_active_mask)))
 		cpus = cpu_possible_mask;
 	kthread_set_per_cpu(worker->task, -1);
-	WARN_ON_ONCE(set_cpus_allowed_ptr(worker->task, cpus));
+	if (!worker_set_cpus(worker, cpus))
+		WARN_ON_ONCE(!worker_set_cpus(worker, cpu_possible_mask));
 }
 
 /**
@@ -84,8 +133,8 @@ void worker_attach(struct worker *worker, struct worker_pool *pool)
 		kthread_set_per_cpu(worker->task, pool->cpu);
 
 	/* an ordinary worker got its CPUs when its task was made */
-	if (worker->rescue_wq)
-		set_cpus_allowed_ptr(worker->task, pool_allowed_cpus(pool));
+	if (worker->rescue_wq && !worker_set_cpus(worker, pool_allowed_cpus(pool)))
+		worker_unbind(worker);
 
 	worker->pool = pool;
 	list_add_tail(&worker->node, &pool->workers);

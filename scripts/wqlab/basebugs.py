@@ -65,6 +65,8 @@ BUGS = (
         'rescuer.turns_at_the_slot:pools'),
     Bug('leak', 'destroy_workqueue() warns and leaks memory if the rescuer was called but never ran',
         'rescuer.gone_before_it_ran'),
+    Bug('astray', 'a rescuer that is called to a CPU on its way down runs on one where it is not allowed',
+        'hotplug.rescuer_meets_a_CPU_halfway_down:percpu'),
 )
 
 

@@ -548,16 +548,6 @@ test_named_CPU_keeps_its_pod()	# SCOPE
 	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
 }
 
-# The number of online CPUs of each node that has any.
-node_sizes()
-{
-	local list
-
-	for list in /sys/devices/system/node/node[0-9]*/cpulist; do
-		[ ! -f "$list" ] || expand_list "$(cat "$list")" | grep -c .
-	done | grep -v '^0$'
-}
-
 # If there are two nodes, all CPUs of each name the other one.
 nr_named()
 {

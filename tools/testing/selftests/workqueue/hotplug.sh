@@ -5,16 +5,17 @@
 
 . "$(dirname "$0")/lib.sh"
 
+CPU=/sys/devices/system/cpu
 LOADED="wqt_p wqt_h wqt_u wqt_s wqt_o wqt_b"
 
 offline()
 {
-	set_to /sys/devices/system/cpu/cpu"$1"/online 0
+	set_to $CPU/cpu"$1"/online 0
 }
 
 online()
 {
-	set_to /sys/devices/system/cpu/cpu"$1"/online 1
+	set_to $CPU/cpu"$1"/online 1
 }
 
 removable_cpus()
@@ -22,7 +23,7 @@ removable_cpus()
 	local cpu
 
 	for cpu in $(online_cpus); do
-		[ ! -f /sys/devices/system/cpu/cpu"$cpu"/online ] || echo "$cpu"
+		[ ! -f "$CPU/cpu$cpu/online" ] || echo "$cpu"
 	done
 }
 
@@ -334,8 +335,88 @@ test_mask_of_a_CPU_that_is_gone()
 	set_to $GLOBAL/cpumask "$all" && return $ok
 }
 
+# Takes a CPU down until its pools have been left. It stays online. Only threads that are bound to
+# it can get there.
+halfway_down()	# CPU
+{
+	set_to "$CPU/cpu$1/hotplug/target" "$(awk -F : '
+		/ workqueue:online$/ { print below }
+		{ below = $1 + 0 }' "$CPU/hotplug/states")" && return
+	diag "is CONFIG_CPU_HOTPLUG_STATE_CONTROL set?"
+	return 1
+}
+
+up_again()	# CPU
+{
+	set_to "$CPU/cpu$1/hotplug/target" \
+		"$(awk -F : '{ last = $1 + 0 } END { print last }' "$CPU/hotplug/states")"
+}
+
+# Of rows of a map, prints those of workers that run outside the CPUs that they are allowed.
+strays()
+{
+	local cpu ran allowed rest
+
+	while read -r cpu ran rest; do
+		allowed=${rest#*allowed=}
+		expand_list "${allowed%% *}" | grep -qx "${ran#ran=}" || echo "$cpu $ran $rest"
+	done
+}
+
+# Of rows of a map, prints the CPUs that the workers are allowed.
+allowed_in()
+{
+	sed 's/.* allowed=\([^ ]*\) .*/\1/'
+}
+
+# No worker can be made, and the rescuer goes from the pool of one CPU to that of the next, in
+# rounds. One CPU is halfway down, the first one of its pod. If the scheduler sends the rescuer
+# there, it stays where it was. Then it has to be sent to another CPU of the pod. If there is none,
+# it has to be allowed to run where it is. In the base kernel it runs where it may not.
+test_rescuer_meets_a_CPU_halfway_down()	# percpu|unbound
+{
+	local ok=0 wq cpu row before gone rows=''
+
+	create wqt_k "$1" max_active=2048
+	create wqt_r "$1" mem_reclaim
+	for wq in wqt_k wqt_r; do
+		[ "$1" = percpu ] || { set_to "$(dev $wq affinity_strict)" 1 &&
+			set_to "$(dev $wq affinity_scope)" numa; } || return 1
+	done
+	before=$(cat "$HELPER/wqt_r/map_on")
+	gone=$(echo "$before" | allowed_in | sed -n '$s/[-,].*//; $p')
+	[ -f "$CPU/cpu$gone/online" ] || gone=$FIRST
+	halfway_down "$gone" || return 1
+	shortage || { up_again "$gone"; return 1; }
+	for cpu in $ALL; do
+		tell wqt_k queue "block cpu=$cpu n=$CROWD"
+	done
+	for _ in 1 2 3 4; do
+		while read -r row; do
+			rows="$rows${rows:+
+}$row"
+		done <"$HELPER/wqt_r/map_on"
+	done
+	plenty
+	tell wqt_k release 1
+	up_again "$gone" && destroy wqt_k && destroy wqt_r || ok=1
+
+	row=$(echo "$rows" | grep -v " comm=kworker/R-wqt_r$")
+	[ -z "$row" ] || { diag "run by others:" $row; ok=1; }
+	row=$(echo "$rows" | strays)
+	[ -z "$row" ] || { diag "runs where it may not:" $row; ok=1; }
+	# nothing is left of a pod of one CPU
+	if echo "$before" | grep -q "^cpu=$gone .* allowed=$gone "; then
+		before=$(echo "$before" | grep -v "^cpu=$gone ")
+		rows=$(echo "$rows" | grep -v "^cpu=$gone ")
+	fi
+	is_equal "allowed" "$(echo "$rows" | allowed_in | sort -u)" \
+		"$(echo "$before" | allowed_in | sort -u)" && return $ok
+}
+
 mount_all
 load_helper
+ALL=$(online_cpus)
 CPUS=$(removable_cpus)
 FIRST=$(echo "$CPUS" | head -n 1)
 [ -n "$FIRST" ] || bail "no CPU can be taken offline"
@@ -354,11 +435,17 @@ set -- running_items_are_finished items_outlast_their_CPU \
 	CPU_that_was_busy_serves_again BH_item_cancelled_on_a_dead_CPU \
 	BH_item_that_does_not_end BH_item_cancelled_in_its_last_run \
 	one_by_one_under_load all_but_one_under_load storm \
-	limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods
+	limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods \
+	rescuer_meets_a_CPU_halfway_down:percpu rescuer_meets_a_CPU_halfway_down:unbound
 [ "$VARIANT" != base ] ||
 	skip "the base kernel fails it, as \`make basebugs\` shows" \
 		limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods \
-		queueing_on_a_CPU_that_is_gone:wqt_b BH_item_that_does_not_end
+		queueing_on_a_CPU_that_is_gone:wqt_b BH_item_that_does_not_end \
+		rescuer_meets_a_CPU_halfway_down:percpu rescuer_meets_a_CPU_halfway_down:unbound
+[ "$(node_sizes | wc -l)" -eq 2 ] ||
+	skip "the CPUs are not on two nodes" rescuer_meets_a_CPU_halfway_down:unbound
+[ -z "$(node_sizes | grep -x 1)" ] ||
+	skip "the CPUs of a node are too few" rescuer_meets_a_CPU_halfway_down:unbound
 [ "$(nr_online)" -ge 3 ] ||
 	skip "the CPUs are fewer than three" BH_item_cancelled_in_its_last_run
 run_tests "$@"

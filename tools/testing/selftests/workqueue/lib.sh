@@ -348,6 +348,16 @@ nr_online()
 	online_cpus | wc -l
 }
 
+# The number of online CPUs of each node that has any.
+node_sizes()
+{
+	local list
+
+	for list in /sys/devices/system/node/node[0-9]*/cpulist; do
+		[ ! -f "$list" ] || expand_list "$(cat "$list")" | grep -c .
+	done | grep -v '^0$'
+}
+
 expand_list()	# LIST: prints a line for each CPU
 {
 	echo "$1" | tr , '\n' | awk -F- '

@@ -126,16 +126,40 @@ static unsigned int pool_idle_cpu_near(unsigned int home, const struct cpumask *
 	return found;
 }
 
+/* how many CPUs of @cpus come before @cpu */
+static unsigned int pool_cpus_before(unsigned int cpu, const struct cpumask *cpus)
+{
+	return bitmap_weight(cpumask_bits(cpus), cpu);
+}
+
+/*
+ * The CPU of @pod at which @home begins to look behind other caches, or %nr_cpu_ids if there is
+ * none.  Those that share a cache tend to be busy at the same time.  So the first of them begins at
+ * the next CPU that is not near, the second at the one after that, and so on.
+ */
+static unsigned int pool_far_begin(unsigned int home, const struct cpumask *pod)
+{
+	const struct cpumask *near = per_cpu(wq_cpus_near, home);
+	unsigned int nr = cpumask_weight_andnot(pod, near), ahead;
+
+	if (!nr)
+		return nr_cpu_ids;
+	/* no CPU before the first of @near is in @near */
+	ahead = pool_cpus_before(cpumask_first(near), pod) + pool_cpus_before(home, near);
+	return cpumask_nth_and_andnot(ahead % nr, pod, pod, near);
+}
+
 /* find an idle CPU of @pod behind a different cache from @home; look at a few only */
 static unsigned int pool_idle_cpu_far(unsigned int home, const struct cpumask *pod)
 {
 	unsigned int looks = HOME_LOOKS, last = nr_cpu_ids, cpu;
-
 	/* data_race(): the mask may change */
-	if (data_race(cpumask_subset(pod, per_cpu(wq_cpus_near, home))))
+	unsigned int begin = data_race(pool_far_begin(home, pod));
+
+	if (begin >= nr_cpu_ids)
 		return nr_cpu_ids;
 
-	for_each_cpu_wrap(cpu, pod, home) {
+	for_each_cpu_wrap(cpu, pod, begin) {
 		if (!cpu_active(cpu) || pool_cpu_is_near(home, cpu))
 			continue;
 		if (pool_cpu_is_of_new_core(cpu, last) && !looks--)

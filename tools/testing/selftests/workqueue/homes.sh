@@ -348,6 +348,37 @@ test_after_a_run()	# long|short|never
 	esac
 }
 
+# The first and the last home behind the first cache, each with the CPU behind another cache at
+# which it begins, if that is not isolated.
+begins_far_away()
+{
+	local cpu far rank=0
+
+	for cpu in $(near_home); do
+		rank=$((rank + 1))
+		far=$(far_from_home | sed -n "${rank}p")
+		[ -z "$far" ] || expand_list "$(cat $CPU/isolated)" | grep -qx "$far" ||
+			echo "$cpu $far"
+	done | sed -n '1p; $p' | uniq
+}
+
+on_its_own_far_cpu_after_a_long_run()	# POOL CPU
+{
+	mostly_wakes_on "$2" "$1" "$(far_from_home | tr '\n' ' ')" one_item hog ms=50
+}
+
+# The CPUs behind the other cache are idle. Homes that share a cache begin at different ones.
+test_far_CPUs_are_divided()
+{
+	local far ok=0
+
+	begins_far_away >/tmp/begins
+	while read -r HOME_CPU far; do
+		on_home_cpu on_its_own_far_cpu_after_a_long_run "$far" || ok=1
+	done </tmp/begins
+	return $ok
+}
+
 near_after_a_long_run()	# POOL
 {
 	stays_near_after "$1" "$(far_from_home | tr '\n' ' ') $(near_home | sed '1,2d; $d' |
@@ -792,7 +823,7 @@ set -- cold_until_used reserve_of_a_cold_pool \
 	named_CPU_keeps_its_pod:cache_shard named_CPU_keeps_its_pod:numa \
 	named_nodes stand_in_is_near limit_outside_the_mask full_cache after_a_run:long \
 	after_a_run:never whole_core_first rest_of_the_cache_is_outside after_a_run:short \
-	end_of_a_cache last_idle_CPU_of_a_cache
+	end_of_a_cache last_idle_CPU_of_a_cache far_CPUs_are_divided
 per_cpu_pools || skip "pool_per_cpu is off" "$@" stand_in_leaves
 [ "$(nr_online)" -gt 1 ] ||
 	skip "one CPU is in every mask" outside_the_mask:system outside_the_mask:cpu \
@@ -806,13 +837,16 @@ per_cpu_pools || skip "pool_per_cpu is off" "$@" stand_in_leaves
 case $(near_home | wc -l) in
 0)
 	skip "the CPUs are not behind several caches" full_cache after_a_run:long \
-		after_a_run:short after_a_run:never end_of_a_cache last_idle_CPU_of_a_cache ;;
+		after_a_run:short after_a_run:never end_of_a_cache last_idle_CPU_of_a_cache \
+		far_CPUs_are_divided ;;
 [1-4])
 	skip "the CPUs of a cache are too few" end_of_a_cache last_idle_CPU_of_a_cache ;;
 *)
 	# emulated CPUs of large caches wait for the host, which counts as a long run
-	skip "the CPUs of a cache are too many" after_a_run:short ;;
+	skip "the CPUs of a cache are too many" after_a_run:short far_CPUs_are_divided ;;
 esac
+[ "$(begins_far_away | wc -l)" -eq 2 ] ||
+	skip "the CPUs of a cache are too few" far_CPUs_are_divided
 [ -z "$(near_home)" ] ||
 	skip "the CPUs are not behind one cache" whole_core_first rest_of_the_cache_is_outside
 case $(home_core | wc -l) in

@@ -76,8 +76,11 @@ unsigned long wqt_topology_epoch(void)
  */
 bool wqt_topology_whole(void)
 {
-	return !atomic_read(&cpus_down) && cpumask_empty(cpu_dying_mask) &&
-	       cpumask_subset(cpu_online_mask, cpu_active_mask);
+	if (atomic_read(&cpus_down))
+		return false;
+	/* data_race(): a CPU may go down right now as well as right afterwards */
+	return data_race(cpumask_empty(cpu_dying_mask) &&
+			 cpumask_subset(cpu_online_mask, cpu_active_mask));
 }
 
 /* A CPU that has workers and may be offline. */

@@ -7,6 +7,7 @@
 #define pr_fmt(fmt) "wqtorture: " fmt
 
 #include <linux/completion.h>
+#include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/interrupt.h>
@@ -139,9 +140,10 @@ static void storm_fn(struct tasklet_struct *tasklet)
 		tasklet_schedule(tasklet);
 }
 
-/* To some CPU, unless that goes down just then. */
+/* To some CPU, if that is up. On its way down it would turn this thread away. */
 static void go_to_some_cpu(struct rnd_state *rnd)
 {
+	guard(cpus_read_lock)();
 	set_cpus_allowed_ptr(current, cpumask_of(wqt_any_cpu(rnd)));
 }
 

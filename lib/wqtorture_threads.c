@@ -143,9 +143,9 @@ int wqt_famine_thread(void *arg)
  * Slow
  *
  * kthreadd, which creates all kernel threads, is bound to one CPU and runs there under
- * SCHED_IDLE. A thread spins beside it. First, probers ask for many threads at once. These
- * use up kthreadd's share of several seconds, and later requests wait behind them. The delay
- * is measured on the threads for which the same probers ask next.
+ * SCHED_IDLE. A thread spins beside it. Probers ask for one thread after the other until
+ * kthreadd has used up its share of some seconds. From then on their requests wait, and later
+ * ones wait behind them. When a prober gets its thread, somebody else may have got one.
  *
  * The spinner has no higher priority than others. Beside one of nice -20, which weighs 87
  * times as much, a worker that had 30 ms more than its share would wait for 3 s.
@@ -155,12 +155,14 @@ int wqt_famine_thread(void *arg)
 
 struct slow {
 	struct task_struct *kthreadd;
+	struct sched_attr normal;	/* of kthreadd */
 	struct task_struct *spinner;
 	struct task_struct *probers[PROBERS];
 	cpumask_var_t home;		/* of kthreadd */
-	atomic_t warming;		/* probers that wait for their first thread */
-	unsigned long begin;
-	atomic_t took_ms;		/* creating the first of the second threads; 0: not yet */
+	atomic_t made;			/* threads for the probers */
+	int made_before;		/* and when kthreadd had become slow */
+	unsigned long begin;		/* when it had */
+	bool over;			/* written by the actor, read by probers */
 };
 
 static int spinner_fn(void *arg)
@@ -175,31 +177,49 @@ static int probe_fn(void *arg)
 	return 0;
 }
 
-static void make_a_thread(void)
+static bool make_a_thread(void)
 {
 	struct task_struct *made = kthread_create(probe_fn, NULL, "wqt_probe");
 
-	if (!IS_ERR(made))
-		kthread_stop(made);
+	if (IS_ERR(made))
+		return false;
+	kthread_stop(made);
+	return true;
 }
 
 static int prober_fn(void *arg)
 {
 	struct slow *slow = arg;
 
-	make_a_thread();
-	atomic_dec(&slow->warming);
-	while (atomic_read(&slow->warming) && !kthread_should_stop())
-		schedule_timeout_interruptible(1);
-	make_a_thread();
-	atomic_cmpxchg(&slow->took_ms, 0, max(1U, jiffies_to_msecs(jiffies - slow->begin)));
+	while (!READ_ONCE(slow->over)) {
+		if (make_a_thread())
+			atomic_inc(&slow->made);
+		else
+			schedule_timeout_interruptible(HZ / 20);
+	}
 	while (!kthread_should_stop())
 		schedule_timeout_interruptible(HZ / 20);
 	return 0;
 }
 
-/* All threads exist before kthreadd becomes slow. Kernel threads are its children. */
-static int slow_prepare(struct slow *slow)
+/* How kthreadd is scheduled, which an administrator may have changed. */
+static void slow_remember(struct slow *slow)
+{
+	struct task_struct *kthreadd = slow->kthreadd;
+
+	slow->normal.sched_policy = kthreadd->policy;
+	if (kthreadd->sched_reset_on_fork)
+		slow->normal.sched_flags = SCHED_FLAG_RESET_ON_FORK;
+	slow->normal.sched_nice = task_nice(kthreadd);
+	slow->normal.sched_priority = kthreadd->rt_priority;
+	cpumask_copy(slow->home, kthreadd->cpus_ptr);
+}
+
+/*
+ * All threads exist before kthreadd becomes slow. Kernel threads are its children. On a busy
+ * machine this takes a while: it is progress that each of them comes. It fails in a famine.
+ */
+static int slow_prepare(struct slow *slow, struct wqt_actor *actor)
 {
 	int i;
 
@@ -208,13 +228,14 @@ static int slow_prepare(struct slow *slow)
 	rcu_read_lock();
 	slow->kthreadd = get_task_struct(rcu_dereference(current->real_parent));
 	rcu_read_unlock();
-	cpumask_copy(slow->home, slow->kthreadd->cpus_ptr);
-	atomic_set(&slow->took_ms, 0);
-	atomic_set(&slow->warming, PROBERS);
+	slow_remember(slow);
+	atomic_set(&slow->made, 0);
+	wqt_at(actor, "making threads", NULL);
 	slow->spinner = kthread_create(spinner_fn, NULL, "wqt_spinner");
 	if (IS_ERR(slow->spinner))
 		return PTR_ERR(slow->spinner);
 	for (i = 0; i < PROBERS; i++) {
+		wqt_at(actor, "making threads", NULL);
 		slow->probers[i] = kthread_create(prober_fn, slow, "wqt_prober");
 		if (IS_ERR(slow->probers[i]))
 			return PTR_ERR(slow->probers[i]);
@@ -222,27 +243,45 @@ static int slow_prepare(struct slow *slow)
 	return 0;
 }
 
+/* Has nobody got a thread since kthreadd became slow? */
+static bool slow_lasts(struct slow *slow)
+{
+	return atomic_read(&slow->made) == slow->made_before;
+}
+
+/* kthreadd is slow when no prober gets a thread for 0.1 s. On a fast machine that takes a while. */
+static void slow_sets_in(struct slow *slow)
+{
+	unsigned long end = jiffies + 3 * HZ;
+
+	do {
+		slow->made_before = atomic_read(&slow->made);
+		msleep(100);
+	} while (!slow_lasts(slow) && time_before(jiffies, end));
+	slow->begin = jiffies;
+}
+
 static void slow_begin(struct slow *slow)
 {
 	static const struct sched_attr idle = { .sched_policy = SCHED_IDLE };
 	int i, cpu = cpumask_any_distribute(cpu_online_mask);
 
-	sched_setattr_nocheck(slow->kthreadd, &idle);
+	WARN_ON_ONCE(sched_setattr_nocheck(slow->kthreadd, &idle));
 	set_cpus_allowed_ptr(slow->kthreadd, cpumask_of(cpu));
 	kthread_bind(slow->spinner, cpu);
 	wake_up_process(slow->spinner);
-	slow->begin = jiffies;
 	for (i = 0; i < PROBERS; i++)
 		wake_up_process(slow->probers[i]);
-	wqt_wait_for_zero(&slow->warming, HZ / 2);
+	slow_sets_in(slow);
 }
 
-/* The probers end when their threads have come. */
+/* The probers end when the threads that they have asked for have come. */
 static void slow_end(struct slow *slow)
 {
 	int i;
 
-	sched_set_normal(slow->kthreadd, 0);
+	WRITE_ONCE(slow->over, true);
+	WARN_ON_ONCE(sched_setattr_nocheck(slow->kthreadd, &slow->normal));
 	set_cpus_allowed_ptr(slow->kthreadd, slow->home);
 	kthread_stop(slow->spinner);
 	slow->spinner = NULL;
@@ -281,13 +320,13 @@ static void rescued_fn(struct work_struct *work)
  * pool has workers and needs no rescuer. The hogs come first, and they take turns with
  * the spinner. @since returns when that was last so.
  */
-static bool wait_for_rescue(const struct slow *slow, const atomic_t *left, unsigned long *since)
+static bool wait_for_rescue(struct slow *slow, const atomic_t *left, unsigned long *since)
 {
 	unsigned long end = jiffies + wqt_stall * HZ / 2;
 	int started = -1;
 
 	*since = jiffies;
-	while (atomic_read(left) && !atomic_read(&slow->took_ms) && time_before(jiffies, end) &&
+	while (atomic_read(left) && slow_lasts(slow) && time_before(jiffies, end) &&
 	       time_before(jiffies, *since + wqt_stall * HZ / 10)) {
 		if (atomic_read(&hogs_started) != started) {
 			started = atomic_read(&hogs_started);
@@ -317,7 +356,7 @@ static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, in
 		queue_work_on(cpu, wq, &items[i].work);
 	}
 	in_time = wait_for_rescue(slow, &left, &since);
-	if (in_time && !atomic_read(&slow->took_ms)) {
+	if (in_time && slow_lasts(slow)) {
 		wqt_add(WQT_SLOW_RESCUED, ARRAY_SIZE(items));
 	} else if (!in_time && time_after(jiffies, since + wqt_stall * HZ / 20)) {
 		wqt_wrong(WQT_NO_RESCUE, NULL,
@@ -345,14 +384,16 @@ static void slowness(struct slow *slow, struct wqt_actor *actor, struct hog *hog
 	atomic_t left = ATOMIC_INIT(0);
 	int n, cpu = wqt_any_cpu(rnd);
 
+	wqt_at(actor, "threads that are slow to make", NULL);
 	slow_begin(slow);
 	hogs_queue(hogs, hog_wq, cpu, &gate);
 	rescue_while_slow(slow, wq, cpu);
 	n = queue_some(rnd, false, &left);
 	msleep(100 + wqt_rnd(rnd, 400));
+	if (slow_lasts(slow))
+		wqt_add(WQT_SLOW_MS, jiffies_to_msecs(jiffies - slow->begin));
 	slow_end(slow);
 	complete_all(&gate);
-	wqt_add(WQT_SLOW_MS, atomic_read(&slow->took_ms));
 	wqt_count(WQT_SLOW);
 	if (!wqt_wait_for_zero(&left, wqt_stall * HZ / 2)) {
 		wqt_wrong(WQT_HELD_UP, NULL, "%d of %d items wait though threads are quick again",
@@ -372,13 +413,13 @@ static void slow_round(struct wqt_actor *actor, struct hog *hogs)
 	struct workqueue_struct *wq = alloc_workqueue("wqt_slow", flags | WQ_MEM_RECLAIM, 0);
 	struct slow slow = { };
 
-	wqt_at(actor, "waiting for threads to be slow", NULL);
-	down_write(&wqt_famine_sem);
-	wqt_at(actor, "threads that are slow to make", NULL);
-	if (hog_wq && wq && !slow_prepare(&slow))
+	if (hog_wq && wq && !slow_prepare(&slow, actor)) {
+		wqt_at(actor, "waiting for threads to be slow", NULL);
+		down_write(&wqt_famine_sem);
 		slowness(&slow, actor, hogs, hog_wq, wq);
+		up_write(&wqt_famine_sem);
+	}
 	slow_cleanup(&slow);
-	up_write(&wqt_famine_sem);
 	if (wq)
 		destroy_workqueue(wq);
 	if (hog_wq)

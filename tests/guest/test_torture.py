@@ -29,7 +29,7 @@ def test_survives(config):
     figures = dict(word.split('=') for word in outcome.verdict.split() if '=' in word)
     assert int(figures['runs']) > 3000 and int(figures['attrs']) > 5 and int(figures['masks']) > 2
     for name in ('cpu_checked', 'pod_checked', 'order_checked', 'destroy', 'limit', 'moved', 'rescued',
-                 'start_checked', 'slow', 'storm', 'lost_cpu', 'held'):
+                 'start_checked', 'slow', 'slow_rescued', 'storm', 'lost_cpu', 'held'):
         assert f' {name}=' in kernel, f'no {name} in {log}'
 
 

@@ -44,7 +44,6 @@ enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* P */
 bool wq_topo_initialized __read_mostly;
 
 DEFINE_PER_CPU_READ_MOSTLY(cpumask_var_t, wq_cpus_near);
-DEFINE_PER_CPU_READ_MOSTLY(unsigned int, wq_far_begin);
 
 unsigned int wq_cache_shard_size = 8;
 
@@ -233,29 +232,7 @@ static int pods_install(struct wq_pod_type *types, bool (*match)(struct workqueu
 	return ret;
 }
 
-/* how many CPUs of a mask come before @cpu */
-static unsigned int nr_before(unsigned int cpu, const struct cpumask *cpus)
-{
-	return bitmap_weight(cpumask_bits(cpus), cpu);
-}
-
-/*
- * The CPU at which @cpu begins to look behind other caches; @cpu if there are none.  The first of
- * @near begins at the next CPU that is not near, the second at the one after that, and so on.
- */
-static unsigned int far_begin(unsigned int cpu, const struct cpumask *near)
-{
-	static struct cpumask far;		/* P */
-	unsigned int nr, ahead;
-
-	if (!cpumask_andnot(&far, cpu_possible_mask, near))
-		return cpu;
-	nr = cpumask_weight(&far);
-	ahead = nr_before(cpumask_first(near), &far) + nr_before(cpu, near);
-	return cpumask_nth(ahead % nr, &far);
-}
-
-/* let wq_cpus_near and wq_far_begin follow the pods of the scope cache */
+/* let wq_cpus_near follow the pods of the scope cache */
 static void cpus_near_update(const struct wq_pod_type *caches)
 {
 	int cpu, other;
@@ -270,7 +247,6 @@ static void cpus_near_update(const struct wq_pod_type *caches)
 		for_each_cpu(other, pod)
 			if (!cpumask_test_cpu(other, near))
 				cpumask_set_cpu(other, near);
-		WRITE_ONCE(per_cpu(wq_far_begin, cpu), far_begin(cpu, near));
 	}
 }
 

@@ -8,6 +8,7 @@
  * global CPU mask needs plans for many workqueues; these are committed together or not
  * at all.
  */
+#include <linux/cpu.h>
 #include <linux/slab.h>
 
 #include "internal.h"
@@ -383,6 +384,8 @@ static void unbound_cpumask_changed(const struct cpumask *cpumask)
 	struct worker *worker;
 	int id;
 
+	/* workers may run meanwhile: see worker_set_cpus() */
+	lockdep_assert_cpus_held();
 	guard(mutex)(&wq_pool_attach_mutex);
 
 	cpumask_copy(wq_unbound_cpumask, cpumask);
@@ -420,7 +423,7 @@ static int wq_apply_unbound_cpumask(const struct cpumask *cpumask)
  * wq_set_unbound_cpumask - set the CPUs for unbound work, as the user asks
  * @cpumask: the CPUs; these may include isolated ones, if the user wants that
  *
- * Context: may sleep.
+ * Context: may sleep; takes cpus_read_lock().
  * Return: 0, -EINVAL if no CPU of @cpumask is possible, or -ENOMEM.  After an error
  * nothing has changed.
  */
@@ -433,6 +436,7 @@ int wq_set_unbound_cpumask(const struct cpumask *cpumask)
 		return -ENOMEM;
 
 	if (cpumask_and(possible, cpumask, cpu_possible_mask)) {
+		guard(cpus_read_lock)();
 		guard(mutex)(&wq_pool_mutex);
 		ret = wq_apply_unbound_cpumask(possible);
 		if (!ret)
@@ -443,16 +447,16 @@ int wq_set_unbound_cpumask(const struct cpumask *cpumask)
 }
 
 /**
- * workqueue_unbound_housekeeping_update - keep unbound work off isolated CPUs
+ * wq_follow_housekeeping - keep unbound work off isolated CPUs
  * @hk: the CPUs that are not isolated
  *
  * Unbound work runs on the CPUs that the user asked for, minus the isolated ones.  If
  * no CPU is left, it runs on all CPUs that the user asked for.
  *
- * Context: may sleep.
+ * Context: may sleep; cpus_read_lock() held.
  * Return: 0, or -ENOMEM with nothing changed.
  */
-int workqueue_unbound_housekeeping_update(const struct cpumask *hk)
+int wq_follow_housekeeping(const struct cpumask *hk)
 {
 	cpumask_var_t cpumask;
 	int ret;
@@ -469,6 +473,21 @@ int workqueue_unbound_housekeeping_update(const struct cpumask *hk)
 	}
 	free_cpumask_var(cpumask);
 	return ret;
+}
+
+/**
+ * workqueue_unbound_housekeeping_update - keep unbound work off isolated CPUs
+ * @hk: the CPUs that are not isolated
+ *
+ * See wq_follow_housekeeping().
+ *
+ * Context: may sleep; takes cpus_read_lock().
+ * Return: 0, or -ENOMEM with nothing changed.
+ */
+int workqueue_unbound_housekeeping_update(const struct cpumask *hk)
+{
+	guard(cpus_read_lock)();
+	return wq_follow_housekeeping(hk);
 }
 
 /**

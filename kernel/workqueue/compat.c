@@ -15,7 +15,7 @@
  *
  * See workqueue_unbound_housekeeping_update().
  *
- * Context: may sleep.
+ * Context: may sleep; cpus_read_lock() held.
  * Return: 0, or -ENOMEM with nothing changed.
  */
 int workqueue_unbound_exclude_cpumask(cpumask_var_t isolated)
@@ -26,7 +26,7 @@ int workqueue_unbound_exclude_cpumask(cpumask_var_t isolated)
 	if (!alloc_cpumask_var(&others, GFP_KERNEL))
 		return -ENOMEM;
 	cpumask_andnot(others, cpu_possible_mask, isolated);
-	ret = workqueue_unbound_housekeeping_update(others);
+	ret = wq_follow_housekeeping(others);
 	free_cpumask_var(others);
 	return ret;
 }

@@ -661,6 +661,7 @@ int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
 		      const struct cpumask *unbound_cpumask);
 void wq_update_pod_of(struct workqueue_struct *wq, int cpu);
 int wq_set_unbound_cpumask(const struct cpumask *cpumask);
+int wq_follow_housekeeping(const struct cpumask *hk);
 void apply_init_early(void);
 
 /* affinity.c */

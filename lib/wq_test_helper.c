@@ -18,8 +18,8 @@
  *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1"
  *			starts submitters, "stop" ends them and completes the
  *			counters
- *	NAME/queue	"nop|block|hog|ride|roam|linger [cpu=N] [n=N] [ms=N]" queues
- *			single items
+ *	NAME/queue	"nop|block|hog|ride|roam|linger|pin [cpu=N] [n=N] [ms=N]"
+ *			queues single items
  *	NAME/misuse	"listed|reclaim|busy|console [cpu=N]" does what the workqueue
  *			may warn of: queues an item that is on a list, flushes one on
  *			behalf of memory reclaim, takes a reference and keeps it, or
@@ -180,7 +180,7 @@ struct wqt_thread {
 	wait_queue_head_t	idle_wait;
 };
 
-enum wqt_kind { WQT_NOP, WQT_BLOCK, WQT_HOG, WQT_RIDE, WQT_ROAM, WQT_LINGER };
+enum wqt_kind { WQT_NOP, WQT_BLOCK, WQT_HOG, WQT_RIDE, WQT_ROAM, WQT_LINGER, WQT_PIN };
 
 /* A single item; its function frees it, or its canceller if it is a lingerer. */
 struct wqt_single {
@@ -708,6 +708,14 @@ static void wqt_hog_fn(struct work_struct *work)
 	kfree(single);
 }
 
+/* Blocks with migration disabled, so its CPU cannot go down completely meanwhile. */
+static void wqt_pin_fn(struct work_struct *work)
+{
+	migrate_disable();
+	wqt_block_fn(work);
+	migrate_enable();
+}
+
 /*
  * Riders are BH items that queue themselves again and again.  A CPU that goes down
  * therefore has them in its pool.  Once the CPU is dead, but before that pool is cleared,
@@ -846,6 +854,7 @@ static int wqt_queue_single(struct wqt_queue *q, enum wqt_kind kind, int cpu,
 		[WQT_RIDE]	= wqt_ride_fn,
 		[WQT_ROAM]	= wqt_roam_fn,
 		[WQT_LINGER]	= wqt_linger_fn,
+		[WQT_PIN]	= wqt_pin_fn,
 	};
 	bool rides = kind == WQT_RIDE || kind == WQT_LINGER;
 	struct wqt_single *single = kzalloc(sizeof(*single), GFP_KERNEL);
@@ -888,7 +897,9 @@ static int wqt_queue_rider(struct wqt_queue *q, enum wqt_kind kind, int cpu)
 
 static int wqt_write_queue(struct wqt_queue *q, char *input)
 {
-	static const char * const kinds[] = { "nop", "block", "hog", "ride", "roam", "linger" };
+	static const char * const kinds[] = {
+		"nop", "block", "hog", "ride", "roam", "linger", "pin"
+	};
 	unsigned int cpu = WORK_CPU_UNBOUND, n = 1, ms = 1000;
 	char *word = wqt_next_word(&input);
 	int kind, ret = 0;
@@ -907,7 +918,7 @@ static int wqt_write_queue(struct wqt_queue *q, char *input)
 		return ret;
 	if (!n || n > WQT_MAX_ITEMS || (cpu != WORK_CPU_UNBOUND && cpu >= nr_cpu_ids))
 		return -ERANGE;
-	if (kind == WQT_BLOCK && q->flags & WQ_BH)
+	if ((kind == WQT_BLOCK || kind == WQT_PIN) && q->flags & WQ_BH)
 		return -EINVAL;
 	rides = kind == WQT_RIDE || kind == WQT_LINGER;
 	if (rides && cpu == WORK_CPU_UNBOUND)

@@ -414,6 +414,24 @@ test_rescuer_meets_a_CPU_halfway_down()	# percpu|unbound
 		"$(echo "$before" | allowed_in | sort -u)" && return $ok
 }
 
+# The CPU waits until the item ends. Meanwhile nobody else waits: workers are made on another CPU.
+test_CPU_waits_for_an_item_with_migration_disabled()
+{
+	local ok=0 other
+	other=$(echo "$ALL" | grep -vx "$FIRST" | head -n 1)
+
+	tell wqt_p stats 0
+	tell wqt_p queue "pin cpu=$FIRST" && within 50 held_is wqt_p 1 || return 1
+	offline_in_background "$FIRST"
+	sleep 1
+	[ ! -s /tmp/offline ] || { diag "the CPU did not wait"; ok=1; }
+	tell wqt_p queue "block cpu=$other n=100" && within 50 held_is wqt_p 101 ||
+		{ diag "$(held wqt_p) of 101 items began"; ok=1; }
+	tell wqt_p release 1
+	wait $!
+	within 50 held_is wqt_p 0 && online "$FIRST" && at_home && return $ok
+}
+
 mount_all
 load_helper
 ALL=$(online_cpus)
@@ -432,7 +450,8 @@ set -- running_items_are_finished items_outlast_their_CPU \
 	queueing_on_a_CPU_that_is_gone:"wqt_p wqt_u wqt_s" \
 	queueing_on_a_CPU_that_is_gone:wqt_b empty_pods attributes_while_a_CPU_is_away \
 	made_while_a_CPU_is_away mask_of_a_CPU_that_is_gone \
-	CPU_that_was_busy_serves_again BH_item_cancelled_on_a_dead_CPU \
+	CPU_that_was_busy_serves_again CPU_waits_for_an_item_with_migration_disabled \
+	BH_item_cancelled_on_a_dead_CPU \
 	BH_item_that_does_not_end BH_item_cancelled_in_its_last_run \
 	one_by_one_under_load all_but_one_under_load storm \
 	limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods \

@@ -151,7 +151,8 @@ int wqt_famine_thread(void *arg)
  * times as much, a worker that had 30 ms more than its share would wait for 3 s.
  */
 
-#define PROBERS		64
+#define PROBERS		16
+#define ENOUGH_LOOKS	50
 
 struct slow {
 	struct task_struct *kthreadd;
@@ -318,36 +319,42 @@ static void rescued_fn(struct work_struct *work)
 /*
  * False: a thread was created first, or it takes very long. As long as hogs start, the
  * pool has workers and needs no rescuer. The hogs come first, and they take turns with
- * the spinner. @since returns when that was last so.
+ * the spinner. @since returns when that was last so, and @looks how often this thread has
+ * run since.
  */
-static bool wait_for_rescue(struct slow *slow, const atomic_t *left, unsigned long *since)
+static bool wait_for_rescue(struct slow *slow, const atomic_t *left, unsigned long *since,
+			    int *looks)
 {
 	unsigned long end = jiffies + wqt_stall * HZ / 2;
 	int started = -1;
 
 	*since = jiffies;
+	*looks = 0;
 	while (atomic_read(left) && slow_lasts(slow) && time_before(jiffies, end) &&
 	       time_before(jiffies, *since + wqt_stall * HZ / 10)) {
 		if (atomic_read(&hogs_started) != started) {
 			started = atomic_read(&hogs_started);
 			*since = jiffies;
+			*looks = 0;
 		}
 		usleep_range(500, 2000);
+		++*looks;
 	}
 	return !atomic_read(left);
 }
 
 /*
  * Items of the pool that needs a worker run before it gets one, if that takes a good part
- * of the time after which a stall is reported.
+ * of the time after which a stall is reported. A rescuer comes before this thread, which has
+ * a lower priority. If that has hardly run either, the machine is too busy to tell.
  */
 static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, int cpu)
 {
 	atomic_t left = ATOMIC_INIT(4);
 	struct rescued items[4];
 	unsigned long since;
+	int i, looks;
 	bool in_time;
-	int i;
 
 	for (i = 0; i < ARRAY_SIZE(items); i++) {
 		INIT_WORK_ONSTACK(&items[i].work, rescued_fn);
@@ -355,13 +362,14 @@ static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, in
 		items[i].left = &left;
 		queue_work_on(cpu, wq, &items[i].work);
 	}
-	in_time = wait_for_rescue(slow, &left, &since);
+	in_time = wait_for_rescue(slow, &left, &since, &looks);
 	if (in_time && slow_lasts(slow)) {
 		wqt_add(WQT_SLOW_RESCUED, ARRAY_SIZE(items));
-	} else if (!in_time && time_after(jiffies, since + wqt_stall * HZ / 20)) {
+	} else if (!in_time && looks >= ENOUGH_LOOKS &&
+		   time_after(jiffies, since + wqt_stall * HZ / 20)) {
 		wqt_wrong(WQT_NO_RESCUE, NULL,
-			  "%d items wait for %u ms while threads are slow, %d hogs started",
-			  atomic_read(&left), jiffies_to_msecs(jiffies - since),
+			  "%d items wait for %u ms and %d looks while threads are slow, %d hogs started",
+			  atomic_read(&left), jiffies_to_msecs(jiffies - since), looks,
 			  atomic_read(&hogs_started));
 		wqt_show_state();
 	} else {

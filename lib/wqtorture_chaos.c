@@ -36,9 +36,11 @@ static int hotplug_state;
 
 static int cpu_comes(unsigned int cpu)
 {
+	/* others read the mask, so write only what is new */
 	if (cpumask_test_cpu(cpu, &cpus_seen))
 		atomic_dec(&cpus_down);
-	cpumask_set_cpu(cpu, &cpus_seen);
+	else
+		cpumask_set_cpu(cpu, &cpus_seen);
 	WRITE_ONCE(per_cpu(cpu_epoch, cpu), per_cpu(cpu_epoch, cpu) + 1);
 	atomic_long_inc(&topology_epoch);
 	return 0;

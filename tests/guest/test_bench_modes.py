@@ -151,3 +151,22 @@ def test_life_has_the_default_scope():
     result = bench_guests.run('; '.join([*steps, 'true']))
     blocks = bench_guests.renamed(result.output).split('@ ')[1:]
     assert [bench_parse.parse_output(block)['runs'][0]['scope'] for block in blocks] == life.SCOPES
+
+
+@guests.needs('qemu')
+def test_cpus_that_take_turns():
+    """With icount one of several CPUs runs at a time. So items go from CPU to CPU, and instructions are counted."""
+    folder = guests.kernel('qemu')
+    modes = ('roam', 'spread')
+    steps = [f"dmesg -c >/dev/null; insmod /bench.ko {case(mode, burn_us=2000)} 2>/dev/null; echo '@ {mode}'; "
+             f"dmesg -c | grep -a '{bench_parse.PREFIX}'" for mode in modes]
+    result = guests.guest.run(folder, '; '.join([*steps, 'true']), engine='qemu', cpus=4, mem='512M', icount=True,
+                              timeout=120, files=[f'{folder}/lib/cmwq/test_workqueue.ko:/bench.ko'])
+    blocks = dict(block.split('\n', 1) for block in result.output.split('@ ')[1:])
+    assert list(blocks) == list(modes)
+    for mode in modes:
+        parsed, found = bench_guests.counts(blocks[mode])
+        assert parsed['status'] == 'ok' and not any(found.values()) and len(parsed['runs']) == 2
+    assert all(run['moves'] > 0 for run in bench_parse.parse_output(blocks['roam'])['runs'])
+    spread = bench_parse.parse_output(blocks['spread'])['runs'][1]
+    assert spread['scope'] == 'system' and spread['cpus_mean'] > 1

@@ -340,6 +340,16 @@ def test_icount_means_qemu_with_one_cpu():
     assert params('--icount', '--mode', 'life', '--sweep', '8,255')['engine'] == 'qemu'
 
 
+@pytest.mark.parametrize('mode', ['roam', 'spread'])
+def test_icount_with_cpus_that_take_turns(mode):
+    assert '--icount' in guest_arguments('--icount', '--mode', mode)
+    chosen = params('--icount', '--mode', mode, '--topology', 'sockets=2,cores=4')
+    assert (chosen['engine'], chosen['cpus'], chosen['repeats']) == ('qemu', 8, 1)
+    assert params('--icount', '--mode', mode, '--sweep', '2,16')['cpus'] == 16
+    assert params('--icount', '--mode', mode, '--cpus', '4', '--shard-size', '2,4')['cpus'] == 4
+    assert params('--icount', '--mode', mode)['cpus'] > 1
+
+
 def test_arm64_is_emulated():
     chosen = params('--icount', '--engine', 'arm64')
     assert (chosen['engine'], chosen['cpus']) == ('arm64', 1)
@@ -454,8 +464,12 @@ BAD_OPTIONS = [
     (['--mode', 'limit', '--max-active', '32'], 'less than --batch'),
     (['--mode', 'limit', '--batch', '1'], 'less than --batch'),
     (['--mode', 'roam', '--cpus', '1'], 'more than one CPU'),
-    (['--mode', 'roam', '--icount'], 'more than one CPU'),
-    (['--mode', 'spread', '--icount'], 'more than one CPU'),
+    (['--mode', 'roam', '--icount', '--cpus', '1'], 'more than one CPU'),
+    (['--mode', 'spread', '--icount', '--sweep', '1,2'], 'more than one CPU'),
+    (['--mode', 'roam', '--icount', '--cpus', '256'], 'at most 255 CPUs'),
+    (['--mode', 'spread', '--icount', '--topology', 'sockets=4,cores=64'], 'at most 255 CPUs'),
+    (['--mode', 'life', '--icount', '--topology', 'sockets=4,cores=64'], 'at most 255 CPUs'),
+    (['--mode', 'roam', '--icount', '--engine', 'uml'], 'leave --engine uml out'),
     (['--mode', 'floor'], 'invalid choice'),
     (['--floor', '--mode', 'mixed'], '--floor needs --mode latency or batch'),
     (['--floor', '--lockstat'], 'leave --floor out'),

@@ -205,6 +205,14 @@ def test_second_panel_of_a_sweep_follows_the_mode(mode, label):
     assert sweep.panels(one)[1][1].startswith(label)
 
 
+@pytest.mark.parametrize('mode', ['roam', 'spread'])
+def test_a_sweep_with_icount_shows_instructions(mode):
+    """CPUs that take turns have no makespan."""
+    one = record([], '--icount', '--sweep', '2,4', '--mode', mode)
+    assert sweep.panels(one) == [('ns_per_item', 'instructions per item (lower is better)'),
+                                 ('start_p50_ns', 'queueing to start, p50, insns')]
+
+
 # Lock contentions
 
 def test_commands_of_the_guest_count_all_waits():

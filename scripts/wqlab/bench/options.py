@@ -36,6 +36,7 @@ LIFE_PAIRS = 1
 WITH_SCOPES = ('unbound', 'unbound_highpri')
 OWN_LIMIT = ('bh', 'ordered')
 NEED_CPUS = ('roam', 'spread')
+TAKE_TURNS = ('life', *NEED_CPUS)       # with --icount there may be several CPUs, one of which runs at a time
 NOT_BH = ('mixed', 'limit')
 # The slowest guest that does not hang: seconds to boot, and items per second.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'arm64': (300, 500), 'lines': (600, 100)}
@@ -51,6 +52,7 @@ examples:
   scripts/run-bench.sh --engine qemu --cpus 16 --shard-size 4,8,16 --pairs 2
   scripts/run-bench.sh --icount                         instructions per item, without noise
   scripts/run-bench.sh --icount --floor                 instructions above those of two threads that wake each other
+  scripts/run-bench.sh --icount --mode roam --cpus 4    instructions of items that come from another CPU each time
   scripts/run-bench.sh --lockstat --scopes cpu,system   lock contentions per item
   scripts/run-bench.sh --engine qemu --sweep 2,4,8,16   both variants and the floor over numbers of CPUs
   scripts/run-bench.sh --lines --cpus 16                cache lines that move between CPUs, per item, and whose
@@ -68,8 +70,7 @@ modes: a thread queues items, waits until all of them ran, and begins anew
            CPU of each thread queues a probe on a workqueue of high priority
   roam     --batch items, queued from another CPU each time; the rate includes the moves of the thread
   limit    --batch items, and --max-active is less
-  life     no items: many workqueues of each kind are made, flushed, changed and destroyed; with --icount, on any
-           number of CPUs, which take turns
+  life     no items: many workqueues of each kind are made, flushed, changed and destroyed
 
 The guests of a pair are booted together and run each scope in turn, again and again. Each
 run takes less than a second, so both variants see the same state of the machine.
@@ -149,6 +150,14 @@ def unit(params):
     return 'ns' if params['mode'] in SLEEPING else 'insns'
 
 
+def rate(params):
+    """Return (metric, label) of the panel that shows how fast items are."""
+    if not params['icount']:
+        return 'items_per_s', 'items/s (higher is better)'
+    what = 'instructions' if unit(params) == 'insns' else 'ns of the guest'
+    return 'ns_per_item', f'{what} per item (lower is better)'
+
+
 def number(low, high):
     def parse(text):
         try:
@@ -216,8 +225,8 @@ def build_parser():
     where.add_argument('--mem', type=understood_by(memory), metavar='SIZE',
                        help=f'guest memory (default 512M, or 2G with more than {SMALL_CPUS} CPUs)')
     where.add_argument('--icount', action='store_true',
-                       help='qemu or arm64 with one CPU, where an instruction counts as one nanosecond; not for spread '
-                            f'and roam; in the mode life with up to {MOST_CPUS} CPUs')
+                       help='qemu or arm64 with one CPU, where an instruction counts as one nanosecond; in the modes '
+                            f'life, roam and spread with up to {MOST_CPUS} CPUs, which take turns')
     where.add_argument('--lines', action='store_true',
                        help='qemu, emulated, with 2 to 64 CPUs (default 4): count the cache lines that move between '
                             'CPUs for each item, by struct and field, in the modes latency and batch')
@@ -295,7 +304,7 @@ def refuse_nonsense_of_kind(parser, args):
 
 def refuse_nonsense_of_sweep(parser, args):
     for option, given in (('--cpus', args.cpus), ('--topology', args.topology), ('--shard-size', args.shard_size),
-                          ('--icount', args.icount and args.mode != 'life')):
+                          ('--icount', args.icount and args.mode not in TAKE_TURNS)):
         if args.sweep and given:
             parser.error(f'--sweep sets the number of CPUs: leave {option} out')
     if args.sweep and args.mode in NEED_CPUS and min(args.sweep) == 1:
@@ -309,14 +318,12 @@ def refuse_nonsense_of_kinds(parser, args):
     if args.floor and args.lockstat:
         parser.error('--lockstat counts locks of workqueues, and the floor has none: leave --floor out')
     if args.lockstat and args.icount:
-        parser.error('--icount has one CPU, where no lock is contended: leave --lockstat out')
+        parser.error('--icount runs one CPU at a time, so no lock is contended: leave --lockstat out')
     if args.lockstat and args.gate:
         parser.error('--gate compares rates, and --lockstat has none: leave one of them out')
 
 
 def refuse_nonsense_of_life(parser, args):
-    if args.icount and max(args.sweep or [args.cpus or 1]) > MOST_CPUS:
-        parser.error(f'--icount emulates a machine that has at most {MOST_CPUS} CPUs')
     for name in NOT_OF_LIFE:
         if getattr(args, name) != parser.get_default(name):
             parser.error(f'--mode life makes workqueues without items: leave --{name.replace("_", "-")} out')
@@ -345,7 +352,7 @@ def refuse_nonsense(parser, args):
         refuse_nonsense_of_lines(parser, args)
     if args.append_cmwq and args.variant == 'base':
         parser.error('--append-cmwq needs a guest of our workqueue: leave --variant base out')
-    if args.icount and args.shard_size:
+    if args.icount and args.shard_size and args.mode not in TAKE_TURNS:
         parser.error('--icount has one CPU, which is always one shard: leave --shard-size out')
     if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):
         parser.error('--shard-size has no effect on these --scopes: add cache_shard')
@@ -364,7 +371,7 @@ def refuse_nonsense(parser, args):
 def resolve(parser, args):
     """Fill in defaults that depend on other options, and refuse conflicting options."""
     if args.icount:
-        one = args.mode != 'life'
+        one = args.mode not in TAKE_TURNS
         if args.engine == 'uml' or one and (args.topology or args.cpus not in (None, 1)):
             parser.error('--icount uses QEMU with one CPU: leave --engine uml, --cpus and --topology out' if one else
                          '--icount uses QEMU: leave --engine uml out')
@@ -381,6 +388,8 @@ def resolve(parser, args):
         args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
     except GuestError as error:
         parser.error(str(error))
+    if args.icount and args.cpus > MOST_CPUS:
+        parser.error(f'--icount emulates a machine that has at most {MOST_CPUS} CPUs')
     if args.lines and not max(2, args.threads) <= args.cpus <= plugin.MAX_CPUS:
         parser.error(f'--lines needs 2 to {plugin.MAX_CPUS} CPUs, and a CPU for each of --threads')
     if args.mode in NEED_CPUS and args.cpus == 1:

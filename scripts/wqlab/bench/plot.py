@@ -110,13 +110,9 @@ def panels(record):
                 ('moves_else', 'all other lines that move, per item')]
     if record['parameters']['mode'] == 'life':
         return life.panels(bench_options.unit(record['parameters']) or 'ns')
-    first = ('items_per_s', 'items/s (higher is better)')
-    if record['parameters']['icount']:
-        what = 'instructions' if bench_options.unit(record['parameters']) == 'insns' else 'ns of the guest'
-        first = ('ns_per_item', f'{what} per item (lower is better)')
     last = ('kworkers', 'kworkers') if record['parameters']['shard_size'] else \
         ('p99_ns', 'queue_work() call, p99, ns')
-    calls = [first, ('p50_ns', 'queue_work() call, p50, ns'), last]
+    calls = [bench_options.rate(record['parameters']), ('p50_ns', 'queue_work() call, p50, ns'), last]
     waits = [('start_p50_ns', 'queueing to start, p50, ns'), ('start_p99_ns', 'queueing to start, p99, ns'),
              ('done_p50_ns', 'start to the submitter knowing, p50, ns')]
     more = [('makespan_p50_ns', 'makespan of a round, p50, ns'), ('probe_p99_ns', 'probe of high priority, p99, ns')]

@@ -14,12 +14,12 @@ def panels(record):
                 ('acquisitions', 'the workqueue\'s locks taken per item')]
     if params['mode'] == 'life':
         return life.panels(options.unit(params) or 'ns')
-    rate = ('items_per_s', 'items/s (higher is better)')
-    if params['mode'] in ('burst', 'spread'):
+    rate = options.rate(params)
+    if params['mode'] in ('burst', 'spread') and not params['icount']:
         return [rate, ('makespan_p50_ns', 'makespan of a round, p50, ns')]
     if params['mode'] == 'mixed':
         return [rate, ('probe_p99_ns', 'probe of high priority, p99, ns')]
-    return [rate, ('start_p50_ns', 'queueing to start, p50, ns')]
+    return [rate, ('start_p50_ns', f'queueing to start, p50, {options.unit(params) or "ns"}')]
 
 
 def points(rows, scope, figure):

@@ -98,8 +98,7 @@ static struct workqueue_struct *wq_create(const char *fmt, unsigned int flags,
 	wq_init_lockdep(wq, map);
 
 	if (wq_publish(wq)) {
-		/* dead pwqs of a failed plan still point to @wq */
-		pwq_reaper_flush();
+		/* dead pwqs of a failed plan still point to @wq; pwq_unlink() passes over them */
 		wq_unregister_lockdep(wq);
 		wq_free(wq);
 		return NULL;

@@ -576,7 +576,6 @@ extern struct kthread_worker *pwq_unlinker;	/* I after boot */
 /* reaper.c */
 extern struct kthread_work pwq_unlink_work;
 void pwq_reaper_start(void);
-void pwq_reaper_flush(void);
 
 /* the slots of an unbound workqueue for pools of @node, or for those that span nodes */
 static inline struct wq_node_nr_active *wq_slots(struct workqueue_struct *wq, int node)

@@ -109,18 +109,3 @@ void __init pwq_reaper_start(void)
 	wq_boot_needs(!IS_ERR(pwq_reaper) && !IS_ERR(pwq_unlinker));
 	kthread_queue_work(pwq_unlinker, &pwq_unlink_work);
 }
-
-/**
- * pwq_reaper_flush - wait until all pwqs that are dead now are buried
- *
- * This waits for nothing before there are kthreads.
- *
- * Context: may sleep; neither wq_pool_mutex nor wq->mutex held.
- */
-void pwq_reaper_flush(void)
-{
-	if (!pwq_unlinker)
-		return;
-	kthread_flush_worker(pwq_unlinker);
-	kthread_flush_worker(pwq_reaper);
-}

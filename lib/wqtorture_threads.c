@@ -156,14 +156,15 @@ int wqt_famine_thread(void *arg)
 
 struct slow {
 	struct task_struct *kthreadd;
-	struct sched_attr normal;	/* of kthreadd */
+	struct sched_attr normal;	/* how kthreadd was scheduled before */
 	struct task_struct *spinner;
 	struct task_struct *probers[PROBERS];
-	cpumask_var_t home;		/* of kthreadd */
-	atomic_t made;			/* threads for the probers */
-	int made_before;		/* and when kthreadd had become slow */
-	unsigned long begin;		/* when it had */
-	bool over;			/* written by the actor, read by probers */
+	cpumask_var_t home;		/* where kthreadd might run before */
+	atomic_t made;			/* threads that probers got */
+	bool over;			/* ends probers; WRITE_ONCE() by the actor, read by them */
+	/* the actor's own: when kthreadd became slow, and how many threads there were by then */
+	unsigned long begin;
+	int made_before;
 };
 
 static int spinner_fn(void *arg)
@@ -245,7 +246,7 @@ static int slow_prepare(struct slow *slow, struct wqt_actor *actor)
 }
 
 /* Has nobody got a thread since kthreadd became slow? */
-static bool slow_lasts(struct slow *slow)
+static bool slow_lasts(const struct slow *slow)
 {
 	return atomic_read(&slow->made) == slow->made_before;
 }
@@ -322,8 +323,8 @@ static void rescued_fn(struct work_struct *work)
  * the spinner. @since returns when that was last so, and @looks how often this thread has
  * run since.
  */
-static bool wait_for_rescue(struct slow *slow, const atomic_t *left, unsigned long *since,
-			    int *looks)
+static bool wait_for_rescue(const struct slow *slow, const atomic_t *left,
+			    unsigned long *since, int *looks)
 {
 	unsigned long end = jiffies + wqt_stall * HZ / 2;
 	int started = -1;

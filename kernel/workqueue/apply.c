@@ -450,8 +450,7 @@ int wq_set_unbound_cpumask(const struct cpumask *cpumask)
  * wq_follow_housekeeping - keep unbound work off isolated CPUs
  * @hk: the CPUs that are not isolated
  *
- * Unbound work runs on the CPUs that the user asked for, minus the isolated ones.  If
- * no CPU is left, it runs on all CPUs that the user asked for.
+ * See workqueue_unbound_housekeeping_update().
  *
  * Context: may sleep; cpus_read_lock() held.
  * Return: 0, or -ENOMEM with nothing changed.
@@ -479,7 +478,8 @@ int wq_follow_housekeeping(const struct cpumask *hk)
  * workqueue_unbound_housekeeping_update - keep unbound work off isolated CPUs
  * @hk: the CPUs that are not isolated
  *
- * See wq_follow_housekeeping().
+ * Unbound work runs on the CPUs that the user asked for, minus the isolated ones.  If
+ * no CPU is left, it runs on all CPUs that the user asked for.
  *
  * Context: may sleep; takes cpus_read_lock().
  * Return: 0, or -ENOMEM with nothing changed.

@@ -66,11 +66,12 @@ static bool worker_cpus_that_stay(struct cpumask *staying, const struct cpumask 
  * these may begin to go down just then.  If the worker is current, it looks where it is, and tries
  * again.  If not, it is about to sleep or to end, or hotplug waits for the caller.
  *
- * A worker that has not to move is not moved: who moves a thread that has disabled migration waits
- * until it enables it, and that may need another worker.
+ * A worker that need not move is not moved: whoever moves a thread that has disabled migration
+ * waits until it enables migration, and that may need another worker.
  *
- * Context: wq_pool_attach_mutex held.
- * Return: false if all of @cpus are offline or turn the worker away, which then needs others.
+ * Context: may sleep; wq_pool_attach_mutex held.
+ * Return: true if done.  False if all of @cpus are offline or turn the worker away; it needs other
+ * CPUs then.
  */
 bool worker_set_cpus(struct worker *worker, const struct cpumask *cpus)
 {

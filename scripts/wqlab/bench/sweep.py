@@ -79,6 +79,7 @@ def draw(record, pyplot, colours):
         axes.set_title(scope)
     for axes in grid[-1]:
         axes.set_xlabel('CPUs')
-    grid[0, 0].legend()
+    # In a panel it would cover a line.
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc='outside lower center', ncols=6)
     figure.suptitle(title(record))
     return figure

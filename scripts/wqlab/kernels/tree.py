@@ -39,6 +39,8 @@ DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst':
              'workqueue-lines.rst': 'workqueue-cmwq-lines.rst',
              'workqueue-bases.rst': 'workqueue-cmwq-bases.rst',
              'workqueue-36-cores.svg': 'workqueue-36-cores.svg',
+             'workqueue-16-cpus.svg': 'workqueue-16-cpus.svg',
+             'workqueue-16-cpus-batch.svg': 'workqueue-16-cpus-batch.svg',
              'workqueue-workloads.svg': 'workqueue-workloads.svg'}
 
 

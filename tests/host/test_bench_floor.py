@@ -190,6 +190,7 @@ def test_lines_of_the_picture():
     pyplot = bench_plot.plotting()
     figure = sweep.draw(swept(third=False), pyplot, bench_plot.COLOURS)
     first = figure.axes[0]
+    assert len(figure.legends) == 1 and not any(axes.get_legend() for axes in figure.axes)    # it would cover lines
     lines = {line.get_label(): line for line in first.get_lines()}
     for name in parse.FLOOR.values():
         assert list(lines[name].get_xdata()) == [2, 4]

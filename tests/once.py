@@ -7,7 +7,7 @@ import pytest
 
 def once(function):
     """Like functools.cache, but also keep the error: a build that failed is not repeated for the next test."""
-    kept = {}
+    kept: dict = {}
 
     @functools.wraps(function)
     def wrapper(*args):

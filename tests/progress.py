@@ -4,6 +4,7 @@
 build/test/durations.json has the time that each case and each kernel took in the last run.
 tests/durations.json is used for those that have not run here yet.
 """
+import collections.abc
 import json
 import re
 import statistics
@@ -71,7 +72,7 @@ class Durations:
         return clock
 
 
-left = None             # a function that returns the remaining seconds of the run
+left: collections.abc.Callable[[], float] | None = None     # a function that returns the remaining seconds of the run
 
 
 def words(seconds):

@@ -311,8 +311,8 @@ def test_kunit(login):
     """After the look at the log, since some suites provoke warnings."""
     login.kernel_mark('kunit')
     names = login.shell('cd /lib/modules/$(uname -r)/kernel; find . -name "*kunit*.ko*" -o -name "*_test.ko*"').split()
-    modules = {name.rpartition('/')[2].partition('.ko')[0] for name in names}
-    modules = sorted(module for module in modules if not NOT_HERE.match(module))
+    built = {name.rpartition('/')[2].partition('.ko')[0] for name in names}
+    modules = sorted(module for module in built if not NOT_HERE.match(module))
     ours = [module for module in modules if module.startswith('wq_')]
     login.shell(f'for module in {" ".join(ours)}; do modprobe $module; done')
     # Each case of a suite patches jumps.

@@ -22,8 +22,10 @@ def test_scripts_are_clean():
 @pytest.mark.parametrize('name, text, says', [
     ('scripts/wqlab/bad.py', 'import os\n', 'ruff: 1 line'),
     ('scripts/wqlab/bad.py', 'NUMBER: int = "text"\n', 'mypy: 1 line'),
-    ('tests/guest/bad.py', 'import guests\nBOOTS: int = guests.BOOTS\n', 'mypy: 1 line'),
-    ('tools/workqueue/wqtools/bad.py', 'NUMBER: int = "text"\n', 'mypy: 1 line'),
+    ('scripts/wqlab/bad.py', 'def number():\n    return "1" + 1\n', 'mypy: 1 line'),
+    ('tests/guest/bad.py', 'import guests\nBOOTS: int = guests.BOOTS\n', 'mypy, tests: 1 line'),
+    ('tests/guest/bad.py', 'def number():\n    return "1" + 1\n', 'mypy, tests: 1 line'),
+    ('tools/workqueue/wqtools/bad.py', 'def number():\n    return "1" + 1\n', 'mypy: 1 line'),
     ('scripts/bad.sh', '#!/bin/bash\nfor f in $(ls); do rm $f; done; cd $1\n', 'shellcheck, .*: [1-9]'),
     ('bad.txt', 'T' + 'eh end\n', 'codespell: 1 line'),
 ])

@@ -258,26 +258,30 @@ class Data:
         return next(self.digests)
 
 
-@pytest.fixture
-def stack(monkeypatch):
+class Watched(endure.Stack):
     """A stack on nothing. `calls` are the runs of fio: (its options, what was asked for beyond)."""
-    data, calls = Data(), []
+    def __init__(self, cpus):
+        super().__init__(self.made, cpus)
+        self.calls, self.data, self.missing, self.complaints, self.lines = [], Data(), 0, [], []
 
     @contextlib.contextmanager
-    def layout(new):
-        calls.append(('open', new))
-        yield data
-        calls.append(('close',))
+    def made(self, new):
+        self.calls.append(('open', new))
+        yield self.data
+        self.calls.append(('close',))
 
-    def run(job, **more):
-        calls.append((job.options, more))
+    def run(self, job, **more):
+        self.calls.append((job.options, more))
         piece, = (piece for piece in endure.PIECES if piece.block == job.options['bs'])
-        return {'read': {'io_bytes': job.jobs * endure.size_each(piece, job.jobs) - found.missing}}
-    monkeypatch.setattr(fio, 'run', run)
+        return {'read': {'io_bytes': job.jobs * endure.size_each(piece, job.jobs) - self.missing}}
+
+
+@pytest.fixture
+def stack(monkeypatch):
+    found = Watched(2)
+    monkeypatch.setattr(fio, 'run', found.run)
     monkeypatch.setattr(machine, 'KernelLog', lambda: SimpleNamespace(complaints=lambda: found.complaints))
     monkeypatch.setattr(lines, 'emit', lambda kind, **fields: found.lines.append((kind, fields)))
-    found = endure.Stack(layout, 2)
-    found.calls, found.data, found.missing, found.complaints, found.lines = calls, data, 0, [], []
     found.open(new=True)
     return found
 

@@ -205,26 +205,28 @@ def test_no_kernel(tmp_path):
 
 # KVM
 
+class Host:
+    """A host with a /dev/kvm. Called with a kernel, it returns the remembered result or that of a boot."""
+    def __init__(self, folder):
+        self.folder, self.tried = folder, []
+
+    def __call__(self, content):
+        (self.folder / 'image').write_text(content)
+
+        def boots():
+            self.tried.append(content)
+            return content == 'good'
+        return kvm.works(self.folder / 'image', boots)
+
+
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A host with a /dev/kvm. Yields works(kernel), which returns the remembered result or that of a boot."""
     (tmp_path / 'kvm').write_text('')
     (tmp_path / 'boot_id').write_text('first\n')
     monkeypatch.setattr(kvm, 'CACHE', tmp_path / 'cache')
     monkeypatch.setattr(kvm, 'DEVICE', tmp_path / 'kvm')
     monkeypatch.setattr(kvm, 'BOOT_ID', tmp_path / 'boot_id')
-    tried = []
-
-    def works(content):
-        (tmp_path / 'image').write_text(content)
-
-        def boots():
-            tried.append(content)
-            return content == 'good'
-        return kvm.works(tmp_path / 'image', boots)
-    works.tried = tried
-    works.folder = tmp_path
-    return works
+    return Host(tmp_path)
 
 
 @pytest.mark.usefixtures('quiet')

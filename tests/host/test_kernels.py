@@ -253,7 +253,12 @@ def test_damaged_userland(copy):
 
 # ... from a tarball
 
+class Server(http.server.ThreadingHTTPServer):
+    asked = 0
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    server: Server
     cut = False
 
     def log_message(self, *_):
@@ -279,8 +284,7 @@ def tarball(tmp_path):
 def server(tmp_path, monkeypatch):
     (tmp_path / 'served').mkdir(exist_ok=True)
     handler = functools.partial(Quiet, directory=tmp_path / 'served')
-    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as one:
-        one.asked = 0
+    with Server(('127.0.0.1', 0), handler) as one:
         thread = threading.Thread(target=one.serve_forever)
         thread.start()
         yield one, f'http://127.0.0.1:{one.server_port}'

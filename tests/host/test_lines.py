@@ -243,6 +243,7 @@ def test_report():
 
 class FakeMemory:
     """A pool, then the variable of another subsystem, in one line. The last line is a stack."""
+    workqueue: objects.Ranges
 
     def at(self, address):
         offset = address - A

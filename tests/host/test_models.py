@@ -77,10 +77,10 @@ def search(model, *defines):
     It depends on nothing but the program that spin writes. If that has not changed since the last search, the
     output has not changed either.
     """
-    defines = [name for name in defines if name]
-    folder = PLACE / '-'.join([model, *defines])
+    names = [name for name in defines if name]
+    folder = PLACE / '-'.join([model, *names])
     folder.mkdir(parents=True, exist_ok=True)
-    run(folder, 'spin', *(f'-D{name}' for name in defines), '-a', ROOT / 'tests/models' / f'{model}.pml')
+    run(folder, 'spin', *(f'-D{name}' for name in names), '-a', ROOT / 'tests/models' / f'{model}.pml')
     program = hashlib.sha256(b''.join(file.read_bytes() for file in sorted(folder.glob('pan.?')))).hexdigest()
     log, searched = folder / 'log', folder / 'searched'
     if not (searched.exists() and searched.read_text() == program):

@@ -169,7 +169,7 @@ def built(release, variant):
 @functools.cache
 def exported(release, variant):
     """Return the symbols that the workqueue exports to modules, and how: {name: macro}."""
-    paths = (ROOT / 'kernel/workqueue').glob('*.c')
+    paths = list((ROOT / 'kernel/workqueue').glob('*.c'))
     if variant == 'base':
         paths = [BUILD / f'linux-{release.linux}/kernel/workqueue.c']
     found = [re.findall(r'^(EXPORT_SYMBOL\w*)\((\w+)\)', path.read_text(), re.M) for path in paths]

@@ -45,7 +45,8 @@ def caches_of(table):
     found = {}
     for leaf in (node for node in nodes.values() if node.flags & pptt.LEAF):
         assert leaf.flags & pptt.UID_VALID and leaf.uid not in found
-        mine, level, node = {}, 0, leaf
+        mine, level = {}, 0
+        node: Processor | None = leaf
         while node:
             deepest = level
             for start in node.caches:
@@ -120,9 +121,9 @@ def test_command(tmp_path):
     script = guests.ROOT / 'scripts/lab'
     done = subprocess.run([script, 'pptt', '--cores', '4', '--llcs', '2', tmp_path / 'pptt.aml'], check=False)
     assert done.returncode == 0 and (tmp_path / 'pptt.aml').read_bytes() == pptt.pptt(1, 4, 1, 2)
-    done = subprocess.run([script, 'pptt', '--llcs', '3', tmp_path / 'bad.aml'], capture_output=True, text=True,
-                          check=False)
-    assert done.returncode == 2 and '3 last-level caches do not fit' in done.stderr
+    refused = subprocess.run([script, 'pptt', '--llcs', '3', tmp_path / 'bad.aml'], capture_output=True, text=True,
+                             check=False)
+    assert refused.returncode == 2 and '3 last-level caches do not fit' in refused.stderr
     assert not (tmp_path / 'bad.aml').exists()
 
 

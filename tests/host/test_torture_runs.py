@@ -82,22 +82,22 @@ def front(monkeypatch, tmp_path):
 
     def run(folder, command, *, log, stream, **more):
         calls.append({'command': command, 'folder': folder.name, **more})
-        log.write_text(front.text)
-        for line in front.text.splitlines():
+        log.write_text(door.text)
+        for line in door.text.splitlines():
             stream.write(line)
-        if front.error:
-            raise front.error
-        return guest.Result(front.rc, '', front.text, front.text, 1.0)
+        if door.error:
+            raise door.error
+        return guest.Result(door.rc, '', door.text, door.text, 1.0)
 
     def build(engine, variant, config):
         calls.append((engine, variant, config))
         return kernel
-    front = SimpleNamespace(text=END.format('SUCCESS', 0), rc=0, error=None, calls=calls, kernel=kernel,
+    door = SimpleNamespace(text=END.format('SUCCESS', 0), rc=0, error=None, calls=calls, kernel=kernel,
                             kept=tmp_path / 'torture', main=torture.main)
     monkeypatch.setattr(guest, 'run', run)
     monkeypatch.setattr(torture, 'build', build)
-    monkeypatch.setattr(torture, 'KEPT', front.kept)
-    return front
+    monkeypatch.setattr(torture, 'KEPT', door.kept)
+    return door
 
 
 def fail(front, complaints=1):

@@ -55,11 +55,17 @@ def shell_files() -> list[str]:
             if first.match((ROOT / name).read_bytes()[:16])]
 
 
+# A test may pass a fake, and replace a function. If re.search() finds nothing, it fails.
+LEFT_TO_TESTS = ('arg-type', 'func-returns-value', 'index', 'method-assign', 'union-attr')
+
+
 def check_scripts() -> bool:
     shell = shell_files()
     return all([
         report('ruff', findings_of(VENV / 'ruff', 'check', '--quiet', '--output-format=concise', '.')),
         report('mypy', findings_of(VENV / 'mypy', '--no-error-summary')),
+        report('mypy, tests', findings_of(VENV / 'mypy', '--no-error-summary',
+                                          *(f'--disable-error-code={code}' for code in LEFT_TO_TESTS), 'tests')),
         report(f'shellcheck, {len(shell)} files',
                findings_of(VENV / 'shellcheck', '--severity=warning', '-f', 'gcc', *shell)),
         report('codespell', findings_of(VENV / 'codespell', *tracked())),

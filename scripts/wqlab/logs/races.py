@@ -66,7 +66,8 @@ def symbols(folder):
 
 def reports(log):
     """Return all reports in a kernel log."""
-    found, stack = [], None
+    found: list[Report] = []
+    stack: list[str] | None = None
     for line in log.splitlines():
         text = check.without_stamp(line)
         title, frame = TITLE.search(text), FRAME.match(text)

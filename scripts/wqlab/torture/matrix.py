@@ -83,7 +83,7 @@ class Progress:
     """Print a line every PROGRESS_S seconds, and each violation at once."""
 
     def __init__(self, name):
-        self.name, self.begin, self.next = name, time.monotonic(), 0
+        self.name, self.begin, self.next = name, time.monotonic(), 0.0
 
     def write(self, line):
         now = time.monotonic()
@@ -214,7 +214,8 @@ def parse_args(argv):
 
 def main(argv=None):
     args = parse_args(argv)
-    made = []
+    made: list = []
+    status: str | int | None
     try:
         entries = picked(args.only)
         if args.list:
@@ -227,9 +228,12 @@ def main(argv=None):
     except (guest.GuestError, torture_runs.RunsError) as error:
         say(error)
         status = 2
-    except (KeyboardInterrupt, SystemExit) as end:  # SIGTERM raises SystemExit
+    except KeyboardInterrupt:
         say('interrupted')
-        status = end.code if isinstance(end, SystemExit) else 130
+        status = 130
+    except SystemExit as end:               # SIGTERM raises it
+        say('interrupted')
+        status = end.code
     else:
         return 0 if print_table(made) and good else 1
     if made:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from wqlab.steps import Failure
 from wqlab.workload import cases, changes, disks, dmcrypt, fio, lines, machine, writeback
@@ -35,7 +35,7 @@ MIB = 1 << 20
 class Piece:
     """A part of a round: what fio does, how much it writes, and where on a disk."""
     name: str
-    options: dict[str, object]
+    options: dict[str, Any]
     block: int
     start_mib: int
     mib: int
@@ -54,7 +54,7 @@ def size_each(piece: Piece, jobs: int) -> int:
 class Target(Protocol):
     """What fio writes to."""
 
-    def options(self, piece: Piece, jobs: int) -> dict[str, object]:
+    def options(self, piece: Piece, jobs: int) -> dict[str, Any]:
         """Return where fio writes a piece."""
 
     def digest(self) -> str:
@@ -65,7 +65,7 @@ class Target(Protocol):
 class Files:
     folder: Path
 
-    def options(self, piece: Piece, jobs: int) -> dict[str, object]:
+    def options(self, piece: Piece, jobs: int) -> dict[str, Any]:
         return {'directory': self.folder, 'filename_format': f'{piece.name}.$jobnum', 'size': size_each(piece, jobs)}
 
     def digest(self) -> str:
@@ -76,7 +76,7 @@ class Files:
 class Disk:
     device: Path
 
-    def options(self, piece: Piece, jobs: int) -> dict[str, object]:
+    def options(self, piece: Piece, jobs: int) -> dict[str, Any]:
         return {'filename': self.device, **dmcrypt.split(piece.start_mib, piece.mib, jobs, piece.block)}
 
     def digest(self) -> str:

@@ -20,6 +20,7 @@ import json
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from wqlab.steps import Failure, plain_environment
 from wqlab.workload import machine
@@ -36,7 +37,7 @@ BLOCK = 4096
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What fio does, without the number of loops."""
-    options: dict[str, object]
+    options: dict[str, Any]
     jobs: int = 1
 
     def words(self, **more: object) -> list[str]:

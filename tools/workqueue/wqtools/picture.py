@@ -7,6 +7,7 @@ smallest group that contains all its CPUs.  svg.py and textpicture.py draw the t
 """
 import collections
 import dataclasses
+import typing
 
 from .model import cpulist
 
@@ -75,7 +76,7 @@ class Group:
 
 @dataclasses.dataclass
 class Picture:
-    snapshot: object
+    snapshot: typing.Any            # model.Snapshot, or one of the tests
     root: Group                     # kind "machine"
     cpus: dict                      # number -> model.Cpu
     loads: dict                     # pool id -> Load

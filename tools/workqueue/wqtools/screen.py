@@ -22,24 +22,25 @@ class Screen:
             if self.input is not None:
                 self.saved = termios.tcgetattr(self.input)
                 tty.setcbreak(self.input)
-                self._ignore_suspend()
+                self._ignore_suspend(self.input)
             self._write('\x1b[?1049h\x1b[?25l')
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def _ignore_suspend(self):
+    @staticmethod
+    def _ignore_suspend(terminal):
         """Ctrl-Z would leave our screen to the shell."""
-        settings = termios.tcgetattr(self.input)
+        settings = termios.tcgetattr(terminal)
         settings[6][termios.VSUSP] = b'\0'
-        termios.tcsetattr(self.input, termios.TCSADRAIN, settings)
+        termios.tcsetattr(terminal, termios.TCSADRAIN, settings)
 
     def __exit__(self, *unused):
         try:
             self._write('\x1b[?25h\x1b[?1049l')
         finally:
-            if self.saved is not None:
+            if self.input is not None and self.saved is not None:
                 termios.tcsetattr(self.input, termios.TCSADRAIN, self.saved)
 
     @staticmethod

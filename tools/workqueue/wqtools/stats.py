@@ -177,7 +177,7 @@ def _columns():
     pairs = (
         ('started', 'start', _totals('started'), _rates('started')),
         ('completed', 'done', _totals('completed'), _rates('completed')),
-        ('cpu_time', 'CPU', None, None),
+        ('cpu_time', 'CPU', _scaled(_totals('cpu_time'), 1e-6), _scaled(_rates('cpu_time'), 1e-4)),
         ('cpu_intensive', 'hog', _totals('cpu_intensive'), _rates('cpu_intensive')),
         ('wakeups', 'wake', _either(_totals('cm_wakeup'), _totals('repatriated')),
          _either(_rates('cm_wakeup'), _rates('repatriated'))),
@@ -186,8 +186,8 @@ def _columns():
     )
     for key, heading, total, rate in pairs:
         if key == 'cpu_time':
-            yield Column(key, 'CPU s', _scaled(_totals(key), 1e-6), lambda number: f'{number:.1f}', 'total')
-            yield Column(f'{key}_rate', 'CPU %', _scaled(_rates(key), 1e-4), lambda number: f'{number:.1f}', 'rate')
+            yield Column(key, 'CPU s', total, lambda number: f'{number:.1f}', 'total')
+            yield Column(f'{key}_rate', 'CPU %', rate, lambda number: f'{number:.1f}', 'rate')
             continue
         yield Column(key, heading, total, _count, 'total')
         yield Column(f'{key}_rate', f'{heading}/s', rate, _rate, 'rate')

@@ -26,7 +26,8 @@ class Watched:
     """A guest with the plugin."""
 
     def __init__(self, build: Build, params: dict[str, Any], folder: Path):
-        self.build, self.params, self.folder = build, params, folder
+        assert build.module is not None
+        self.build, self.params, self.folder, self.module = build, params, folder, build.module
         self.socket = running.socket_path()
         self.report = folder / 'report'
         self.control = plugin.Control(folder / 'control')
@@ -58,7 +59,7 @@ class Watched:
         lines = self.lines()
         with self.memory() as core:
             self.control.release()
-            found = table(lines, objects.Memory(core, self.build.folder, self.build.module), self.control.items)
+            found = table(lines, objects.Memory(core, self.build.folder, self.module), self.control.items)
         self.guest.take(repeat, clock)
         self.guest.runs[-1]['lines'] = found
 

@@ -766,7 +766,7 @@ static void wqt_roam_fn(struct work_struct *work)
 	kfree(single);
 }
 
-/* one at a time; set by who queues it, cleared by its canceller */
+/* one at a time; set when it is queued, cleared by its canceller */
 static struct wqt_single *wqt_lingerer;
 
 static void wqt_cancel_lingerer(struct work_struct *work)

@@ -41,7 +41,7 @@
 #include "spare.h"
 #include "worklist.h"
 
-/* so many items of a pwq may use a slot before other pwqs have it; 0 and 1: one item */
+/* how many items of a pwq may use a slot before other pwqs have it; 0 and 1: one item */
 static unsigned int wq_slot_turn __read_mostly = 8;
 module_param_named(slot_turn, wq_slot_turn, uint, 0644);
 

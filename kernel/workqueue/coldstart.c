@@ -10,8 +10,8 @@
  * finds work left on it, appoints the starter to be its manager.  This thread makes the
  * first worker, and resigns.  What holds for other managers holds for it as well:
  *
- * - POOL_MANAGER_ACTIVE is set by who appoints it, so that it is appointed once, and the
- *   pool is not freed before it has resigned, or pool_cancel_start() did that for it.
+ * - Whoever appoints it sets POOL_MANAGER_ACTIVE.  So it is appointed once, and the pool is
+ *   not freed before it has resigned, or pool_cancel_start() did that for it.
  * - It resigns under the lock, and only if a worker is idle, or nothing is to be done.  The
  *   worker that it made may have begun an item.  As there was a manager, that worker made no
  *   other, and who queued meanwhile appointed nobody.

@@ -20,7 +20,7 @@
 #include "internal.h"
 #include "worker.h"
 
-/* after so many us on the CPU without sleep, an item is CPU intensive; 0: never */
+/* an item that does not sleep for that many us on the CPU is CPU intensive; 0: never */
 #define THRESH_BY_MACHINE	ULONG_MAX
 static unsigned long wq_cpu_intensive_thresh_us = THRESH_BY_MACHINE;
 module_param_named(cpu_intensive_thresh_us, wq_cpu_intensive_thresh_us, ulong, 0644);

@@ -28,9 +28,9 @@
  *           wq_mayday_lock     pwqs that call for the rescuer
  *           kthread_worker->lock   the lists of the starter and of those that free pwqs
  *
- * Two pool locks are never held together.  Queueing, chaining and the scheduler hooks
- * wake no worker under pool->lock: pool_kick() returns the task, and the caller wakes it
- * after it has dropped the lock.  Rescuers and the starter are woken under it.
+ * Two pool locks are never held together.  No worker is woken under pool->lock: pool_kick()
+ * returns the task, and the caller wakes it after the unlock.  Woken under it are rescuers,
+ * the starter, the unlinker, flushers, and the one who waits for a manager to resign.
  *
  * Guards named beside the fields:
  *   I    constant once the object is visible
@@ -174,7 +174,7 @@ struct worker_pool {
 	struct list_head workers;		/* A: rescuers at work included */
 	struct ida worker_ida;			/* own lock */
 
-	struct timer_list mayday_timer;		/* armed, moved: L; deleted: manager, or cull.c */
+	struct timer_list mayday_timer;		/* armed, moved: L; deleted: manager.c, pool.c */
 	struct work_struct mayday_cursor;	/* L: how far the timer got on the worklist */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
@@ -244,7 +244,7 @@ struct pool_workqueue {
 
 	/* for a dead pwq: see reaper.c */
 	struct llist_node release_node;
-	bool was_last;				/* no other pwq was linked */
+	bool was_last;				/* no other pwq was linked; cold, so not above */
 	struct rcu_head rcu;
 } __aligned(1 << WORK_STRUCT_PWQ_SHIFT);
 

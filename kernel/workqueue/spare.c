@@ -52,7 +52,7 @@
 #include "internal.h"
 #include "spare.h"
 
-/* so many a pwq may have at most; 0: none */
+/* how many a pwq may have at most; 0: none */
 unsigned int wq_spare_slots __read_mostly = 32;
 module_param_named(spare_slots, wq_spare_slots, uint, 0644);
 

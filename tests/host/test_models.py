@@ -44,6 +44,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     'slots': {
         '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'PARK_LATE', 'KEEP_FROZEN',
              'KEEP_UNPARKS'),
+        'KICKS': ('NO_KICK',),
     },
     'reentry': {
         '': ('NO_MB_RUN', 'NO_MB_QUEUE', 'NO_LAST_POOL', 'NO_COLLISION', 'LAST_LATE', 'BUSY_SHORT'),
@@ -52,7 +53,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         '': ('NO_MB_SPARE', 'NO_MB_PARK', 'NO_MB_FLAG', 'CLEAR_LATE', 'NO_FREE', 'FREE_UNLOCKED', 'NO_LOOK',
              'TAKE_ALL', 'EMPTIED'),
         'THREE': ('NO_HAND_OVER', 'NO_ACQUIRE'),
-        'FROZEN': ('OVER_LIMIT',),
+        'FROZEN': ('OVER_LIMIT', 'FROZEN_KEEPS'),
         'DEAD': ('DEAD_KEEPS',),
     },
     'wake': {

@@ -4,11 +4,12 @@
  *
  * One node has MAX slots.  Each of POOLS pools has one pwq.  Items are queued on each
  * pool and run.  Some are cancelled while they are held back.  Meanwhile the workqueue is
- * frozen (max = 0) and thawed.
+ * frozen (max = 0) and thawed.  With KICKS, a worker sleeps until it is woken.
  *
  * Holds:
  * - No more than MAX items are active at any time.
- * - When nothing can move any more, no item is held back and no slot is taken.
+ * - When nothing can move any more, no item is held back, none waits for a worker, and no slot is
+ *   taken.
  * - Once the limit was lowered and the lock of each pool was taken since, nobody keeps a
  *   slot for the next item.
  *
@@ -21,12 +22,17 @@
  * - PARK_LATE: the pwq is parked after pool->lock was dropped.
  * - KEEP_FROZEN: a pwq keeps its slot whatever the limit is.
  * - KEEP_UNPARKS: a pwq that keeps its slot does not stay parked, though items are left.
+ * - NO_KICK: whoever hands a slot to another pool wakes no worker there.
  */
 #ifndef POOLS
 #define POOLS	2
 #endif
 #ifndef ITEMS
-#define ITEMS	3		/* of the first pool; each further one has one less */
+#ifdef KICKS
+#define ITEMS	2		/* of the first pool; each further one has one less */
+#else
+#define ITEMS	3
+#endif
 #endif
 #define MAX	1
 
@@ -36,10 +42,20 @@ bool parked[POOLS];		/* pwq->pending_node is on slots->pending_pwqs */
 byte pool_lock[POOLS];
 byte inactive[POOLS];		/* pwq->inactive_works */
 byte nr_active[POOLS];		/* on the worklist or running */
+#ifdef KICKS
+bool awake[POOLS];		/* its worker looks for items */
+#endif
 bool in_force;			/* max is 0, and each lock was taken since */
 
 #define LOCK(l)		atomic { l == 0 -> l = 1 }
 #define UNLOCK(l)	l = 0
+#ifdef KICKS
+#define LOOKS(p)	(awake[p])
+#define KICK(p)		awake[p] = awake[p] || nr_active[p] > 0;	/* pool_kick() */
+#else
+#define LOOKS(p)	(nr_active[p] > 0)
+#define KICK(p)
+#endif
 #define ANY_PARKED	(parked[0] || parked[1] || (POOLS > 2 && parked[POOLS - 1]))
 #define TOTAL_ACTIVE	(nr_active[0] + nr_active[1] + (POOLS > 2 -> nr_active[POOLS - 1] : 0))
 
@@ -144,6 +160,17 @@ inline use_slot(q, used)
 	leave_parked(q)
 }
 
+/* pwq_use_slot_unlocked() */
+inline use_slot_elsewhere(q, used)
+{
+	LOCK(pool_lock[q]);
+	use_slot(q, used);
+#ifndef NO_KICK
+	KICK(q)
+#endif
+	UNLOCK(pool_lock[q])
+}
+
 /* an item comes in: pwq_enqueue() */
 proctype queuer(byte p)
 {
@@ -167,6 +194,7 @@ proctype queuer(byte p)
 		:: ok -> atomic { nr_active[p]++; assert(TOTAL_ACTIVE <= MAX) }
 		:: else -> inactive[p]++
 		fi;
+		KICK(p)
 		UNLOCK(pool_lock[p]);
 #ifdef PARK_LATE
 		if
@@ -187,10 +215,16 @@ proctype worker(byte p)
 	bool ok, used, some;
 
 end:	do
-	:: nr_active[p] > 0 ->
+	:: LOOKS(p) ->
 		LOCK(pool_lock[p]);
-		nr_active[p]--;
-		keep_slot(p, ok);
+		if
+#ifdef KICKS
+		:: nr_active[p] == 0 -> awake[p] = false; ok = true
+#endif
+		:: nr_active[p] > 0 ->
+			nr_active[p]--;
+			keep_slot(p, ok)
+		fi;
 		if
 		:: ok
 		:: else ->
@@ -214,9 +248,7 @@ end:	do
 				:: ok && q == p -> use_slot(q, used)
 				:: ok && q != p ->
 					UNLOCK(pool_lock[p]);
-					LOCK(pool_lock[q]);
-					use_slot(q, used);
-					UNLOCK(pool_lock[q]);
+					use_slot_elsewhere(q, used);
 					LOCK(pool_lock[p])
 				fi;
 #ifdef NO_GO_ON
@@ -257,10 +289,7 @@ proctype freezer()
 	do
 	:: next_pending(q, ok);
 		if
-		:: ok ->
-			LOCK(pool_lock[q]);
-			use_slot(q, used);
-			UNLOCK(pool_lock[q])
+		:: ok -> use_slot_elsewhere(q, used)
 		:: else -> break
 		fi
 	od

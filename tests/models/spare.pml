@@ -13,7 +13,8 @@
  * - No more than MAX items are active at any time.
  * - When nothing can move any more, no item is held back while fewer than MAX are active.
  * - Each slot that is taken is an active item's or a spare one.  A dead pwq has none.
- * - Once the limit is 0 and the lock of each pool was taken since, no spare slot is used.
+ * - Once the limit is 0 and the lock of each pool was taken since, no spare slot is used. If no
+ *   item is active then, whoever asks finds no slot taken.
  *
  * Mutations, each of which must break it:
  * - NO_MB_SPARE: the look at the list may come before the slot is a spare one: no barrier (7).
@@ -28,6 +29,7 @@
  * - TAKE_ALL: whoever finds a parked pwq takes all its spare slots back, and hands one over.
  * - NO_HAND_OVER: if the spare slot has been freed, nobody hands it over.
  * - OVER_LIMIT: a spare slot is used whatever the limit is.
+ * - FROZEN_KEEPS: whoever asks whether a slot is taken does not free the spare ones.
  * - DEAD_KEEPS: a dead pwq keeps its spare slots.
  */
 #ifdef THREE
@@ -55,12 +57,15 @@ byte nr_spare[POOLS];
 bool has_spares;		/* slots->has_spares */
 byte unended[POOLS];		/* items that have not been queued, or have not ended */
 bool dead[POOLS];
+byte carried;			/* slots on their way from a pool to the next; only for assertions */
 bool in_force;			/* max is 0, and each lock was taken since */
 
 #define LOCK(l)		atomic { l == 0 -> l = 1 }
 #define UNLOCK(l)	l = 0
 #define ANY_PARKED	(parked[0] || parked[1] || (POOLS > 2 && parked[POOLS - 1]))
 #define TOTAL(a)	(a[0] + a[1] + (POOLS > 2 -> a[POOLS - 1] : 0))
+/* nobody is about to make a slot a spare one, to free it, or to use it */
+#define NONE_BETWEEN	(TOTAL(pool_lock) == 0 && carried == 0)
 #define STARTED		assert(TOTAL(nr_active) <= MAX)
 
 /* atomic_try_cmpxchg() against a limit that was read before */
@@ -264,8 +269,9 @@ inline hand_over(p)
 		:: !ok -> break
 		:: ok && q == p -> use_slot(q, used)
 		:: ok && q != p ->
-			UNLOCK(pool_lock[p]);
+			atomic { carried++; UNLOCK(pool_lock[p]) }
 			LOCK(pool_lock[q]);
+			carried--;
 			use_slot(q, used);
 			UNLOCK(pool_lock[q]);
 			LOCK(pool_lock[p])
@@ -351,8 +357,16 @@ proctype freezer()
 		UNLOCK(pool_lock[q])
 	}
 	in_force = true;
+	/* the freezer asks again until nothing is active, or gives up */
+	if
+	:: TOTAL(nr_active) == 0 && NONE_BETWEEN -> ok = true
+	:: true -> ok = false
+	fi;
 	LOCK(slots_lock);
+#ifndef FROZEN_KEEPS
 	free_spares();
+#endif
+	assert(!ok || nr == 0);
 	UNLOCK(slots_lock);
 	in_force = false;
 	max = MAX;

@@ -14,6 +14,8 @@
 #define STRESS_THREADS	4
 #define STRESS_ROUNDS	1000
 #define MESSAGE_ROUNDS	1000
+#define LULLABIES	3000
+#define LULLABY_TIME	(5 * HZ)
 #define ORDER_ITEMS	64
 #define ORDERED_THREADS	3
 #define ORDERED_EACH	200
@@ -276,6 +278,51 @@ static void order_round(struct kunit *test, struct workqueue_struct *wq, int cpu
 	wq_api_queue_batch(cpu, wq, items, ORDER_ITEMS);
 	for (i = 0; i < ORDER_ITEMS; i++)
 		wq_api_wait(test, &items[i].finished, "a queued item runs");
+}
+
+/* Queues on another CPU just when the worker there has run the item, and goes to sleep. */
+static int lullaby_thread(void *arg)
+{
+	unsigned long last = jiffies + LULLABY_TIME, end;
+	struct mailbox *box = arg;
+	unsigned int round;
+
+	for (round = 1; round <= LULLABIES && time_before(jiffies, last); round++) {
+		WRITE_ONCE(box->posted, round);
+		queue_work_on(wq_api_cpu(1), box->wq, &box->work);
+
+		end = jiffies + WQ_API_TIMEOUT / 2;
+		while (READ_ONCE(box->seen) != round) {
+			if (time_after(jiffies, end))
+				return -ETIMEDOUT;
+			cond_resched();
+		}
+		/* slow machines need longer to go to sleep */
+		ndelay(20 * (round % 256) * (1 + round / 1024));
+	}
+	return 0;
+}
+
+/*
+ * "The function runs after queueing": fails if an item stays behind because its worker is
+ * going to sleep on another CPU when the item is queued. Other items on the same pool would
+ * hide that, so only pools that nothing else uses meanwhile tell. For BH workqueues this is
+ * about the softirq that another CPU raises.
+ */
+static void sleepy_worker_is_woken(struct kunit *test)
+{
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+	struct mailbox *box = wq_api_zalloc(test, sizeof(*box));
+	struct wq_api_call *call;
+
+	if (num_online_cpus() == 1)
+		kunit_skip(test, "one CPU cannot queue while a worker goes to sleep");
+
+	INIT_WORK(&box->work, mailbox_fn);
+	wq_api_set_class(test, &box->work);
+	box->wq = wq;
+	call = wq_api_call(test, wq_api_cpu(0), lullaby_thread, box);
+	KUNIT_EXPECT_EQ(test, wq_api_call_result(test, call), 0);
 }
 
 /*
@@ -577,6 +624,7 @@ static void destroying_refuses(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(pending_excludes),
 	KUNIT_CASE_PARAM(queueing_orders_memory, wq_api_all_kinds),
+	KUNIT_CASE_PARAM(sleepy_worker_is_woken, wq_api_all_kinds),
 	KUNIT_CASE_PARAM(requeue_from_function, wq_api_all_kinds),
 	KUNIT_CASE_PARAM(one_worker_per_item, wq_api_all_kinds),
 	KUNIT_CASE_PARAM(free_in_function, wq_api_all_kinds),

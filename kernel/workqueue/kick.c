@@ -269,8 +269,8 @@ static bool worker_ran_long(struct worker *worker)
 
 /*
  * Now that @worker is about to be woken, moving it is cheapest.  If it is still awake, because
- * it went idle only just now or was woken already, then what is written here takes effect at
- * its next wake-up.  Return its task.
+ * it went idle only just now or is being woken, then what is written here takes effect at its
+ * next wake-up.  Return its task.
  */
 static struct task_struct *worker_repatriate(struct worker_pool *pool, struct worker *worker)
 {
@@ -303,13 +303,27 @@ static noinline void pool_warm_up_if_cold(struct worker_pool *pool)
 		pool_warm_up(pool);
 }
 
+/*
+ * Has idle @worker been woken?  L.  It stored TASK_IDLE in the critical section in which it
+ * went idle, so TASK_RUNNING was stored by a wake-up since.  It takes the lock before it is
+ * idle again, and will see what is on the worklist now.  A new worker, which never was idle
+ * before, likewise takes the lock before it first sleeps for want of work.  A worker that is
+ * about to sleep is not awake in this sense, and is woken.
+ */
+static bool worker_is_awake(struct worker *worker)
+{
+	return READ_ONCE(worker->task->__state) == TASK_RUNNING;
+}
+
 /**
  * pool_pick_worker - choose the worker that pool_kick() wakes
  * @pool: the pool, locked, which needs one
  *
  * If the pool has idle workers, choose the one that went idle last: its
- * stack and its CPU's caches are still warm.  The softirq of a BH pool is raised at once,
- * and the thread that makes the first worker of a cold pool is woken at once.
+ * stack and its CPU's caches are still warm.  If it was woken before and has not come yet,
+ * as when many items are queued in a row, it need not be woken again.  The softirq of a BH
+ * pool is raised at once, and the thread that makes the first worker of a cold pool is woken
+ * at once.
  *
  * The choice cannot get lost between the unlock and the wake-up.  If the worker is awake
  * by then, or asleep again, it has looked at the worklist since.  It may even have been
@@ -323,15 +337,16 @@ static noinline void pool_warm_up_if_cold(struct worker_pool *pool)
  */
 struct task_struct *pool_pick_worker(struct worker_pool *pool)
 {
-	struct worker *worker = list_first_entry_or_null(&pool->idle_list, struct worker, entry);
+	struct worker *worker;
 
-	if (!worker) {
+	if (list_empty(&pool->idle_list)) {
 		pool_warm_up_if_cold(pool);
 		return NULL;
 	}
+	worker = list_first_entry(&pool->idle_list, struct worker, entry);
 	if (pool->flags & POOL_BH)
 		return bh_pool_kick(pool);
 
 	pool->last_woken_worker = worker;
-	return worker_repatriate(pool, worker);
+	return worker_is_awake(worker) ? NULL : worker_repatriate(pool, worker);
 }

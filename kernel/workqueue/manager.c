@@ -175,7 +175,8 @@ static int worker_thread(void *data)
 		worker_enter_idle(worker);
 		/*
 		 * Wakers choose from the idle list under the lock, so they come after
-		 * this store, and their wake-up finds the state set.
+		 * this store, and their wake-up finds the state set.  Nor does
+		 * worker_is_awake() take a worker for awake that is about to sleep.
 		 */
 		__set_current_state(TASK_IDLE);
 		raw_spin_unlock_irq(&pool->lock);

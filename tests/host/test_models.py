@@ -18,8 +18,9 @@ PLACE = BUILD / 'test/models'
 # model: variants that must hold, and for each the mutations that must break it
 MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     'claim': {
-        '': ('NO_LOOK_BACK', 'LOOK_EARLY', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED'),
-        'PERCPU': ('NO_LOOK_BACK', 'LOOK_EARLY', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED'),
+        '': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED'),
+        'PERCPU': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE',
+                   'KEEP_LISTED'),
         'HOME': ('NO_LOOK_BACK', 'CULL_BLIND', 'KEEP_LISTED', 'CULL_WORK', 'COUNT_LATE', 'NEW_ASLEEP'),
     },
     'cold': {
@@ -57,8 +58,9 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         'DEAD': ('DEAD_KEEPS',),
     },
     'wake': {
-        '': ('NO_KICK_QUEUE', 'NO_KICK_SLEEP', 'NO_LOOK_BACK', 'STATE_LATE', 'SLEEP_UNLOCKED'),
-        'UNBOUND': ('NO_KICK_QUEUE', 'STATE_LATE', 'NO_CHAIN'),
+        '': ('NO_KICK_QUEUE', 'NO_KICK_SLEEP', 'NO_LOOK_BACK', 'STATE_LATE', 'AWAKE_LATE',
+             'SLEEP_UNLOCKED'),
+        'UNBOUND': ('NO_KICK_QUEUE', 'STATE_LATE', 'AWAKE_LATE', 'NO_CHAIN'),
     },
 }
 HOLD = [(model, variant) for model, variants in MODELS.items() for variant in variants]

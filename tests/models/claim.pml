@@ -3,8 +3,9 @@
  * Between the choice of a worker and its wake-up: kernel/workqueue/kick.c, cull.c, manager.c
  *
  * pool_kick() picks the first idle worker under the lock, and leaves it on the idle list.  The
- * worker is woken after the unlock.  Others may wake it first.  When this wake-up comes, the
- * worker may be idle again, or may have been told to end.  Then it is woken for nothing.
+ * worker is woken after the unlock, if it is not awake.  Others may wake it first.  When this
+ * wake-up comes, the worker may be idle again, or may have been told to end.  Then it is woken
+ * for nothing.
  *
  * Up to ITEMS items are queued, each by another CPU.  Some end at once, the others sleep until
  * all have started.  CULLS times an idle worker may be told to end, as if its time were up.  The
@@ -21,6 +22,7 @@
  * Mutations, each of which must break it:
  * - NO_LOOK_BACK: a worker goes idle after an item without another look at the worklist.
  * - LOOK_EARLY: it drops the lock between this look and going idle.
+ * - STATE_LATE: it goes idle, and sets its task's state after it dropped the lock.
  * - CULL_FIRST: the first idle worker is told to end, not the last one.
  * - CULL_BLIND: whether too many are idle is looked at only before the lock is taken.
  * - KEEP_NONE: the last two idle workers are told to end, too.
@@ -97,7 +99,12 @@ inline find_first()
 inline pick()
 {
 	if
-	:: NEEDS_WORKER && NR_IDLE > 0 -> find_first()
+	:: NEEDS_WORKER && NR_IDLE > 0 ->
+		find_first();
+		if
+		:: awake[who] -> who = NOBODY
+		:: else
+		fi
 #ifdef HOME
 	:: LACKS_WORKER && nr_workers == 0 && !manager ->
 		manager = true;
@@ -152,8 +159,12 @@ inline go_idle()
 	doing = LATE
 #else
 	idle_list!me;
+#ifdef STATE_LATE
+	doing = LATE
+#else
 	awake[me] = false;
 	doing = IDLE
+#endif
 #endif
 }
 
@@ -222,13 +233,14 @@ end:	do
 		started == items;
 		COUNT(1);
 		look_back()
-#ifdef LOOK_EARLY
+	/* with LOOK_EARLY and STATE_LATE only */
 	:: atomic { doing == LATE ->
+#ifdef LOOK_EARLY
 			idle_list!me;
+#endif
 			awake[me] = false;
 			doing = IDLE
 		}
-#endif
 	od;
 #ifdef KEEP_LISTED
 	idle_list??eval(me);

@@ -8,7 +8,8 @@
  * count, and each worker that starts an item wakes the next worker.
  *
  * pool_kick() chooses a worker under the lock and leaves it on the idle list.  The worker
- * is woken after the unlock.  So two kicks may choose the same worker.
+ * is woken after the unlock.  So two kicks may choose the same worker.  One that is awake is
+ * not woken again.
  *
  * Holds: no item waits for ever while a worker is idle.
  *
@@ -17,10 +18,11 @@
  * - NO_KICK_SLEEP: a worker whose item goes to sleep does not kick.
  * - NO_LOOK_BACK: a worker goes idle without another look at the worklist.
  * - STATE_LATE: a worker that goes idle sets its task's state after it dropped the lock.
+ * - AWAKE_LATE: a worker counts as awake until its task has left the CPU.
  * - SLEEP_UNLOCKED: wq_worker_sleeping() tests the worklist and lowers nr_running without
  *   the lock.
  *
- * With UNBOUND, the mutations are NO_KICK_QUEUE, STATE_LATE and this one:
+ * With UNBOUND, the mutations are NO_KICK_QUEUE, STATE_LATE, AWAKE_LATE and this one:
  * - NO_CHAIN: a worker that starts an item does not kick for the next one.
  */
 #ifndef ITEMS
@@ -33,6 +35,12 @@ byte waiting;			/* pool->worklist */
 byte nr_running;
 bool idle[ITEMS];		/* on pool->idle_list */
 bool asleep[ITEMS];		/* the task's state */
+#ifdef AWAKE_LATE
+bool gone[ITEMS];		/* the task is off the CPU */
+#define AWAKE(w)	(!gone[w])
+#else
+#define AWAKE(w)	(!asleep[w])		/* worker_is_awake() */
+#endif
 byte started;
 
 #define LOCK(l)		atomic { l == 0 -> l = 1 }
@@ -46,7 +54,7 @@ byte started;
 #define COUNT(n)	nr_running = nr_running + n
 #endif
 
-/* pool_kick(), which may choose any idle worker */
+/* pool_kick(), which may choose any idle worker; if that one is awake, nobody is woken */
 inline kick(who)
 {
 	who = NOBODY;
@@ -55,13 +63,22 @@ inline kick(who)
 	:: NEEDS_WORKER && idle[1] -> who = 1
 	:: NEEDS_WORKER && ITEMS > 2 && idle[ITEMS - 1] -> who = ITEMS - 1
 	:: !(NEEDS_WORKER && (idle[0] || idle[1] || idle[ITEMS - 1]))
+	fi;
+	if
+	:: who != NOBODY && AWAKE(who) -> who = NOBODY
+	:: else
 	fi
 }
 
 inline wake(who)
 {
 	if
-	:: who != NOBODY -> asleep[who] = false
+	:: who != NOBODY ->
+#ifdef AWAKE_LATE
+		atomic { asleep[who] = false; gone[who] = false }
+#else
+		asleep[who] = false
+#endif
 	:: else
 	fi
 }
@@ -147,6 +164,10 @@ end:	do
 #else
 		asleep[w] = true;
 		UNLOCK(lock)
+#endif
+#ifdef AWAKE_LATE
+		;
+		gone[w] = asleep[w]
 #endif
 	od
 }

@@ -50,7 +50,7 @@ static noinline void worker_report_leak(struct worker *worker, int locks, int rc
 /* the function must leave locks, RCU and preemption as it found them */
 static void worker_check_leaks(struct worker *worker, int locks, int rcu)
 {
-	bool atomic = worker->task && in_atomic();
+	bool atomic = in_atomic() && worker->task;
 
 	if (unlikely(atomic || lockdep_depth(current) != locks || rcu_preempt_depth() != rcu))
 		worker_report_leak(worker, locks, rcu);
@@ -103,7 +103,8 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 	if (unlikely(worker->flags & WORKER_CPU_INTENSIVE))
 		worker_clr_flags(worker, WORKER_CPU_INTENSIVE);
 
-	hash_del(&worker->hentry);
+	/* nobody asks whether it is hashed */
+	__hlist_del(&worker->hentry);
 	worker->last_func = worker->current_func;
 	worker->current_work = NULL;
 	worker->current_func = NULL;

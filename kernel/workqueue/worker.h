@@ -71,7 +71,7 @@ static inline void worker_enter_idle(struct worker *worker)
 
 	lockdep_assert_held(&pool->lock);
 
-	if (WQ_WARN_ON_ONCE((worker->flags & WORKER_IDLE) || !list_empty(&worker->entry)))
+	if (WQ_WARN_ON_ONCE(worker->flags & WORKER_IDLE))
 		return;
 
 	/* nr_running does not change, since PREP is set */
@@ -99,10 +99,10 @@ static inline void worker_leave_idle(struct worker *worker)
 
 	if (WQ_WARN_ON_ONCE(!(worker->flags & WORKER_IDLE)))
 		return;
-	/* PREP is set here, too */
-	worker->flags &= ~WORKER_IDLE;
 	worker->pool->nr_idle--;
 	list_del_init(&worker->entry);
+	/* PREP is set here, too; last, since whoever goes on to run an item writes it again */
+	worker->flags &= ~WORKER_IDLE;
 }
 
 /**

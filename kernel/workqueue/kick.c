@@ -309,6 +309,9 @@ static noinline void pool_warm_up_if_cold(struct worker_pool *pool)
  * idle again, and will see what is on the worklist now.  A new worker, which never was idle
  * before, likewise takes the lock before it first sleeps for want of work.  A worker that is
  * about to sleep is not awake in this sense, and is woken.
+ *
+ * Between that store and schedule() nothing may sleep: on PREEMPT_RT a lock that sleeps would
+ * set the state to TASK_RUNNING for a moment, without anyone having woken the worker.
  */
 static bool worker_is_awake(struct worker *worker)
 {

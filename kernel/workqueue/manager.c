@@ -151,6 +151,8 @@ static void worker_serve(struct worker *worker)
 		}
 	} while (!pool->nr_idle && worker_manage(worker));
 
+	WQ_WARN_ON_LIST(&worker->scheduled);
+
 	/* from here on the worker counts, even if it was bound again meanwhile */
 	worker_clr_flags(worker, WORKER_PREP | WORKER_REBOUND);
 	do {

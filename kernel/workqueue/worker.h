@@ -9,6 +9,10 @@
 #include "internal.h"
 #include "worklist.h"
 
+/* The list has to be empty.  Where lists are not debugged, no item takes the time to look. */
+#define WQ_WARN_ON_LIST(list)			\
+	WQ_WARN_ON_ONCE(IS_ENABLED(CONFIG_DEBUG_LIST) && !list_empty(list))
+
 void worker_run(struct worker *worker, struct work_struct *work);
 
 /**
@@ -71,7 +75,7 @@ static inline void worker_enter_idle(struct worker *worker)
 
 	lockdep_assert_held(&pool->lock);
 
-	if (WQ_WARN_ON_ONCE(worker->flags & WORKER_IDLE))
+	if (WQ_WARN_ON_ONCE(worker->flags & WORKER_IDLE) || WQ_WARN_ON_LIST(&worker->entry))
 		return;
 
 	/* nr_running does not change, since PREP is set */

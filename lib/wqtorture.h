@@ -228,6 +228,7 @@ extern unsigned int wqt_seed;
 extern bool wqt_flush_older;
 extern struct rw_semaphore wqt_famine_sem;	/* held for writing: no thread can be created */
 extern bool wqt_resting;
+extern bool wqt_started;
 bool wqt_over(void);
 void wqt_actor_init(struct wqt_actor *actor, const char *name, int nr);
 bool wqt_actor_naps(struct wqt_actor *actor, int ms);

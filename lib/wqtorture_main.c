@@ -17,6 +17,7 @@
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
 #include <linux/random.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -108,6 +109,7 @@ MODULE_PARM_DESC(verbose, "1: report threads that start and end (default 0)");
 
 DECLARE_RWSEM(wqt_famine_sem);
 bool wqt_resting;		/* the writers pause, and so should interrupts */
+bool wqt_started;		/* all threads exist: those that come later may be scarce */
 
 static struct wqt_actor *actors;
 static int nr_actors;
@@ -210,11 +212,13 @@ static int start_actor(int (*fn)(void *arg), char *name, int nr)
 	wqt_actor_init(actor, name, nr);
 	atomic_inc(&nr_active);
 	ret = wqt_start_thread(fn, actor, actor->name, &actor->task);
-	if (ret)
+	if (ret) {
 		atomic_dec(&nr_active);
-	else
-		nr_actors++;
-	return ret;
+		return ret;
+	}
+	get_task_struct(actor->task);
+	nr_actors++;
+	return 0;
 }
 
 static int start_actors(void)
@@ -248,35 +252,43 @@ static int start_actors(void)
 	return ret;
 }
 
-/* Those who watch. */
-static int start_watchers(void)
+static int start_monitor(void)
 {
 	monitor_task = kthread_run(wqt_monitor, &stat_interval, "wqt_monitor");
-	if (IS_ERR(monitor_task))
-		return PTR_ERR(monitor_task);
+	return PTR_ERR_OR_ZERO(monitor_task);
+}
+
+static int start_ender(void)
+{
 	if (!duration)
 		return 0;
 	ender_task = kthread_run(ender, NULL, "wqt_ender");
 	return PTR_ERR_OR_ZERO(ender_task);
 }
 
-static void stop_threads(void)
+static void stop_thread(struct task_struct **task)
+{
+	if (!IS_ERR_OR_NULL(*task))
+		kthread_stop(*task);
+	*task = NULL;
+}
+
+static void stop_actors(void)
 {
 	int i;
 
 	for (i = 0; i < nr_actors; i++)
 		kthread_stop(actors[i].task);
-	if (!IS_ERR_OR_NULL(ender_task))
-		kthread_stop(ender_task);
-	if (!IS_ERR_OR_NULL(monitor_task))
-		kthread_stop(monitor_task);
-	ender_task = NULL;
-	monitor_task = NULL;
 }
 
+/* When all actors have been stopped: the monitor may look at them until it has been, too. */
 static void take_down(void)
 {
-	stop_threads();
+	int i;
+
+	stop_thread(&monitor_task);
+	for (i = 0; i < nr_actors; i++)
+		put_task_struct(actors[i].task);
 	wqt_slots_exit();
 	wqt_tokens_exit();
 	wqt_freeze_exit();
@@ -292,6 +304,8 @@ static void wqtorture_cleanup(void)
 	if (wqt_conduct_stop())
 		return;
 	finish();
+	stop_actors();
+	stop_thread(&ender_task);
 	take_down();
 	wqt_conduct_end();
 }
@@ -331,13 +345,19 @@ static void announce(void)
 		pr_alert("without CONFIG_TORTURE_TEST: no stutter, shuffle or shutdown\n");
 }
 
+/* Who runs already has queued items. They finish first, however long threads are scarce. */
 static void give_up(int error)
 {
 	pr_alert("cannot start: error %d\n", error);
-	finished = true;
+	stop_thread(&ender_task);
 	WRITE_ONCE(over, true);
 	wqt_conduct_stop();
 	wqt_irq_stop();
+	stop_actors();
+	if (nr_actors && !finished) {
+		wqt_slots_finish(&finisher);
+		wqt_tokens_reap(true);
+	}
 	take_down();
 	wqt_conduct_end();
 }
@@ -351,14 +371,20 @@ static int __init wqtorture_init(void)
 	ret = prepare();
 	if (!ret) {
 		announce();
-		ret = start_watchers();
+		ret = start_monitor();
 	}
 	if (!ret)
 		ret = start_actors();
-	later = wqt_conduct_start(stutter, shuffle_interval, shutdown_secs, wqtorture_cleanup);
+	/* last of all, since the end must not come before */
+	if (!ret)
+		ret = start_ender();
+	later = wqt_conduct_start(ret ? 0 : stutter, ret ? 0 : shuffle_interval,
+				  ret ? 0 : shutdown_secs, wqtorture_cleanup);
 	ret = ret ?: later;
 	if (ret)
 		give_up(ret);
+	else
+		WRITE_ONCE(wqt_started, true);
 	return ret;
 }
 

@@ -133,9 +133,11 @@ bool wqt_wait_for_zero(const atomic_t *nr, unsigned long ticks)
  */
 static bool bring_to_end(struct wqt_slot *slot, struct rnd_state *rnd)
 {
+	/* a failed start may be for lack of threads, and that may last */
+	unsigned long limit = READ_ONCE(wqt_started) ? wqt_stall * HZ : MAX_JIFFY_OFFSET;
 	int i;
 
-	if (!wqt_wait_for_zero(&slot->late, wqt_stall * HZ)) {
+	if (!wqt_wait_for_zero(&slot->late, limit)) {
 		wqt_wrong(WQT_LOST, slot, "%d items are stuck between timer or RCU and queue",
 			  atomic_read(&slot->late));
 		return false;

@@ -122,12 +122,14 @@ static void famine_round(struct wqt_actor *actor, struct hog *hogs)
 	wqt_at(actor, NULL, NULL);
 }
 
-/* The main loop of a thread that runs @round about every @ms. */
+/* The main loop of a thread that runs @round about every @ms once the test has started. */
 static int hog_thread(struct wqt_actor *actor, int ms,
 		      void (*round)(struct wqt_actor *actor, struct hog *hogs))
 {
 	struct hog *hogs = kcalloc(HOGS, sizeof(*hogs), GFP_KERNEL);
 
+	while (!READ_ONCE(wqt_started) && !wqt_over() && !wqt_must_stop())
+		schedule_timeout_interruptible(HZ / 20);
 	while (hogs && wqt_actor_naps(actor, ms))
 		round(actor, hogs);
 	kfree(hogs);

@@ -7,6 +7,7 @@ import pytest
 import background
 import guests
 from torture_guests import DURATION, Progress, job, log_of
+from wqlab.guest import run as guest
 from wqlab.logs import check as kernlog
 from wqlab.torture import run as torture
 
@@ -73,3 +74,54 @@ def test_many_messages_hide_no_verdict(monkeypatch):
     log = log_of('flood')
     torture.torture(guests.kernel('uml'), engine='uml', duration=10, log=log, append='printk.devkmsg=on quiet')
     assert re.search('^wqtorture: --- End of test: SUCCESS', log.read_text(), re.M), f'it was not read: see {log}'
+
+
+# Only some of the actors get a thread. Afterwards there are threads for what these have queued.
+TOO_FEW = r'''
+max=/proc/sys/kernel/threads-max
+enough=$(cat $max)
+mkfifo /tmp/kmsg
+cat /dev/kmsg >/tmp/kmsg &
+cat=$!
+exec 9</tmp/kmsg
+relieve()
+{
+	while read -r line <&9; do
+		case $line in *'cannot start'*) break ;; esac
+	done
+	echo $enough >$max
+}
+for i in 1 2 3 4 5; do
+	relieve &
+	echo $(($(ls -d /proc/[0-9]* | wc -l) + 16)) >$max
+	! modprobe wqtorture nwriters=8 || exit 9
+	wait $!
+done
+kill $cat
+'''
+
+
+@guests.needs('uml')
+def test_cannot_start():
+    """What some actors have queued already is finished before the module goes away."""
+    log = log_of('cannot-start')
+    result = guest.run(guests.kernel('uml'), TOO_FEW, engine='uml', cpus=2, mem='384M', timeout=200, log=log)
+    assert result.rc == 0, f'status {result.rc}: see {log}'
+    assert re.findall(r'wqtorture: cannot start: error (-\d+)', result.kernel) == ['-11'] * 5, f'see {log}'
+    assert '-torture:!!! wqt_writer/0' not in result.kernel, f'nobody has queued: see {log}'
+    found = kernlog.problems(result.kernel)
+    assert not found and 'wqtorture: !!!' not in result.kernel, f'{found}: see {log}'
+
+
+@guests.needs('uml')
+def test_famine_waits_for_the_start():
+    """The module starts slowly, and would make threads scarce at once."""
+    more = 'famine_ms=1 nwriters=40 nsoftirq=16 nhardirq=16'
+    command = torture.IN_GUEST.replace('modprobe wqtorture', 'nice -n 19 modprobe wqtorture')
+    for seed in range(1, 6):
+        log = log_of('famine-at-start')
+        result = guest.run(guests.kernel('uml'),
+                           command.replace('PARAMETERS', torture.parameters('uml', 2, seed, more, 1)),
+                           engine='uml', cpus=2, bins=['nice'], mem='384M', timeout=100, log=log)
+        assert 'cannot start' not in result.kernel and result.rc == 0, f'status {result.rc}: see {log}'
+        assert ' famine=' in result.kernel, f'no famine in {log}'

@@ -320,6 +320,22 @@ static void rescued_fn(struct work_struct *work)
 }
 
 /*
+ * Go to the CPU after @cpu, sleep there, and return which it is. A rescuer wakes up where it
+ * ran last, and then goes to the pool's CPU. If the machine does not run one of these, this
+ * thread gets no further either.
+ */
+static int look_from_next(int cpu)
+{
+	/* data_race(): going to a CPU that is down fails */
+	cpu = data_race(cpumask_next(cpu, cpu_online_mask));
+	if (cpu >= nr_cpu_ids)
+		cpu = 0;
+	set_cpus_allowed_ptr(current, cpumask_of(cpu));
+	usleep_range(500, 2000);
+	return cpu;
+}
+
+/*
  * False: a thread was created first, or it takes very long. As long as hogs start, the
  * pool has workers and needs no rescuer. The hogs come first, and they take turns with
  * the spinner. @since returns when that was last so, and @looks how often this thread has
@@ -329,7 +345,7 @@ static bool wait_for_rescue(const struct slow *slow, const atomic_t *left,
 			    unsigned long *since, int *looks)
 {
 	unsigned long end = jiffies + wqt_stall * HZ / 2;
-	int started = -1;
+	int cpu = 0, started = -1;
 
 	*since = jiffies;
 	*looks = 0;
@@ -340,9 +356,10 @@ static bool wait_for_rescue(const struct slow *slow, const atomic_t *left,
 			*since = jiffies;
 			*looks = 0;
 		}
-		usleep_range(500, 2000);
+		cpu = look_from_next(cpu);
 		++*looks;
 	}
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
 	return !atomic_read(left);
 }
 

@@ -12,6 +12,7 @@
 #include <linux/delay.h>
 #include <linux/interrupt.h>
 #include <linux/irqflags.h>
+#include <linux/ktime.h>
 #include <linux/nmi.h>
 #include <linux/preempt.h>
 #include <linux/printk.h>
@@ -197,6 +198,8 @@ int wqt_storm_thread(void *arg)
 static void lose_cpu(struct held *held, struct rnd_state *rnd)
 {
 	unsigned int i, ms = LOST_MS / 4 + wqt_rnd(rnd, LOST_MS);
+	/* a busy host may take 20 s for them, for which RCU does not wait */
+	ktime_t end = ktime_add_ms(ktime_get(), 5 * ms);
 	bool deaf = wqt_one_in(rnd, 2);
 	unsigned long flags;
 
@@ -204,7 +207,7 @@ static void lose_cpu(struct held *held, struct rnd_state *rnd)
 	if (deaf)
 		local_irq_save(flags);
 	held_queue(held);
-	for (i = 0; i < ms; i++) {
+	for (i = 0; i < ms && ktime_before(ktime_get(), end); i++) {
 		mdelay(1);
 		/* this is intended; besides, clocks may drift under emulation */
 		touch_softlockup_watchdog();
@@ -212,7 +215,7 @@ static void lose_cpu(struct held *held, struct rnd_state *rnd)
 	if (deaf)
 		local_irq_restore(flags);
 	preempt_enable();
-	wqt_add(WQT_LOST_MS, ms);
+	wqt_add(WQT_LOST_MS, i);
 }
 
 int wqt_lost_thread(void *arg)

@@ -4,6 +4,7 @@
  * both cases a workqueue with a rescuer makes progress, and afterwards all others do.
  */
 #include <linux/completion.h>
+#include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -268,10 +269,14 @@ static void slow_sets_in(struct slow *slow)
 static void slow_begin(struct slow *slow)
 {
 	static const struct sched_attr idle = { .sched_policy = SCHED_IDLE };
-	int i, cpu = cpumask_any_distribute(cpu_online_mask);
+	int i, cpu;
 
 	WARN_ON_ONCE(sched_setattr_nocheck(slow->kthreadd, &idle));
-	set_cpus_allowed_ptr(slow->kthreadd, cpumask_of(cpu));
+	/* the scheduler moves a task that waits for a CPU even to one that is just going down */
+	scoped_guard(cpus_read_lock) {
+		cpu = cpumask_any_distribute(cpu_online_mask);
+		set_cpus_allowed_ptr(slow->kthreadd, cpumask_of(cpu));
+	}
 	kthread_bind(slow->spinner, cpu);
 	wake_up_process(slow->spinner);
 	for (i = 0; i < PROBERS; i++)

@@ -8,9 +8,10 @@ from wqlab.logs import races
 
 KNOWN = races.Symbols(
     own=frozenset({'wq_queue', 'queue_work_on', 'worker_thread', 'worker_run_item', 'worker_call', 'pool_call_mayday',
-                   'pool_enqueue', 'wqt_item_fn', 'workqueue_softirq_action'}),
+                   'pool_enqueue', 'wqt_item_fn', 'workqueue_softirq_action', 'worker_create',
+                   'pwq_die', 'destroy_workqueue'}),
     called=frozenset({'mod_timer', '__list_add_valid_or_report', 'usleep_range_state', '_raw_spin_unlock_irqrestore',
-                      'wq_queue', 'kthread_should_stop'}))
+                      'wq_queue', 'kthread_should_stop', 'kthread_bind_mask', 'kthread_queue_work'}))
 HEAD = '=================================================================='
 TAIL = '''
 value changed: 0x00000000fffb8a2c -> 0x00000000fffb8a2e
@@ -114,6 +115,16 @@ THEIRS = {
     'the sleep of our test': between(
         f'hrtimer_wakeup+0x2e/0x40 {TICK} {IDLE}',
         f'schedule_hrtimeout_range_clock+0x136/0x1a0 usleep_range_state+0xb2/0xf0 wqt_item_fn+0x10/0x20 {WORKER}'),
+    'the freezer looks at our new worker': between(
+        'freezing_slow_path+0x18/0xb0 freeze_task+0x5d/0x120 try_to_freeze_tasks+0x11e/0x530 pm_suspend+0x223/0x820',
+        'kthread_bind_mask+0xab/0xd0 worker_create+0x416/0x6c0 worker_thread+0x67f/0xa00 kthread+0x1be/0x210'),
+    'the interrupt for a wake-up of ours': between(
+        '__flush_smp_call_function_queue+0x1d0/0x750 generic_smp_call_function_single_interrupt+0xf/0x10 '
+        '__sysvec_call_function_single+0x21/0xb0 sysvec_call_function_single+0x61/0x80 '
+        'asm_sysvec_call_function_single+0x16/0x20',
+        'smp_call_function_single_async+0x22/0x70 activate_task+0x3e/0x70 ttwu_do_activate+0x5d/0x140 '
+        'try_to_wake_up+0x273/0x530 kthread_insert_work+0xe3/0x180 kthread_queue_work+0x6a/0x70 '
+        'pwq_die+0x121/0x130 destroy_workqueue+0x1da/0x2d0'),
 }
 
 

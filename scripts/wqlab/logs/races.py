@@ -27,10 +27,14 @@ ACCESS = re.compile(r'(?:^|with )(?:read|write|read-write|assert no \w+)(?: \([a
 FRAME = re.compile(r'^ +(\S+)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[\S+\])?$')
 INTERRUPT = re.compile(r'asm_|handle_softirqs$')
 END = 'Reported by Kernel Concurrency Sanitizer on:'
-# Pairs of functions that race on a local variable of the first. Its caller is not involved.
+# Pairs of functions that race on data which is not that of their callers.
 THEIR_OWN = {
-    # the flag that tells whether the timer has woken the sleeping task
+    # the flag that tells whether the timer has woken the sleeping task, a local variable
     frozenset(('schedule_hrtimeout_range_clock', 'hrtimer_wakeup')),
+    # the flags of any task: the freezer looks at two bits, and only another one is set in those of a new kthread
+    frozenset(('freezing_slow_path', 'kthread_bind_mask')),
+    # whether an interrupt that the scheduler sends to a CPU for a wake-up is still on its way
+    frozenset(('__flush_smp_call_function_queue', 'smp_call_function_single_async')),
 }
 
 

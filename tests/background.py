@@ -5,9 +5,10 @@ A guest rarely uses all CPUs of the host. The cases that need its result come la
 guest has a process of its own: cases may change modules and the environment of the run, and a guest
 must not see that. A run that ends early ends the process, and this process ends its guest.
 
-Guests in the background come before the other cases: if a CPU of a guest has to wait while it
-holds a spinlock, the guest's other CPUs spin. Of two tests of masks.sh on a debug kernel (UML, 2
-CPUs) that take 25 s alone, one busy process with the same priority makes 77 s, and at PRIORITY 35 s.
+Guests in the background have a higher priority than the other cases: if a CPU of a guest has to
+wait while it holds a spinlock, the guest's other CPUs spin. For example, two tests of masks.sh on a
+debug kernel (UML, 2 CPUs) take 25 s alone. Beside a busy process they take 77 s with the same
+priority as the process, and 35 s with PRIORITY.
 """
 import dataclasses
 import os
@@ -73,10 +74,10 @@ def in_own_process(job, folder, begun):
 
 
 def main():
-    """Be that process."""
+    """Run in the process that in_own_process() starts."""
     procs.end_on_signals()
     with os.fdopen(os.dup(1), 'wb') as answer:
-        os.dup2(2, 1)       # what else is printed is not the answer
+        os.dup2(2, 1)       # standard output is for the answer only: print all else to standard error
         start, folder = pickle.load(sys.stdin.buffer)
         try:
             content = pickle.dumps((start(folder), None))

@@ -8,7 +8,8 @@ from wqlab.paths import ROOT
 
 FOR_MAKE = ('ENGINE', 'VARIANT', 'CONFIG', 'KERNEL_SRC', 'KDIR', 'LINUX', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256',
             'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'CMD', 'APPEND')
-# What a shell starts in the background, as in a CI, ignores Ctrl-C. What nohup starts ignores the end of a terminal.
+# If a shell starts a program in the background, as a CI may do, the program ignores Ctrl-C. If nohup starts it, it
+# ignores the end of its terminal. With this command it ignores neither.
 HEARS_ALL = ('env', '--default-signal=INT', '--default-signal=HUP')
 CLEAN_ENV = {name: value for name, value in os.environ.items() if name not in FOR_MAKE}
 

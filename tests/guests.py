@@ -92,9 +92,9 @@ class Boot:
 
 
 EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'homes', 'rescuer', 'isolate', 'observe')
-# They take a third of the time of a debug guest, and hardly any lock that the others or torture do not.
+# These take a third of a debug guest's time. The other scripts and torture take nearly all of the same locks.
 SLOW_IN_DEBUG = ('sysfs', 'params', 'observe', 'rescuer')
-# With a pool for each CPU these take half a minute and find what they find without.
+# With a pool for each CPU, these take half a minute and find nothing that they do not find without it.
 ALIKE_WITH_HOMES = ('sysfs', 'params', 'observe')
 ONE_ROUND = 'WQT_ROUNDS=1'
 # `params` expects the defaults

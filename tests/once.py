@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What several tests need and takes long is done once, even if it fails."""
+"""Do slow work once, although several tests need it, and even if it fails."""
 import functools
 
 import pytest

@@ -52,8 +52,8 @@ static bool faulty_queue_work(struct workqueue_struct *wq, struct work_struct *w
 	bool ret;
 
 	/*
-	 * An item that is queued before its last run ended stays with that worker, where
-	 * that is: what was sent astray would drag later queueings along.
+	 * If an item is queued while it still runs, the same worker runs it again. After a run
+	 * on a wrong CPU, later runs would then be there, too. So wait until the run has ended.
 	 */
 	if (!strcmp(fault, "outside"))
 		flush_work(work);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A root of Debian, made by mmdebstrap under build/, in which a script runs. Only what it keeps stays, or an image."""
+"""Run a script in a root of Debian, which mmdebstrap makes. Keep the files that the script saves, or an image."""
 import functools
 import os
 import shutil

@@ -82,7 +82,7 @@ def test_on_a_running_kernel():
 
 @UML
 def test_signals_leave_the_machine_as_it_was():
-    """Each comes while the size of shards is changed. What was measured until then is used afterwards."""
+    """Each signal comes while the size of shards is changed. Afterwards, the size is the former one."""
     steps = '''
 for signal in TERM INT HUP KILL; do
 	env --default-signal=INT --default-signal=HUP $advise --minutes 1 --slice-ms 300 --shard-sizes 1 \\

@@ -152,7 +152,7 @@ def test_kept_module_makes_further_passes():
 
 
 def test_a_quiet_module_leaves_the_log_alone():
-    """What the last run was is read from `run`, and errors still go to the log."""
+    """The result of the last run is read from the parameter `run`, and errors still go to the log."""
     params = '/sys/module/test_bench_faults/parameters'
     result = run_in_guest(
         f'insmod {MODULE} items=100 scopes=cpu keep=1 quiet=1 && echo "@ $(cat {params}/run)"; '

@@ -144,7 +144,7 @@ def test_a_rescuer_has_a_stack(lives):
 
 
 def test_life_has_the_default_scope():
-    """The order for a row sets it first."""
+    """The order for a row sets the default scope before all other parameters."""
     assert list(life.order('cpu', 2))[0] == life.DEFAULT_SCOPE
     steps = [f'echo {scope} >{life.DEFAULT_SCOPE}; dmesg -c >/dev/null; insmod {bench_guests.MODULE} mode=life batch=4 '
              f"2>/dev/null; echo '@ {scope}'; dmesg -c | grep -a test_bench_faults:" for scope in life.SCOPES]

@@ -29,7 +29,7 @@ from wqlab.torture import run as torture
 
 pytestmark = pytest.mark.tier('all')
 CONFIGS = guests.ROOT / 'configs'
-# An emulated CPU takes some operations that a user may not use for faults of the kernel.
+# If user mode executes some privileged instructions, an emulated CPU reports a fault of the kernel: leave them out.
 TCG_FAILS = '-x opcode'
 # KFENCE is off in Debian's configuration, and the suites of IOMMUs take a statistic for exact that is not.
 NOT_HERE = re.compile('kfence_test|iommu_pt_')
@@ -250,7 +250,7 @@ def run_wqlat(login):
 
 
 def test_wqlat(login):
-    """bcc compiles it with the headers of our package. What it measures is what the probe says of its own items."""
+    """bcc compiles wqlat with the headers of our package. It measures the same waits as wq_probe itself reports."""
     output, waits = run_wqlat(login)
     login.shell('echo 1 >/sys/devices/system/cpu/cpu1/online')
     assert {'wq_probe', 'writeback'} <= set(waits), output
@@ -264,7 +264,7 @@ def test_wqlat(login):
 
 
 def test_dkms_builds_modules_of_debian():
-    """It does when they are installed and when the kernel is, and removes them with the kernel."""
+    """DKMS builds them when they are installed, and when a kernel is. It removes them with the kernel."""
     made = [path.name.split('_')[1].partition('-')[0] for path in dkms_packages()]
     status = (root() / 'dkms').read_text()
     lines = [f'ovpn-dco/{made[0]}, {built()[0]}, x86_64: installed', f'vhba/{made[1]}, {built()[0]}, x86_64: installed']
@@ -286,8 +286,9 @@ def test_dkms_module_encrypts(login):
     """
     Each packet is an item of the tunnel's workqueue, once to encrypt it and once to decrypt it.
 
-    After the look at the journal: the module asks for a workqueue with neither WQ_PERCPU nor WQ_UNBOUND, and has a
-    device whose statistics the network of 7.3 does not know. The kernel warns about these two, and about nothing else.
+    This comes after the test of the journal, since the kernel warns here about two things: the module asks for a
+    workqueue with neither WQ_PERCPU nor WQ_UNBOUND, and the network code of 7.3 does not know the statistics of its
+    device. The kernel warns about nothing else.
     """
     login.kernel_mark('vpn')
     output = login.shell('sh /root/deb_vpn.sh', limit=1800)

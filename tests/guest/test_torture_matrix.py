@@ -110,7 +110,7 @@ def test_memory_of_a_failure(tmp_path):
 @pytest.mark.tier('all')
 def test_memory_of_a_hang(tmp_path):
     outcome = fails('qemu', tmp_path, duration=99, timeout=40)
-    assert outcome.complaints == ['it did not end within 40 s'] and not outcome.verdict
+    assert outcome.complaints == ['the guest did not end within 40 s'] and not outcome.verdict
     assert 'wqt_' in looked_into(outcome.core)
 
 
@@ -124,7 +124,7 @@ def test_no_memory_of_a_success(tmp_path):
 @guests.needs('uml')
 @pytest.mark.parametrize('more, complaints', [
     ({'duration': 5, 'more': 'stall=0'}, []),
-    ({'duration': 99, 'timeout': 8}, ['it did not end within 8 s']),
+    ({'duration': 99, 'timeout': 8}, ['the guest did not end within 8 s']),
 ], ids=['violations', 'hang'])
 def test_log_of_uml(tmp_path, more, complaints):
     """UML's memory is not saved, but the state of its workqueues is in the log."""

@@ -526,7 +526,7 @@ def test_help():
         '--strict', '--shard-size', '--threads', '--pairs', '--items', '--repeats', '--boot-timeout', '--no-build',
         '--resume', '--gate', '--append-cmwq', '--wq', '--burn-us', '--max-active', '--sweep', '--floor', '--lockstat',
         '--lines'}
-    assert 'the duration of the call of queue_work(), not how long an item waits' in done.stdout
+    assert 'The first table shows how long a call of queue_work() takes.' in done.stdout
     for mode in bench_parse.MODES:
         assert re.search(f'^  {mode} +[a-z-]', done.stdout, re.M)
 

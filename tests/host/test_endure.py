@@ -360,7 +360,7 @@ def test_it_runs_only_if_it_is_named():
 def test_seed_is_chosen_told_and_passed_on():
     params = options.parse_args(['endure', '--seed', '5'])[0]
     assert engines.inside(params, 'endure')[-2:] == ['--seed', '5']
-    assert 'the same random choices again: --seed 5' in options.notes(params)
+    assert 'to make the same random choices again, give --seed 5' in options.notes(params)
     seeds = {options.parse_args(['endure'])[0]['seed'] for _ in range(3)}
     assert len(seeds) > 1
     assert not any('--seed' in note for note in options.notes(options.parse_args(['writeback'])[0]))

@@ -199,7 +199,7 @@ def test_the_most_that_may_move(visits, expected):
 
 
 def test_no_order_moves_more():
-    """Except for the first visit of each CPU, which brings the line into the machine."""
+    """No order moves the line more often than most() says, if the first visit of each CPU does not count."""
     chance = random.Random(1)
     for _ in range(300):
         visits = [(chance.randrange(6), chance.randrange(6)) for _ in range(chance.randrange(1, 5))]

@@ -122,7 +122,7 @@ def test_each_file_is_in_one_patch(patches):
 
 
 def test_a_patch_is_short_enough_to_read(patches):
-    """No concept of kernel/workqueue/ comes with all the others."""
+    """No patch adds most of kernel/workqueue/ at once."""
     for patch in patches:
         lines = re.findall(r'^\+(?!\+\+)', patch.read_text(), re.M)
         assert not added(patch) or 'kernel/workqueue/' not in added(patch)[0] or len(lines) <= 1000, patch.name
@@ -250,7 +250,7 @@ def test_checkpatch_sees_a_change(patches, tmp_path):
 # The tree that it makes
 
 def test_maintainers(applied, patches):
-    """get_maintainer.pl of the base tree finds whoever makes the series, in an entry that covers all new files."""
+    """get_maintainer.pl of the base tree finds the author of the series, in an entry that covers all new files."""
     who = series.author_of(series.git_environment())
     text = (applied / 'MAINTAINERS').read_text()
     entry = text.split('WORKQUEUE IN SMALL FILES (CMWQ)\n')[1].split('\n\n')[0]
@@ -308,7 +308,7 @@ def test_documents_are_in_the_index(applied):
 
 
 def test_the_default_is_the_base(applied):
-    """Whoever applies the series and asks for nothing gets kernel/workqueue.c."""
+    """With the series applied, the default configuration still builds kernel/workqueue.c."""
     assert re.search(r'^\tdefault (\w+)$', (applied / 'kernel/workqueue/Kconfig').read_text(), re.M)[1] == \
         'WORKQUEUE_BASE'
 
@@ -398,7 +398,7 @@ def test_bad_line_in_the_letter(monkeypatch, tmp_path, line, says):
 
 
 def test_words_that_are_gone():
-    """If a paragraph does not begin like that any more, the letter has more, and the user is told."""
+    """If no paragraph begins with the given words any more, the letter quotes too much, and a note says so."""
     said = []
     text = cover.Letter(VALUES, said.append).quoted('quote', 'README.md | Numbers | from No such words')
     assert 'One run of scripts/run-bench.sh' in text and 'measures on your machine' in text

@@ -162,7 +162,8 @@ def test_complaints_without_end_are_cut(front, capsys):
 
 
 @pytest.mark.parametrize('lost, verdict, why', [
-    ({'flooded': True, 'ended': False, 'rc': guest.DIED}, 'FAILED', 'it printed more than 64 MiB and was killed'),
+    ({'flooded': True, 'ended': False, 'rc': guest.DIED}, 'FAILED',
+     'the guest printed more than 64 MiB and was killed'),
     ({'unlogged': 'No space left'}, 'passed', 'the log file is not complete: No space left'),
 ])
 def test_verdict_of_a_guest_whose_log_is_not_complete(front, capsys, monkeypatch, lost, verdict, why):

@@ -184,7 +184,7 @@ def test_fio_has_to_notice_a_changed_byte(notices, monkeypatch):
         fio.run(job, rw='none')
         assert fake.calls == ['write', 'read', 'none', 'none']
     else:
-        with pytest.raises(Failure, match='no changed byte with verify=sha512'):
+        with pytest.raises(Failure, match='does not notice a changed byte with verify=sha512'):
             fio.run(job, rw='none')
         assert 'none' not in fake.calls
     fio.check_method.cache_clear()
@@ -240,7 +240,7 @@ def test_scenarios_that_are_the_same_are_run_once():
     assert [dmcrypt.issuers(share, 24) for share in dmcrypt.SHARES.values()] == [24, 8, 4]
     assert dmcrypt.scenarios(2) == ['32k-all', '32k-third'] and dmcrypt.scenarios(1) == ['32k-all']
     assert not dmcrypt.notes(24)
-    assert dmcrypt.notes(2) == ['2 CPUs: left out, as another scenario has as many issuers: 32k-sixth']
+    assert dmcrypt.notes(2) == ['2 CPUs: 32k-sixth left out, since another scenario has the same number of issuers']
 
 
 @pytest.mark.parametrize('name', [*dmcrypt.SHARES, 'buffered', *dmcrypt.SINGLES])
@@ -265,7 +265,7 @@ def test_disks_are_large_enough(cpus):
 @pytest.mark.parametrize('cpus, counts', [(1, [1, 200]), (2, [1, 2, 200]), (200, [1, 200]), (512, [1, 512, 200])])
 def test_each_number_of_jobs_is_run_once(cpus, counts):
     assert list(nfs.counts(cpus).values()) == counts
-    same = f'{cpus} CPUs: left out, as it is the same as {cpus}: jobs cpus'
+    same = f'{cpus} CPUs: the cases */cpus/* are left out, since they are the same as */{cpus}/*'
     assert nfs.notes(cpus) == ([] if cpus in (2, 512) else [same])
 
 
@@ -359,7 +359,7 @@ def test_digest_notices_each_byte(tmp_path):
 
 @pytest.mark.parametrize('change, why', [
     (lambda path: None, None),
-    (lambda path: path.write_text('new'), 'there is other data'),
+    (lambda path: path.write_text('new'), 'opened again, it has other data'),
     (lambda path: path.unlink(), 'the data cannot be read again: .*No such file'),
     (lambda path: machine.run('false'), 'the data cannot be read again: false failed'),
 ])
@@ -800,7 +800,7 @@ def test_pictures_that_fail_cost_nothing_else(project):
 
 
 def test_log_of_a_guest_that_took_too_long(tmp_path):
-    with pytest.raises(BootError, match='it took longer than 70 s'):
+    with pytest.raises(BootError, match='the run took longer than 70 s'):
         engines.entry_of({'pair': 1}, tmp_path / 'log', 124, 70, 70.0)
 
 

@@ -261,7 +261,7 @@ def test_rows_of_the_table():
 
 @pytest.mark.parametrize('how', [[], ['--json'], ['--plain'], ['--screen']])
 def test_no_such_workqueue(how, capsys):
-    """What looks like the script in a kernel tree waits for it as that one does. The rest says so and ends."""
+    """The table and --json wait for the workqueue, as the script in a kernel tree does. --plain and --screen fail."""
     monitor = monitor_of(*how, 'absent')
     monitor.read = list
     if how in ([], ['--json']):

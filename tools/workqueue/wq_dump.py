@@ -24,7 +24,7 @@ sections:
   rescuers  the rescuers, their CPUs and what they do
   active    unbound workqueues: active items on each node, min_active and max_active
   now       what each pool runs, what waits, what is held back
-"config" stands for all of them but now, "all" for all.
+"config" stands for all of them except "now", "all" for all of them.
 '''
 GROUPS = {'config': text.CONFIGURATION, 'all': tuple(text.SECTIONS)}
 

@@ -137,7 +137,7 @@ class Monitor:
         self.last, self.last_time, self.time = readings, now, time.time()
 
     def nothing_found(self):
-        """The scripts of a kernel tree wait until there is such a workqueue. What looks like them does so, too."""
+        """The script in a kernel tree waits until such a workqueue exists. So the table and --json wait, too."""
         text = 'no workqueue has such a name: `wq_dump.py --section map` lists the names'
         if self.args.screen or self.args.plain:
             raise program.Trouble(text)

@@ -3,7 +3,7 @@
 
 The keeper is a process that waits until the pipe from advise.sh is closed. The kernel closes it
 when advise.sh ends, even by SIGKILL. Then the keeper writes the former size of shards, and removes
-the module. There is no other way back, so each run tests it.
+the module. A run that ends normally leaves this to the keeper, too. So each run tests the keeper.
 """
 import os
 import subprocess
@@ -13,7 +13,8 @@ from pathlib import Path
 from wqlab.steps import Failure
 
 ENDING_S = 30
-# $0: the module; each two of $@: a file and its former content. A pass that is still running ends by a signal, soon.
+# $0 is the folder of the module in sysfs. $@ has pairs of words: a file, and its former content. rmmod fails while a
+# pass is running. The signal that has ended advise.sh soon ends this pass, too.
 KEEPER = '''
 trap "" HUP INT PIPE QUIT TERM TSTP
 read -r _
@@ -62,6 +63,7 @@ class Keeper:
         for path, text in self.before.items():
             now = path.read_text().strip()
             if now != text:
-                raise Failure(f'{path} is {now}, and could not be set back to {text}: {said or "do it by hand"}')
+                raise Failure(f'{path} is {now}, and could not be set back to {text}: write {text} to it by hand'
+                              f'{f" ({said})" if said else ""}')
         if self.module.exists():
             raise Failure(f'{self.module.name} could not be removed: run rmmod {self.module.name}')

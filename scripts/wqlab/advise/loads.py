@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The loads under which settings are compared, and which figures of them count.
 
-Each is a mode of lib/wqbench_*.c. Together they ask for the opposite: latency and batch for pods
-of few CPUs, burst and spread for pods of many.
+Each is a mode of lib/wqbench_*.c. Their needs are opposed: latency and batch gain from pods of few
+CPUs, burst and spread from pods of many CPUs.
 """
 import dataclasses
 from typing import Any
@@ -77,7 +77,7 @@ def figures_of(names: list[str]) -> list[tuple[Load, Figure]]:
 
 
 def more_items(items: int, elapsed_ns: int, slice_ns: float) -> int:
-    """Return with how many items a run would last a slice, if so many took so long. At most 10 times as many."""
+    """Return how many items make a run last one slice, if @items took @elapsed_ns. At most 10 times @items."""
     return min(max(1, round(items * min(slice_ns / max(elapsed_ns, 1), 10))), MOST_ITEMS)
 
 

@@ -90,7 +90,7 @@ class Here:
         try:
             self.put(self.parameters / 'run', '1')
         except OSError as error:
-            if error.errno != errno.EPROTO:     # then a promise was broken, and the report says which
+            if error.errno != errno.EPROTO:     # EPROTO: a promise was broken, and the report says which
                 raise
         text = (self.parameters / 'run').read_text()
         return ''.join(f'{parse.PREFIX}{line}\n' for line in text.splitlines())
@@ -110,7 +110,7 @@ class Here:
             raise Failure(f'the kernel refuses a cache_shard_size of {size}: {error.strerror}') from None
 
     def find_scopes(self) -> None:
-        """Try which scopes the kernel has. It tells by EOPNOTSUPP."""
+        """Find out which scopes the kernel has: it refuses a run in any other scope with EOPNOTSUPP."""
         for scope in pods.SCOPES:
             try:
                 self.give({**FIRST, 'scopes': scope})
@@ -159,7 +159,7 @@ class Guest:
 
     def __init__(self, place: seat.Seat, tick: Callable[[float, str], None]):
         place.begin(None, seat.Clock(tick))
-        self.seat, self.clock = place, seat.Clock(lambda seconds, newest: None)     # who measures reports progress
+        self.seat, self.clock = place, seat.Clock(lambda seconds, newest: None)     # measure.py reports progress
         self.scopes = [scope for scope in place.scopes if scope in pods.SCOPES]
         self.told = place.said
         self.more: dict[str, str] = {}

@@ -34,7 +34,7 @@ def one_run(subject: Subject, setting: pods.Setting, load: str, items: int, pres
 
 
 def calibrated(subject: Subject, load: str, slice_ms: float) -> int:
-    """Return with how many items a run lasts about as long as a slice, in the default scope."""
+    """Return the number of items with which a run in the default scope lasts about as long as a slice."""
     one = LOADS[load]
     items = one.first_items(subject.cpus)
     for _ in range(loads.TRIES):
@@ -80,7 +80,8 @@ class Measuring:
         setting, present = self.settings[name], self.record['present']
         found = one_run(self.subject, setting, load, self.record['items'][load], present['shard_size'])
         if setting == pods.DEFAULT and found['actual'] != present['scope']:
-            raise Failure(f"the default scope was {present['scope']} and is {found['actual']} now: who changed it?")
+            raise Failure(f"the default scope has changed from {present['scope']} to {found['actual']} during this "
+                          'run: start a new run')
         return found
 
     def round(self, number: int) -> dict[str, Any] | None:

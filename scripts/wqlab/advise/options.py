@@ -30,10 +30,10 @@ It builds test_workqueue.ko for the running kernel (6.5 or later, headers instal
 another place), loads it, and lets a workqueue of its own run each load in each scope, again and
 again, in short slices. This uses all CPUs. No other workqueue changes, and the module is removed at the end.
 
-With --shard-sizes, the size of shards is changed for a slice at a time, and set back after
-each. That concerns all workqueues with shards, but not their work. The kernel must be able to do it while it runs,
-as ours is. Without that option, no setting of the system is changed. Both the size and the module are
-put back however this program ends, even if it is killed.
+With --shard-sizes, the size of shards is changed for one slice at a time, and set back after each.
+This changes the pods of all workqueues that use shards. Their items run as before. The kernel must be
+able to change the size while it runs, as ours can. Without this option, no setting of the system is
+changed. However this program ends, even if it is killed, the size is set back and the module is removed.
 
 Results: build/advise/<UTC time>/results.json, plot.png, plot.svg.
 Exit status: 0 there is advice, which may be to leave everything as it is; 1 something failed; 2 wrong options;

@@ -66,7 +66,7 @@ class Machine:
         return {path.rpartition('/')[2]: text for path, text in self.files.items() if path.startswith(PARAMETERS)}
 
     def group(self, of: Callable[[int], Iterable[int] | None]) -> Pods | None:
-        """Return the groups of online CPUs if of(CPU) is known for each: with which CPUs it shares something."""
+        """Return groups of online CPUs. of(CPU) names the CPUs in its group. If it is None for one, return None."""
         found = set()
         for cpu in self.online:
             shared = of(cpu)
@@ -97,7 +97,10 @@ class Machine:
         return max(1, -(-cores // size) if self.can_resize else (cores + size // 2) // size)
 
     def shards(self, size: int) -> Pods | None:
-        """Return the shards. CPUs that are possible but offline count, too, and sysfs does not tell where they are."""
+        """
+        Return the shards, or None if they are not known. In the kernel, CPUs that are possible but offline count, too.
+        But sysfs does not tell which caches they share.
+        """
         if self.files.get(POSSIBLE) != self.files[ONLINE]:
             return None
         caches, cores = self.group(self.of_cache), self.group(self.siblings)

@@ -51,5 +51,5 @@ def check_same(record: Record, found: dict[str, Any]) -> None:
     """Raise RecordError if what a run depends on has changed since it began."""
     for name, value in found.items():
         if record[name] != value:
-            raise RecordError(f'the {name} of this machine: {value}, differs from when this run began: '
-                              f'{record[name]}; start a new run')
+            raise RecordError(f'{name!r} has changed since this run began, from {record[name]} to {value}: '
+                              'start a new run')

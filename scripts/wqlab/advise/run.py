@@ -44,7 +44,8 @@ def module_for_here(params: dict[str, Any], build: bool) -> Path:
                           'folder of the running kernel by KDIR=')
         folder = kernel_module.kernel_folder(given)
         if kernel_module.release_of(folder) != release:
-            raise Failure(f'{given} is {kernel_module.release_of(folder)}, and {release} is running')
+            raise Failure(f'{given} is for Linux {kernel_module.release_of(folder)}, but {release} is running: '
+                          f'install the package linux-headers-{release}, or name its build folder by KDIR=')
         path = kernel_module.build(folder)[0]
     if not path.is_file():
         raise Failure(f'{path} does not exist: run make module')

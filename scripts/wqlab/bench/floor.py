@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What an item costs above the floor: two threads that wake each other on one CPU, without a workqueue.
 
-Only where a thread is alone, with one item in flight, is the time of a run divided by its items that of a round trip.
-With --icount it is a number of instructions.
+The time of a run divided by its number of items is the time of a round trip only if there is one thread, with one item
+in flight. With --icount it is a number of instructions.
 """
 
 from statistics import median
@@ -11,7 +11,7 @@ from wqlab import tables
 from wqlab.bench import parse, stats
 
 SAME = 'same'
-MEANING = 'above the floor: what a round trip costs more than one of two threads that wake each other on one CPU'
+MEANING = 'above the floor: how much more a round trip costs than that of two threads that wake each other on one CPU'
 
 
 def alone(boots):

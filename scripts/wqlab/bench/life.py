@@ -13,16 +13,16 @@ from wqlab.bench.boot import read_text
 KINDS = ('percpu', 'reclaim', 'ordered')
 SCOPES = ['cpu', 'cache_shard', 'system']
 DEFAULT_SCOPE = '/sys/module/workqueue/parameters/default_affinity_scope'
-# Slabs keep what was freed, up to a thousand objects of a size. So there are more workqueues than that, and as many as
-# there is memory for if each has a pwq for each CPU. One with a rescuer keeps a stack, and threads are limited.
+# Slabs keep up to a thousand freed objects of a size. So a pass makes more workqueues than that, but no more than fit
+# into memory if each has a pwq for each CPU. A rescuer is a thread with a stack, and the number of threads is limited.
 PWQS = 65536
 FEWEST, MOST, RESCUERS = 2048, 8192, 512
 BOOTED = re.compile(r'^\[ *([0-9]+)\.([0-9]{6})\] Run /init as init process', re.M)
 LEGEND = ('create: alloc_workqueue(); flush: flush_workqueue() while it is idle; destroy: destroy_workqueue()',
-          'of all calls, the lower quartile: others are interrupted, or have to refill slabs',
+          'times: the lower quartile of all calls, since some calls are interrupted or have to refill slabs',
           'change: writing "nice" of an unbound one in sysfs, where both priorities have pools already',
-          'memory: slabs and stacks of rescuers that each of many workqueues keeps')
-INSNS = 'insns: of all CPUs while the call lasts; what other threads free later is not in it'
+          'memory: what a workqueue keeps in slabs and in the stack of its rescuer, the mean of many')
+INSNS = 'insns: instructions of all CPUs during the call, without those of threads that free memory later'
 TIME = 'ns: how long the call lasts'
 
 

@@ -55,9 +55,10 @@ def read(text):
 
 
 def add(runs, text, warmup):
-    """Add to the run of a pass how often locks were contended and taken. What many runs did cannot be told apart.
+    """Add to the run of a pass how often locks were contended and taken.
 
-    Items that each thread queued to warm up took locks as well.
+    If a pass has several runs, add nothing: the counts do not tell the runs apart. Items that each thread queued to
+    warm up took locks as well.
     """
     found = read(text)
     if len(runs) != 1:

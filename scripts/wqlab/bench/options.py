@@ -63,21 +63,23 @@ examples:
 
 modes: a thread queues items, waits until all of them ran, and begins anew
   latency  one item
-  batch    --batch items; what they wait is recorded of every 17th, as in latency, roam and limit
-  burst    the same of one thread, at once; what each of them waits, and the makespan of a round
-  spread   the same, and each item uses a CPU for --burn-us; on how many CPUs the items start
+  batch    --batch items; how long every 17th waits is recorded, as in latency, roam and limit
+  burst    one thread queues --batch items at once; how long each waits is recorded, and the makespan
+           of a round
+  spread   as burst, but each item uses a CPU for --burn-us; the number of CPUs on which the items
+           start is recorded, too
   mixed    every second item sleeps for --burn-us, the others use a CPU that long; a timer on the
            CPU of each thread queues a probe on a workqueue of high priority
   roam     --batch items, queued from another CPU each time; the rate includes the moves of the thread
-  limit    --batch items, and --max-active is less
+  limit    --batch items, of which only --max-active may run at once
   life     no items: many workqueues of each kind are made, flushed, changed and destroyed
 
 The guests of a pair are booted together and run each scope in turn, again and again. Each
 run takes less than a second, so both variants see the same state of the machine.
 
-The first table has the duration of the call of queue_work(), not how long an item waits before
-it runs. That is in the second one: start is the time from queueing until the item starts, done
-from there until its submitter knows that all of the round ran. All figures are in results.json.
+The first table shows how long a call of queue_work() takes. The second table shows how long items
+wait: "start" is the time from queueing until the item starts, "done" the time from that start until
+the submitter knows that all items of the round ran. All figures are in results.json.
 
 Results: build/bench/<UTC time>/results.json, plot.png, plot.svg, logs/.
 Exit status: 0 success; 1 a promise was broken, a kernel reported a problem, or something
@@ -270,8 +272,8 @@ def build_parser():
                      help=f'boots of each variant, shard size and number of CPUs (default {PAIRS}, 2 with --sweep or '
                           '--lockstat, 1 with --lines or --mode life)')
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
-                     help='items per thread and run (default uml 50000, qemu 10000, --lines 1000, with --sweep as many '
-                          'of all threads together as two threads have; in the modes spread and mixed what takes about '
+                     help='items per thread and run (default uml 50000, qemu 10000, --lines 1000; with --sweep, all '
+                          'threads together queue twice as many; in the modes spread and mixed, as many as take about '
                           'a second of CPU time)')
     how.add_argument('--repeats', type=number(1, 1000), metavar='N',
                      help='runs of each scope in one boot (default uml 8, qemu 4, --icount and --lines 1)')
@@ -297,7 +299,8 @@ def refuse_nonsense_of_kind(parser, args):
     if args.wq not in WITH_SCOPES and (args.scopes not in (None, ['default']) or args.strict or args.shard_size):
         parser.error(f'--wq {args.wq} has no scopes: leave --scopes, --strict and --shard-size out')
     if args.wq == 'bh' and args.mode in NOT_BH:
-        parser.error(f'--wq bh: its items cannot {"sleep" if args.mode == "mixed" else "be limited"}')
+        parser.error(f'items of --wq bh cannot {"sleep" if args.mode == "mixed" else "be limited"}: '
+                     f'leave --mode {args.mode} out')
     if args.wq in OWN_LIMIT and args.max_active:
         parser.error(f'--wq {args.wq} has its own limit: leave --max-active out')
 
@@ -337,7 +340,7 @@ def refuse_nonsense_of_lines(parser, args):
         parser.error(f'--lines needs --mode {" or ".join(LINES_MODES)}')
     for option, given in (('--sweep', args.sweep), ('--floor', args.floor), ('--lockstat', args.lockstat)):
         if given:
-            parser.error(f'--lines counts lines of workqueues with one number of CPUs: leave {option} out')
+            parser.error(f'--lines cannot be combined with {option}: leave one of them out')
 
 
 def refuse_nonsense(parser, args):

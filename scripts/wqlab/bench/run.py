@@ -99,7 +99,7 @@ def once(results, builds):
             return measure.play(ROOT, builds, params, boots, logs, tick)
         if not params['icount']:
             return seat.play(ROOT, builds, params, boots, logs, tick)
-        # A guest that waits would use all of a CPU: with icount, its time goes on at once.
+        # With icount, a guest that waits for orders does not sleep but uses a whole CPU. So boot them one by one.
         return [entry for boot, log in zip(boots, logs, strict=True)
                 for entry in seat.play(ROOT, builds, params, [boot], [log], tick)]
     return make

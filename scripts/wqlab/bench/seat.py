@@ -183,7 +183,7 @@ class Seat:
         self.scopes += options.floor_of(self.params) if self.scopes else []
         self.found['passed_over'] = [scope for scope in parsed['passed_over'] if not wanted or scope in wanted]
         if not self.scopes:
-            raise self.error(f'this kernel has none of the scopes {", ".join(wanted or [])}')
+            raise self.error(f'this kernel has none of the scopes {", ".join(wanted or [])}: choose other --scopes')
 
     def give(self, line: str) -> None:
         """Give an order."""
@@ -251,8 +251,8 @@ def check_clocks(seats: list[Seat]) -> None:
     rates = {seat.boot['variant']: rate for seat in seats if (rate := rate_of_clock(seat.log))}
     if rates and max(rates.values()) > min(rates.values()) * (1 + CLOCKS_DIFFER):
         said = ', '.join(f'{variant} {rate:.0f} MHz' for variant, rate in rates.items())
-        raise seats[0].error(f'the guests disagree about the rate of the time stamp counter, so their times cannot be '
-                             f'compared: {said}')
+        raise seats[0].error(f'the guests measured different rates of the time stamp counter ({said}), so their times '
+                             'cannot be compared: try again when this machine is less busy')
 
 
 def make_passes(seats: list[Seat], params: dict[str, Any], clock: Clock) -> None:

@@ -217,5 +217,6 @@ def gate(rows, metric):
     off = [f"{row['scope']} {row['ratio'][metric]['low']:.3f}-{row['ratio'][metric]['high']:.3f}" for row in rows
            if not 1 - GATE <= row['ratio'][metric]['low'] <= 1 <= row['ratio'][metric]['high'] <= 1 + GATE]
     if off:
-        return f'gate: NOT passed: the interval has no 1, or is more than {GATE:.0%} off: {", ".join(off)}'
-    return f'gate: passed: each interval has 1 and is within {GATE:.0%} of it'
+        return (f'gate: NOT passed: these intervals do not contain 1, or reach more than {GATE:.0%} away from it: '
+                f'{", ".join(off)}')
+    return f'gate: passed: each interval contains 1, and reaches at most {GATE:.0%} away from it'

@@ -13,10 +13,11 @@ MAKESPAN = [('makespan_p50_ns', 'makespan p50'), RATIO, ('cpus_mean', 'CPUs')]
 PROBE = [('probe_p50_ns', 'probe p50'), RATIO, ('probe_p99_ns', 'probe p99'), ('probe_p999_ns', 'probe p99.9')]
 MEANING = {
     'start_p50_ns': 'start: from queueing until the item starts',
-    'done_p50_ns': 'done: from there until its submitter knows that it ran, and all that was queued with it',
+    'done_p50_ns': 'done: from the start of an item until its submitter knows that all items of the round ran',
     'makespan_p50_ns': 'makespan: from before the first item of a round is queued until all of them ran; '
-                       'CPUs: on which they started, mean over the rounds',
-    'probe_p50_ns': 'probe: as start, of an item every ms on each submitter\'s CPU, on a workqueue of high priority',
+                       'CPUs: on how many they started, mean over the rounds',
+    'probe_p50_ns': 'probe: the same as start, but of a probe item: every ms, a timer on each submitter\'s CPU queues '
+                    'one on a workqueue of high priority',
 }
 
 

@@ -62,7 +62,8 @@ class Origin:
 def origin() -> Origin:
     said = git_output(ROOT, 'log', '-1', '--format=%H%n%ct%n%an <%ae>').splitlines() if (ROOT / '.git').exists() else []
     if len(said) != 3:
-        raise Failure('the version of the package is that of a commit, but this is no git repository: clone it')
+        raise Failure('this is no git repository, so there is no commit from which the package gets its version: '
+                      'make it in a clone')
     given = [f'lib/{pattern}' for pattern in module.SOURCES]
     given += [str(path.relative_to(ROOT)) for path in (HERE, *DOCUMENTS)]
     changes = git_output(ROOT, 'status', '--porcelain', '--', *given)

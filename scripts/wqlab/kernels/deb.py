@@ -87,7 +87,7 @@ def configure(kind: Packaged, given: str, modules: Path | None, fragments: Seque
     differ = not_taken(options_in(given), got)
     report = kind.folder.with_name('differences')
     files.write(report, ''.join(f'{option}\n' for option in differ))
-    say(f'{len(differ)} options of the given configuration are not taken: see {shown(report)}')
+    say(f'{len(differ)} options differ from the given configuration: see {shown(report)}')
 
 
 def fragments_of(variant: str, debug_info: bool = False) -> list[Path]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Say what of a kernel tree does not fit our hooks: the first look at a new base.
+"""Find the places where a kernel tree does not fit our hooks: the first look at a new base.
 
 usage: [LINUX=7.3] scripts/lab hooks [TREE]
 
@@ -9,7 +9,7 @@ is one line:
   - parts of patches/$LINUX/ that do not apply
   - names of our sources that the headers of TREE lack, in comparison with Linux 7.3
   - names of TREE's <linux/workqueue.h> that are not in ours, with their number of users
-  - functions that the kernel calls in the workqueue, but TREE does not
+  - functions that our headers declare for the rest of the kernel, but that nothing in TREE calls
 The exit status is 0 if there is none, and 1 otherwise.
 """
 import argparse
@@ -79,7 +79,7 @@ def hunk_at(part: Part, number: int) -> str:
 
 
 def tried(part: Part, where: Path) -> list[str]:
-    """Return a line for each hunk that does not apply, or only if patch overlooks that its context has changed."""
+    """Return a line for each hunk that does not apply, or applies only with fuzz: then its context has changed."""
     if not (where / part.file).is_file():
         return [f'{part.file} does not exist']
     done = subprocess.run(['patch', '--dry-run', '-p1', '-f', '-d', where, '-r', '-'], input=part.text,
@@ -108,7 +108,7 @@ def our_sources() -> list[Path]:
 
 
 def used_names(text: str) -> set[str]:
-    """Return what is called, or used like a function, and neither defined here nor used only if it exists."""
+    """Return the names that are called like functions, except those that are defined here or that an #ifdef tests."""
     called = set(re.findall(rf'\b({WORD})\s*\(', text))
     made = set(re.findall(rf'^#\s*define\s+({WORD})', text, re.M))
     made |= set(re.findall(rf'^[A-Za-z_][\w \t*]*?\b({WORD})\s*\(', text, re.M))

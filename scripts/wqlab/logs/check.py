@@ -80,12 +80,12 @@ def problems(log):
         announced = EXPECT.search(line)
         if announced or EXPECT_END in line:
             if expected and not seen:
-                found.append(f'line {number}: no line matched: expect: {expected.pattern}')
+                found.append(f'line {number}: a test announced a line that did not come: {expected.pattern}')
             expected, seen = re.compile(announced[1]) if announced else None, False
         elif expected and expected.search(line):
             seen = True
         elif BAD.search(line):
             found.append(f'line {number}: {line.strip()}')
     if expected and not seen:
-        found.append(f'at the end: no line matched: expect: {expected.pattern}')
+        found.append(f'at the end: a test announced a line that did not come: {expected.pattern}')
     return found

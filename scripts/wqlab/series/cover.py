@@ -27,7 +27,7 @@ def options_of(words: list[str], place: str) -> dict[str, str]:
     for word in words:
         name, _, value = word.partition(' ')
         if name not in ('from', 'until', 'drop') or not value:
-            raise Failure(f'{place}: unknown: {word}')
+            raise Failure(f'{place}: unknown: {word}: give from, until or drop, and a value')
         found[name] = value
     return found
 
@@ -52,7 +52,8 @@ class Letter:
             if name in options:
                 number = quote.start_of(found, options[name])
                 if number is None:
-                    self.say(f'note: no paragraph in {place} begins with "{options[name]}": the letter has more of it')
+                    self.say(f'note: no paragraph in {place} begins with "{options[name]}", so the letter quotes too '
+                             f'much: correct {shown(TEXT)}')
                 else:
                     ends[name] = number
         return found[ends['from']:ends['until']]
@@ -100,7 +101,7 @@ class Letter:
             return self.values[what]
         if what == 'verdict' and not rest:
             return line         # once all tables are known
-        raise Failure(f'{shown(TEXT)}: unknown: {line}')
+        raise Failure(f'{shown(TEXT)}: unknown: {line}: {shown(__file__)} lists the lines that may begin with @')
 
     def text(self) -> str:
         """Return the letter: the subject, an empty line, and the rest."""

@@ -41,8 +41,8 @@ TAINTED = 7             # exit status of the command if a warning or an oops is 
 PROGRESS_S = 60
 SHOWN = 20              # how many complaints are printed
 SEEDS = range(1, 1 << 32)
-# A violation prints all tasks. If that overwrote what the guest's script has not read yet, the script would
-# take it for the end of the test.
+# A violation prints all tasks. If that overwrote lines of the kernel's log before the guest's script has read them,
+# `cat` would end with an error, and the script would take this for the end of the test.
 LOG_BUFFER = '2M'
 CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up')
 # Options that make a kernel slow: by which factor, and how much memory it then needs.
@@ -164,9 +164,9 @@ def complaints_of(result, seconds, folder):
     if result.unlogged:
         print(f'torture: the log file is not complete: {result.unlogged}', file=sys.stderr, flush=True)
     if result.flooded:
-        found.append(f'it printed more than {guest.MOST_KEPT >> 20} MiB and was killed')
+        found.append(f'the guest printed more than {guest.MOST_KEPT >> 20} MiB and was killed')
     elif result.rc == guest.TIMED_OUT:
-        found.append(f'it did not end within {seconds} s')
+        found.append(f'the guest did not end within {seconds} s')
     elif result.rc == guest.DIED:
         found.append('the kernel died')
     elif result.rc == 3:

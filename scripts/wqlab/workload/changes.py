@@ -70,7 +70,7 @@ class Settings:
             if path.exists() and content(path) != self.before[path]:
                 wrong.append(f'{path} is {content(path)}, and not {self.before[path]} as before')
         if wrong:
-            raise Failure(f'{len(wrong)} settings could not be put back: {wrong[0]}')
+            raise Failure(f'{len(wrong)} settings could not be put back: {wrong[0]}; write the earlier values by hand')
 
 
 @dataclasses.dataclass(frozen=True)

@@ -144,4 +144,4 @@ def check_same(checksum: Callable[[], str], renew: Iterable[Callable[[], None]])
     except (OSError, Failure) as error:
         raise Wrong(f'the data cannot be read again: {error}') from None
     if before != after:
-        raise Wrong('there is other data after it was taken out of use and into use again')
+        raise Wrong('after the disk or the file system was closed and opened again, it has other data')

@@ -55,7 +55,7 @@ def names(cpus: int) -> list[str]:
 
 def notes(cpus: int) -> list[str]:
     left = [name for name in SHARES if name not in scenarios(cpus)]
-    same = f'{cpus} CPUs: left out, as another scenario has as many issuers: {", ".join(left)}'
+    same = f'{cpus} CPUs: {", ".join(left)} left out, since another scenario has the same number of issuers'
     return [same] if left else []
 
 

@@ -189,7 +189,7 @@ def entry_of(boot: dict, log: Path, status: int, limit: int, seconds: float) -> 
     text = bench_boot.read_text(log)
     trouble = check.bad_lines(lines.others(text))
     if status == bench_boot.TIMED_OUT:
-        raise BootError(f'it took longer than {limit} s; see {shown(log)}')
+        raise BootError(f'the run took longer than {limit} s; see {shown(log)}')
     try:
         parsed = lines.parse(text)
     except lines.LinesError as error:

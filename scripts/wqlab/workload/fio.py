@@ -11,8 +11,8 @@ once; fio 3.33 does not repeat that. Then it reads for as long as wanted.
 Each job is a process. On UML, threads that share an address space never run in user mode at
 the same time. With fio's option `thread` dm-crypt took twice the time there.
 
-With sha512, fio 3.33 notices no changed byte, only blocks in the wrong place. So before a
-method is used, fio has to notice one that it was given.
+With sha512, fio 3.33 does not notice a changed byte, only blocks in the wrong place. So before
+a method is used, check_method() changes a byte, and fio has to notice it.
 """
 import dataclasses
 import functools
@@ -84,7 +84,7 @@ def call(job: Job, **more: object) -> dict:
 
 @functools.cache
 def check_method(method: str) -> None:
-    """Raise Failure if fio, which verifies with this method, takes a changed byte for good."""
+    """Raise Failure if fio, when it verifies with this method, does not notice a changed byte."""
     with tempfile.NamedTemporaryFile(prefix='wqlab-') as file:
         block = Job({'filename': file.name, 'size': BLOCK, 'bs': BLOCK, 'verify': method})
         call(block, rw='write', do_verify=0)
@@ -97,7 +97,7 @@ def check_method(method: str) -> None:
             call(block, rw='read')
         except Wrong:
             return
-    raise Failure(f'this fio notices no changed byte with verify={method}: install another one')
+    raise Failure(f'this fio does not notice a changed byte with verify={method}: install another version')
 
 
 def run(job: Job, **more: object) -> dict:

@@ -135,7 +135,7 @@ def stressed(name: str, cpus: int, spoil: str | None, stack: contextlib.ExitStac
 
 
 def stressed_files(cpus: int, spoil: str | None, stack: contextlib.ExitStack) -> Place:
-    """Stressors of file systems. They delete their files, so that others have to stay the same meanwhile."""
+    """Stressors of file systems. They delete their own files, so other files are there to be verified."""
     mounted = stack.enter_context(writeback.Group('ext4', [], cpus).opened(spoil))
     kept = mounted.place / 'kept'
     kept.mkdir()

@@ -38,7 +38,8 @@ def names(cpus: int) -> list[str]:
 
 
 def notes(cpus: int) -> list[str]:
-    return [] if 'cpus' in counts(cpus) else [f'{cpus} CPUs: left out, as it is the same as {cpus}: jobs cpus']
+    same = f'{cpus} CPUs: the cases */cpus/* are left out, since they are the same as */{cpus}/*'
+    return [] if 'cpus' in counts(cpus) else [same]
 
 
 def blocks(jobs: int) -> int:

@@ -65,7 +65,8 @@ def build_parser() -> argparse.ArgumentParser:
                       help="measure only one: cmwq is ours, base is the base kernel's (default both)")
     what.add_argument('--quick', action='store_true', help='fewer and shorter cases')
     what.add_argument('--cases', action='append', default=[], metavar='PATTERN',
-                      help='cases with such names, of all that --list prints; may be repeated')
+                      help='run the cases whose names match this shell pattern, of all that --list prints; may be '
+                           'repeated')
     what.add_argument('--append-cmwq', metavar='ARGS', default='',
                       help='more kernel parameters for the guests of our workqueue')
     what.add_argument('--list', action='store_true', help='print the names of all cases and which sets have them')
@@ -174,7 +175,7 @@ def notes(params: dict[str, Any]) -> list[str]:
     """Return what these parameters cannot show, and what may spoil the figures."""
     found = engines.limits(params)
     if any(workloads.ALL[name].only_if_named for name in params['workloads']):
-        found.append(f"the same random choices again: --seed {params['seed']}")
+        found.append(f"to make the same random choices again, give --seed {params['seed']}")
     if params.get('append_cmwq'):
         found.append(f"ours is booted with {params['append_cmwq']}")
     if params['engine'] == 'here':

@@ -36,7 +36,10 @@ ITEMS = Path('/sys/module/wq_probe/parameters/run')
 
 
 def quantiles(counts: Mapping[int, int], total: int, largest: float) -> Figures:
-    """Return the figures of a histogram {µs: count}. What is missing in the total was longer than all in there."""
+    """
+    Return the figures of a histogram {µs: count}. If the counts are fewer than @total, the samples that are missing
+    were longer than all that the histogram has.
+    """
     found: Figures = {'probes': total}
     if not total:
         return found

@@ -105,14 +105,20 @@ def owners(line: count.Line, memory: objects.Memory) -> dict[objects.Place, int]
 
 
 def is_of_workqueue(places: dict[objects.Place, int]) -> bool:
-    """Return True if one of its words would move alone, or if none would and the line begins with one."""
+    """
+    Return True if a word of the workqueue would move if it were alone in the line. If no word would move alone, return
+    True if the line begins with a word of the workqueue.
+    """
     if any(places.values()):
         return any(place.workqueue for place, moves in places.items() if moves)
     return next(iter(places)).workqueue
 
 
 def name_of(line: count.Line, workqueue: bool, memory: objects.Memory) -> str:
-    """Return the name of a line: the objects of the workqueue, and where it begins in large ones; or another."""
+    """
+    Return the name of a line. If it is the workqueue's: its objects in the line, and for a large object the offset at
+    which the line begins. If not: what the line begins with.
+    """
     if not workqueue:
         return memory.at(line.address).what
     found: dict[str, str] = {}
@@ -136,8 +142,8 @@ class Share:
 def shares(line: count.Line, memory: objects.Memory, rare: float) -> list[Share]:
     """Return whose a line is. Of lines that move rarely, leave the fields out.
 
-    If a line of the workqueue also holds other memory that is touched, its share is what the field that moves most
-    would move alone.
+    If a line of the workqueue also holds other memory that is touched, look at each word of the workqueue in it: how
+    often would the line move if it held only this word? The largest of these numbers is the workqueue's share.
     """
     if line.moves < rare:
         own = any(memory.workqueue.at(line.address + offset) for offset in range(0, count.LINE, count.WORD))

@@ -14,7 +14,7 @@ Recording = contextlib.AbstractContextManager[Callable[[], dict]]
 
 @contextlib.contextmanager
 def waiting() -> Iterator[Callable[[], dict]]:
-    """Trace the workqueues while the block runs until it calls what this yields, which returns the figures."""
+    """Trace the workqueues while the block runs. Yield a function that ends the trace and returns the figures."""
     with tracer.tracing() as buffer:
         def figures() -> dict:
             found = buffer.recorded()
@@ -24,7 +24,7 @@ def waiting() -> Iterator[Callable[[], dict]]:
 
 @contextlib.contextmanager
 def sampled() -> Iterator[Callable[[], dict]]:
-    """Take samples of the CPUs while the block runs until it calls what this yields, which returns the shares."""
+    """Take samples of the CPUs while the block runs. Yield a function that ends this and returns the shares."""
     with tempfile.TemporaryDirectory(prefix='wqlab-') as folder, contextlib.ExitStack() as stack:
         data = Path(folder, 'perf.data')
         stack.enter_context(cycles.sampling(data))

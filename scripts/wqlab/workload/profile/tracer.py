@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Record the kernel's tracepoints of workqueues, in a trace buffer that nobody else uses.
 
-The buffer keeps the first events. When that of a CPU is full, the kernel drops and counts what
-comes then. From that moment on a queueing may be missing whose start is there, so all later
-events of all CPUs are left out, too: a profile has either all events of a time, or none.
+Each CPU has a buffer, which keeps the first events. When it is full, the kernel drops all later
+events of this CPU, and counts them. From then on, the start of an item may be recorded although
+its queueing is missing. So this module leaves out the later events of all other CPUs, too: of any
+time, a profile has either all events or none.
 Nothing reads the buffer while a case runs, so nothing but the tracepoints themselves disturbs
 it. Histograms of the kernel (hist triggers) would not need a buffer, but user-mode Linux does
 not have them, and they have no percentiles.

@@ -3,7 +3,8 @@
 #
 # Console drivers may queue work, and the workqueue prints. If it called a console while
 # it held the lock of a pool, and the console queued there, the CPU would spin for ever.
-# So it would if it called the console in the middle of queueing the console's own item.
+# The CPU would also spin if the workqueue called the console while it queues the console's
+# own item.
 # Each test makes the workqueue print something about the pool on which the helper's
 # console queues, or about its item. If a test fails, the guest hangs.
 
@@ -145,7 +146,8 @@ test_watchdog()
 
 mount_all
 load_helper
-echo 1 >/sys/kernel/debug/clear_warn_once || bail "what warned once does not do so again"
+echo 1 >/sys/kernel/debug/clear_warn_once ||
+	bail "clear_warn_once cannot be written, so earlier warnings cannot appear again"
 create wqt_con percpu
 # Consoles print lines of all levels. What the tests change is restored.
 levels=$(cat /proc/sys/kernel/printk)

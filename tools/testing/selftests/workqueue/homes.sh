@@ -49,7 +49,7 @@ test_own_pools()	# SCOPE
 	set_scope "$1" && own_pools
 }
 
-# Who queues makes no difference.
+# A CPU's items go to the same pool, whether this CPU queues them or another CPU names it.
 test_queueing_CPU_decides()
 {
 	set_scope system &&
@@ -491,8 +491,8 @@ test_outside_the_mask()	# SCOPE
 	set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
 }
 
-# A CPU outside the mask queues on a pool that has no worker yet. The timer that calls rescuers,
-# if it takes long to make one, is another CPU's.
+# A CPU outside the mask queues on a pool that has no worker yet. If it takes long to make one, a
+# timer calls the rescuers. That timer must be on another CPU.
 test_no_timer_outside_the_mask()
 {
 	local all cpu ok=0 timer=$TRACING/events/timer/timer_start
@@ -514,7 +514,8 @@ test_no_timer_outside_the_mask()
 	set_to "$(dev wqt_u nice)" 0 && set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
 }
 
-# Its pool belongs to a CPU of the workqueue in the same pod.
+# A lodger is a CPU that the workqueue may not use, in a pod with CPUs that it may use. It queues
+# on the pool of one of these.
 test_lodger()
 {
 	local all cpu ok=0
@@ -558,8 +559,8 @@ both()	# LIST LINES
 	expand_list "$1" | grep -xF "$2" | tr '\n' ' '
 }
 
-# One CPU of a strict pod is outside the global mask.  What names it stays in the pod as long as
-# the pod has a CPU inside, even if the nearest CPU of the mask is elsewhere.
+# One CPU of a strict pod is outside the global mask.  Items that name this CPU run in its pod as
+# long as the pod has a CPU inside, even if the nearest CPU of the mask is in another pod.
 test_named_CPU_keeps_its_pod()	# SCOPE
 {
 	local all inside pods cpu now want ok=0
@@ -631,8 +632,8 @@ node_heads()
 	done
 }
 
-# One CPU of each of two nodes is inside, so each node has half of the slots.  What a CPU outside
-# queues takes those of its stand-in's node, not the ones for pools that span nodes.
+# One CPU of each of two nodes is inside, so each node has half of the slots.  The items of a CPU
+# outside take slots of the node of its stand-in, not the slots for pools that span nodes.
 test_limit_outside_the_mask()
 {
 	local all cpu ok=0
@@ -674,8 +675,9 @@ has_workers()	# NICE MIN MAX
 	[ "$n" -ge "$2" ] && [ "$n" -le "$3" ]
 }
 
-# A pool gets its first worker when it is used. That makes another one, unless it is done
-# before the thread that made it. The default pool, which has no home, has one from the start.
+# A pool gets its first worker when it is used. This worker makes a second one, unless it has run
+# its item before the thread that made it is done. The default pool, which has no home, has a
+# worker from the start.
 test_cold_until_used()
 {
 	local cpu used=0 ok=0
@@ -740,7 +742,7 @@ removable_cpu()
 	done | tail -n 1
 }
 
-# The items that name it run, and it finds its pool again.
+# While a CPU is offline, items that name it run. When it comes back, it has its pool again.
 test_CPU_that_leaves()	# SCOPE
 {
 	local ok=0
@@ -752,7 +754,7 @@ test_CPU_that_leaves()	# SCOPE
 	set_to "$CPU/cpu$LAST/online" 1 && own_pools && return $ok
 }
 
-# It was a lodger when the attributes changed, and gets a pool when it comes back.
+# The attributes change while a CPU is offline. When it comes back, it gets a pool of its own.
 test_attributes_while_a_CPU_is_away()	# SCOPE
 {
 	local ok=0
@@ -789,7 +791,7 @@ served_by()	# CPU...
 	' | sort
 }
 
-# While it is away, another CPU of the mask stands in.
+# While a stand-in is offline, another CPU of the mask stands in.
 test_stand_in_leaves()
 {
 	local all before ok=0

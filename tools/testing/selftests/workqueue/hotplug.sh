@@ -263,7 +263,8 @@ test_BH_item_that_does_not_end()
 }
 
 # Another CPU runs the items of the dead one. One of them queues itself and is cancelled while it
-# runs. Whoever cancels it waits for the run. On a slow machine it may come too late.
+# runs. The task that cancels it has to wait for the run. On a slow machine, this task may come
+# too late.
 test_BH_item_cancelled_in_its_last_run()
 {
 	local try
@@ -287,7 +288,8 @@ cancelled_in_its_last_run()
 	online "$FIRST" && return $ok
 }
 
-# In the base kernel they may run on every CPU afterwards, even outside their workqueue.
+# In the base kernel, strict workers may then run on every CPU, even on those that their workqueue
+# may not use.
 test_strict_workers_stay_in_their_pods()
 {
 	local pods

@@ -93,7 +93,8 @@ skip_reason()	# TEST
 	done
 }
 
-# A test that is in no list would not be missed, nor one that another test replaces.
+# Nobody would miss a test that is in no list, or the first of two tests with the same name.
+# So each name must be listed, and must be there once.
 check_list()	# NAME[:ARGUMENT]...
 {
 	local listed names name last=

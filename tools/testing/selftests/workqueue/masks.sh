@@ -264,8 +264,8 @@ all_slots_are_there()	# SLOTS
 	tell wqt_a release && tell wqt_a wait "$(stat_of wqt_a queued) 5000"
 }
 
-# What pwqs keep of the limit is there for the items of any other, also what those kept that
-# are gone.
+# A pwq may keep spare slots of the limit. The items of all other pwqs can get them, even after
+# the pwq that kept them is gone.
 test_spare_slots()
 {
 	local ok=0 most scope
@@ -318,7 +318,7 @@ test_spare_slot_for_a_waiter()
 	destroy wqt_a && return $ok
 }
 
-# Under a lowered limit no item starts because its pwq has kept a slot.
+# After the limit is lowered, a slot that a pwq has kept does not let an item start.
 test_spare_slots_over_the_limit()
 {
 	local ok=0 most

@@ -87,7 +87,7 @@ test_huge_watchdog_thresh()
 	before=$(cat $PARAMS/watchdog_thresh)
 
 	if echo 18446744073709551615 2>/dev/null >$PARAMS/watchdog_thresh; then
-		diag "a threshold beyond all time is taken"
+		diag "watchdog_thresh takes a value that is too large"
 		return 1
 	fi
 	reads $PARAMS/watchdog_thresh "$before" &&

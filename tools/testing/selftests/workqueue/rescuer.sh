@@ -127,8 +127,8 @@ test_load()	# percpu or unbound
 # Two pwqs of a workqueue take turns at its one slot. The rescuer goes from one to the other.
 # Otherwise it would be called again for each item, ten times a second. The pwqs are either
 # in one pool, one from before and one from after a change of attributes. Or they are in the
-# pools of two CPUs, and one or both of these lack workers. Each item is a turn: with turns
-# of eight items, also a rescuer that has to be called would be in time.
+# pools of two CPUs, and one or both of these lack workers. Each turn is one item here: with
+# turns of eight items, even a rescuer that is called again for each turn would be in time.
 test_turns_at_the_slot()	# pool, pools or pools-one-short
 {
 	local rc=0 other=0 scope
@@ -497,9 +497,9 @@ test_cold_pools_that_vanish()
 	done
 }
 
-# While the starter waits for kthreadd, whose CPU is busy, it serves no other pool. A pool that
-# waits for it too, but no longer needs a worker, ends all the same. Whoever ends it has the lock
-# that a read of the nice level takes.
+# pool_starter waits for kthreadd, whose CPU is busy, and serves no other pool meanwhile. Another
+# pool waits for pool_starter, too, but no longer needs a worker. That pool can end all the same.
+# The task that ends it holds the lock that a read of the nice level takes.
 test_cold_pool_that_vanishes_behind_another()
 {
 	and_move_kthreadd_back in_time vanishes_behind_another

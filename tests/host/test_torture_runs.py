@@ -334,7 +334,7 @@ def a_run(configuration='uml-cmwq-release', verdict=PASSED, complaints=(), durat
     (PASSED, [], 'passed', 60),
     (FAILED, [], 'violations', 60),
     (PASSED, ['BUG: x'], 'BUG: x', 60),
-    ('', ['it did not end within 9 s'], 'it did not end within 9 s; no verdict', 0),
+    ('', ['the guest did not end within 9 s'], 'the guest did not end within 9 s; no verdict', 0),
 ])
 def test_note_of_a_run(verdict, complaints, said, seconds):
     run = a_run(verdict=verdict, complaints=complaints)

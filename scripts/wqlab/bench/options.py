@@ -71,7 +71,7 @@ modes: a thread queues items, waits until all of them ran, and begins anew
   mixed    every second item sleeps for --burn-us, the others use a CPU that long; a timer on the
            CPU of each thread queues a probe on a workqueue of high priority
   roam     --batch items, queued from another CPU each time; the rate includes the moves of the thread
-  limit    --batch items, of which only --max-active may run at once
+  limit    --batch items, and --max-active of the workqueue is less, so that items wait for a slot
   life     no items: many workqueues of each kind are made, flushed, changed and destroyed
 
 The guests of a pair are booted together and run each scope in turn, again and again. Each

@@ -514,8 +514,8 @@ test_no_timer_outside_the_mask()
 	set_to "$(dev wqt_u nice)" 0 && set_to "$GLOBAL/cpumask" "$all" && own_pools && return $ok
 }
 
-# A lodger is a CPU that the workqueue may not use, in a pod with CPUs that it may use. It queues
-# on the pool of one of these.
+# A lodger is a CPU that is offline or that the workqueue may not use, in a pod with online CPUs
+# that it may use. It queues on the pool of one of these.
 test_lodger()
 {
 	local all cpu ok=0

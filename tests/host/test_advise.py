@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections import Counter
 
 import pytest
@@ -190,30 +191,35 @@ def test_the_size_is_set_back_when_a_run_fails():
     assert fake.sizes == [2, 8]
 
 
-def test_time_is_kept_over_sessions():
-    """A turn takes 0.1 s of 0.6 s."""
-    fake = Fake()
-    one, record, said = measuring(fake, seconds=0.3)
-    run = fake.run
+@pytest.fixture
+def slow(monkeypatch):
+    """Return a machine on which each run takes 1/64 s, by a clock that nothing else moves."""
+    class Slow(Fake):
+        seconds = 0.0
 
-    def slow(order):
-        time.sleep(0.0125)
-        return run(order)
-    fake.run = slow
+        def run(self, order):
+            self.seconds += 1 / 64
+            return super().run(order)
+    fake = Slow()
+    monkeypatch.setattr(measure, 'time', types.SimpleNamespace(monotonic=lambda: fake.seconds))
+    return fake
+
+
+def test_time_is_kept_over_sessions(slow):
+    """A turn of 8 runs takes 1/8 s of 0.6 s."""
+    one, record, _ = measuring(slow, seconds=0.3)
     one.go()
-    assert 1 <= len(record['turns']) <= 5 and record['seconds'] >= 0.3
+    assert len(record['turns']) == 2 and record['seconds'] == round(0.3 + 2 / 8, 1)
     assert {turn['session'] for turn in record['turns']} == {1}
-    one, record, _ = measuring(fake, turns=record['turns'], seconds=0.6)
+    one, record, _ = measuring(slow, turns=record['turns'], seconds=0.6)
     one.go()
-    assert len(record['turns']) <= 5
+    assert len(record['turns']) == 2
 
 
-def test_a_turn_that_takes_too_long_is_given_up():
+def test_a_turn_that_takes_too_long_is_given_up(slow):
     """On a machine with many CPUs a turn may take longer than all the time that there is."""
-    one, record, said = measuring(Fake())
-    one.budget = one.latest = 0.05
-    run = one.subject.run
-    one.subject.run = lambda order: time.sleep(0.02) or run(order)
+    one, record, said = measuring(slow)
+    one.budget = one.latest = 1 / 16
     one.go()
     assert not record['turns'] and said == ['the last turn took too long, and does not count']
 

@@ -109,7 +109,7 @@ MODULE_PARM_DESC(verbose, "1: report threads that start and end (default 0)");
 
 DECLARE_RWSEM(wqt_famine_sem);
 bool wqt_resting;		/* the writers pause, and so should interrupts */
-bool wqt_started;		/* all threads exist: those that come later may be scarce */
+bool wqt_started;		/* set at the end of init by WRITE_ONCE(), read by READ_ONCE() */
 
 static struct wqt_actor *actors;
 static int nr_actors;
@@ -281,7 +281,10 @@ static void stop_actors(void)
 		kthread_stop(actors[i].task);
 }
 
-/* When all actors have been stopped: the monitor may look at them until it has been, too. */
+/*
+ * The caller has stopped the actors. The monitor may still log their tasks, so it stops before
+ * the references are put.
+ */
 static void take_down(void)
 {
 	int i;
@@ -345,7 +348,10 @@ static void announce(void)
 		pr_alert("without CONFIG_TORTURE_TEST: no stutter, shuffle or shutdown\n");
 }
 
-/* Who runs already has queued items. They finish first, however long threads are scarce. */
+/*
+ * The actors that did start have queued items. These finish before anything is freed, however
+ * long threads are scarce. The ender stops first, since finish() does the same things.
+ */
 static void give_up(int error)
 {
 	pr_alert("cannot start: error %d\n", error);
@@ -375,7 +381,7 @@ static int __init wqtorture_init(void)
 	}
 	if (!ret)
 		ret = start_actors();
-	/* last of all, since the end must not come before */
+	/* after the actors: finish() must not overtake their start */
 	if (!ret)
 		ret = start_ender();
 	later = wqt_conduct_start(ret ? 0 : stutter, ret ? 0 : shuffle_interval,

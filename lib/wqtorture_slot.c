@@ -133,7 +133,7 @@ bool wqt_wait_for_zero(const atomic_t *nr, unsigned long ticks)
  */
 static bool bring_to_end(struct wqt_slot *slot, struct rnd_state *rnd)
 {
-	/* a failed start may be for lack of threads, and that may last */
+	/* until the start is over, threads may be scarce for any time; the monitor reports it */
 	unsigned long limit = READ_ONCE(wqt_started) ? wqt_stall * HZ : MAX_JIFFY_OFFSET;
 	int i;
 

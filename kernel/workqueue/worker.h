@@ -9,7 +9,7 @@
 #include "internal.h"
 #include "worklist.h"
 
-/* The list has to be empty.  Where lists are not debugged, no item takes the time to look. */
+/* Warn if @list is not empty.  Without CONFIG_DEBUG_LIST this costs an item nothing. */
 #define WQ_WARN_ON_LIST(list)			\
 	WQ_WARN_ON_ONCE(IS_ENABLED(CONFIG_DEBUG_LIST) && !list_empty(list))
 

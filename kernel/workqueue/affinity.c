@@ -39,7 +39,7 @@ const char * const wq_affn_names[WQ_AFFN_NR_TYPES] = {
 struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
 unsigned int wq_pods_gen;
 
-enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* P */
+enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* PO */
 
 bool wq_topo_initialized __read_mostly;
 
@@ -364,10 +364,10 @@ static int wq_affn_dfl_set(const char *val, const struct kernel_param *kp)
 	guard(cpus_read_lock)();
 	guard(mutex)(&wq_pool_mutex);
 	old = wq_affn_dfl;
-	wq_affn_dfl = scope;
+	WRITE_ONCE(wq_affn_dfl, scope);
 	ret = wqs_reapply_attrs(wq_has_default_scope, wq_unbound_cpumask);
 	if (ret)
-		wq_affn_dfl = old;
+		WRITE_ONCE(wq_affn_dfl, old);
 	return ret;
 }
 

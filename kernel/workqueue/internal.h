@@ -667,7 +667,7 @@ void apply_init_early(void);
 extern struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
 extern unsigned int wq_cache_shard_size;	/* P: cores */
 extern unsigned int wq_pods_gen;		/* P: changes when pods are replaced */
-extern enum wq_affn_scope wq_affn_dfl;		/* P */
+extern enum wq_affn_scope wq_affn_dfl;		/* PO */
 extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
 extern bool wq_topo_initialized;			/* I after boot */
 /*

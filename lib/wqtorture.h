@@ -61,8 +61,8 @@ enum wqt_stat {
 	WQT_LIMIT,		/* rounds of wqtorture_limit.c */
 	WQT_SOFTIRQ,
 	WQT_HARDIRQ,
-	WQT_RUN,		/* functions that ran */
-	WQT_RUN_BH,
+	WQT_RUN,		/* functions that ran in threads */
+	WQT_RUN_BH,		/* ... in softirqs */
 	WQT_CPU_CHECKED,	/* runs whose CPU was predicted */
 	WQT_POD_CHECKED,
 	WQT_ORDER_CHECKED,

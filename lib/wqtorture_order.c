@@ -31,7 +31,7 @@ static void ranked_fn(struct work_struct *work)
 	struct ranked *item = container_of(work, struct ranked, work);
 	int rank = atomic_inc_return(&item->row->started);
 
-	wqt_count(WQT_RUN);
+	wqt_count(in_serving_softirq() ? WQT_RUN_BH : WQT_RUN);
 	if (item->row->one_by_one)
 		wqt_count(WQT_START_CHECKED);
 	if (item->rank % 4 == 1 && !in_serving_softirq())

@@ -214,7 +214,7 @@ void wqt_print_end(void)
 
 	pr_alert("--- End of test: %s: seed=%u operations=%lu runs=%lu attrs=%lu masks=%lu hotplug=%lu violations=%lu\n",
 		 bad ? "FAILURE" : "SUCCESS", wqt_seed, operations(),
-		 wqt_sum(WQT_RUN), wqt_sum(WQT_ATTRS), wqt_sum(WQT_MASK),
+		 wqt_sum(WQT_RUN) + wqt_sum(WQT_RUN_BH), wqt_sum(WQT_ATTRS), wqt_sum(WQT_MASK),
 		 wqt_sum(WQT_CPU_DOWN), bad);
 }
 

@@ -29,6 +29,9 @@ def test_survives(config):
     # The run must have done something, or its success means nothing.
     figures = dict(word.split('=') for word in outcome.verdict.split() if '=' in word)
     assert int(figures['runs']) > 3000 and int(figures['attrs']) > 5 and int(figures['masks']) > 2
+    stats = '\n'.join(line for line in kernel.splitlines() if 'wqtorture: stats' in line)
+    counts = {name: int(count) for name, count in re.findall(r' (runs|runs_bh)=(\d+)', stats)}     # the last of each
+    assert counts['runs_bh'] and int(figures['runs']) == sum(counts.values()), f'{counts} in {log}'
     for name in ('cpu_checked', 'pod_checked', 'order_checked', 'destroy', 'limit', 'moved', 'rescued',
                  'start_checked', 'slow', 'slow_rescued', 'storm', 'lost_cpu', 'held'):
         assert f' {name}=' in kernel, f'no {name} in {log}'

@@ -29,7 +29,7 @@ HOMES = 'workqueue.pool_per_cpu=1'
 PLAIN = 'workqueue.slot_turn=1 workqueue.spare_slots=0'
 PROGRESS_S = 20
 VERDICT_WIDTH = 60      # in the table; runs.json has the complete text
-COLUMNS = ('configuration', 'hours', 'operations', 'runs', 'CPU down/up', 'attributes', 'masks', 'violations',
+COLUMNS = ('configuration', 'hours', 'operations', 'runs', 'CPUs down', 'attributes', 'masks', 'violations',
            'verdict')
 OLDER = '(older)'
 

@@ -32,7 +32,7 @@ class Run:
     runs: int
     attrs: int              # changes of attributes
     masks: int              # changes of CPU masks
-    hotplug: int            # CPUs taken down and up
+    hotplug: int            # times that a CPU was taken down
     violations: int
     verdict: str            # "passed", or the problems
     source: str             # a hash of the workqueue and the test

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What the scheduler, async and fork-time code see of the workqueue: the worker
- * behind a kworker task, and the hooks by which it learns about its sleep.
+ * behind a kworker task, and the hooks that tell us when it sleeps or runs.
  */
 #ifndef _KERNEL_WORKQUEUE_INTERNAL_H
 #define _KERNEL_WORKQUEUE_INTERNAL_H
@@ -39,9 +39,8 @@ struct worker {
 	unsigned long current_start;		/* OWN+L: jiffies */
 	/*
 	 * CPU time (ns) when the last item started or went on after a sleep, or when the worker
-	 * last found no item.  OWN+L, but who makes the worker writes it as well, and
-	 * wq_worker_running() needs no lock: the worker is not idle then, and others read it
-	 * of idle workers only.
+	 * last found no item.  OWN+L, but worker_create() writes it as well.  wq_worker_running()
+	 * needs no lock: the worker is not idle then, and others read this of idle workers only.
 	 */
 	u64 current_at;
 	unsigned int current_color;		/* OWN+L: flush colour */

@@ -34,8 +34,8 @@ struct task_struct;
  * struct delayed_work - an item that is queued when a timer expires
  * @work: the item itself; to_delayed_work() leads back from it
  * @timer: counts the delay down, then queues @work
- * @wq: where the timer queues @work; written by whoever holds its PENDING bit
- * @cpu: the CPU on which it does so, %WORK_CPU_UNBOUND for any
+ * @wq: where the timer queues @work; written by whoever owns PENDING of @work
+ * @cpu: the CPU to queue @work on, %WORK_CPU_UNBOUND for any
  */
 struct delayed_work {
 	struct work_struct work;
@@ -48,7 +48,7 @@ struct delayed_work {
  * struct rcu_work - an item that is queued after an RCU grace period
  * @work: the item itself; to_rcu_work() leads back from it
  * @rcu: waits for the grace period, then queues @work
- * @wq: where @rcu queues @work; written by whoever holds its PENDING bit
+ * @wq: where @rcu queues @work; written by whoever owns PENDING of @work
  */
 struct rcu_work {
 	struct work_struct work;
@@ -86,7 +86,7 @@ struct execute_work {
  * @WORK_OFFQ_DISABLE_BITS: width of the disable count
  * @WORK_OFFQ_POOL_SHIFT: position of the ID of the pool that ran the item last
  * @WORK_OFFQ_LEFT: bits that remain for that ID
- * @WORK_OFFQ_POOL_BITS: bits that it uses, 31 at most
+ * @WORK_OFFQ_POOL_BITS: bits that the ID uses, 31 at most
  *
  * One word says where an item is. Scripts for drgn and crash decode it, so the
  * layout is fixed. From the lowest bit up::
@@ -444,7 +444,7 @@ do {									\
  * @WQ_HIGHPRI: workers have a nice level of -20 and pools of their own; with
  *	%WQ_BH, items run in HI_SOFTIRQ instead of TASKLET_SOFTIRQ
  * @WQ_CPU_INTENSIVE: a running item does not keep others from starting on the
- *	same CPU. This means nothing for unbound workqueues, where none ever does.
+ *	same CPU. This has no effect on unbound workqueues, where no item ever does.
  * @WQ_MEM_RECLAIM: a rescuer thread is kept ready, so that one item at a time
  *	makes progress when there is no memory for a new worker. Set this if
  *	memory reclaim may wait for an item.
@@ -540,7 +540,7 @@ struct workqueue_attrs {
 	int nice;
 
 	/**
-	 * @__home_cpu: the CPU of the pod whose items the pool takes; -1: all CPUs
+	 * @__home_cpu: the pool's home, a CPU of its pod; -1: the pool serves all of the pod
 	 *
 	 * Filled in like @__pod_cpumask.  Always -1 without workqueue.pool_per_cpu.
 	 */
@@ -571,8 +571,8 @@ struct workqueue_attrs {
 
 	/*
 	 * The members below decide which pools a workqueue gets. They are no
-	 * properties of a pool, so a lookup of a pool does not compare or hash
-	 * them. If @affn_strict is set, it ignores @cpumask as well.
+	 * properties of a pool, so the lookup of a pool does not compare or hash
+	 * them. If @affn_strict is set, the lookup ignores @cpumask as well.
 	 */
 
 	/**
@@ -709,7 +709,7 @@ static inline int workqueue_sysfs_register(struct workqueue_struct *wq)
  *   Per CPU; unbound with workqueue.power_efficient.
  *
  * ``system_freezable_power_efficient_wq``
- *   Per CPU, both of the last two.
+ *   Per CPU, %WQ_FREEZABLE; unbound with workqueue.power_efficient.
  *
  * ``system_bh_wq``, ``system_bh_highpri_wq``
  *   Softirq context, in place of tasklets.
@@ -717,7 +717,7 @@ static inline int workqueue_sysfs_register(struct workqueue_struct *wq)
  * ``system_wq``, ``system_unbound_wq``
  *   Former names of ``system_percpu_wq`` and ``system_dfl_wq``. They still exist
  *   for modules; queueing on them warns. In kernels before 7.0 most callers use them:
- *   there both names mean the same workqueue, and nothing warns.
+ *   there the old and the new name mean the same workqueue, and nothing warns.
  */
 extern struct workqueue_struct *system_percpu_wq;
 extern struct workqueue_struct *system_highpri_wq;
@@ -929,9 +929,9 @@ static __always_inline bool __wq_known_same(const struct workqueue_struct *wq,
  * Items that are queued after it began do not prolong it. Any number of tasks
  * may flush at once. Delayed items whose timer still runs do not count.
  *
- * A system workqueue may hold items that wait for a lock of the caller, which ends
- * in a deadlock that no one can foresee. Flushing one causes a warning at compile
- * time.
+ * A system workqueue may hold items that wait for a lock of the caller. To flush it
+ * is then a deadlock, which the caller cannot foresee. So flushing one causes a
+ * warning at compile time.
  *
  * Context: Process context. May sleep. Not from an item of @wq.
  */
@@ -978,7 +978,7 @@ bool disable_delayed_work_sync(struct delayed_work *dwork);
 bool enable_delayed_work(struct delayed_work *dwork);
 
 /**
- * enable_and_queue_work - enable_work(), and queue_work() if that was the last
+ * enable_and_queue_work - enable_work(), and queue_work() if no disable is left
  * @wq: the workqueue
  * @work: the item
  *
@@ -987,7 +987,7 @@ bool enable_delayed_work(struct delayed_work *dwork);
  * @work after enable_work().
  *
  * Context: Any.
- * Return: %true if @work can be queued again and was queued.
+ * Return: %true if @work can be queued again; queue_work() was called then.
  */
 static inline bool enable_and_queue_work(struct workqueue_struct *wq,
 					 struct work_struct *work)

@@ -11,11 +11,11 @@
  * its node.  Whoever frees a slot hands it to the pwq that has been parked longest,
  * even if that pwq belongs to another pool.
  *
- * Handing over costs the slots' lock, the other pool's lock and, as a rule, a wake-up on
- * another CPU, while the worker that frees the slot goes idle.  So a pwq that was handed a
- * slot has a turn: its next few items, in whichever of its slots, start without a hand-over.
- * Until its last held-back item, it writes to nothing of other pools.  A turn ends at the
- * next tick, so items that take longer than that take turns one by one.
+ * A hand-over takes the slots' lock and the other pool's lock.  Usually it also wakes a worker
+ * on another CPU, while the worker that frees the slot goes idle.  So a pwq that was handed a
+ * slot has a turn: its next few items start without a hand-over, in any slot of that pwq.
+ * During a turn the pwq writes nothing that other pools use, until its last held-back item
+ * starts.  A turn ends at the next tick, so pwqs with longer items take turns item by item.
  *
  * Invariant, seen under pool->lock: an unbound pwq with held-back items is
  * parked, unless it is plugged.
@@ -41,7 +41,7 @@
 #include "spare.h"
 #include "worklist.h"
 
-/* how many items of a pwq may use a slot before other pwqs have it; 0 and 1: one item */
+/* how many items of a pwq may start in one turn before others get the slot; 0 and 1: one */
 static unsigned int wq_slot_turn __read_mostly = 8;
 module_param_named(slot_turn, wq_slot_turn, uint, 0644);
 
@@ -57,7 +57,7 @@ static bool slots_take(struct wq_node_nr_active *slots)
 }
 
 /*
- * Take a slot for @pwq, or park it.  It may be parked already, if its held-back items
+ * Take a slot for @pwq, or park @pwq.  @pwq may be parked already, if its held-back items
  * were cancelled and nobody has noticed yet.  Not inline, as most unbound items find
  * a spare slot.
  */
@@ -78,7 +78,7 @@ static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 	return true;
 }
 
-/* is there a slot for one more item of @pwq?  If not, @pwq waits for one. */
+/* get a slot for one more item of @pwq; without one, an unbound @pwq is parked unless plugged */
 static bool pwq_reserve_slot(struct pool_workqueue *pwq)
 {
 	struct wq_node_nr_active *slots = pwq->slots;
@@ -128,8 +128,8 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 	pwq_activate(pwq, work);
 
 	/*
-	 * The invariant: held-back items wait for the next slot.  There is none to miss: unbound
-	 * pwqs come here if they are ordered, and then @work has the only one.
+	 * Keep the invariant: park @pwq if it has more held-back items.  No free slot is missed:
+	 * the only unbound pwqs that come here are ordered, and @work has taken their only slot.
 	 */
 	if (slots && !list_empty(&pwq->inactive_works)) {
 		guard(raw_spinlock)(&slots->lock);
@@ -166,7 +166,7 @@ static void pwq_activate_next(struct pool_workqueue *pwq)
 	rescuer_follows_slot(pwq);
 }
 
-/* with no held-back items left, @pwq waits for no slot */
+/* unpark @pwq if it has no held-back items left */
 static void pwq_leave_parked(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	if (!list_empty(&pwq->inactive_works))
@@ -237,9 +237,9 @@ static void slots_hand_over(struct wq_node_nr_active *slots, struct worker_pool 
 }
 
 /*
- * An item of @pwq is done or was cancelled.  May a held-back one have its slot, before it
- * is the turn of other pwqs?  Not if the limit was lowered: the slot may be one too many.
- * A limit that is lowered at this moment may still be missed, as in slots_take().
+ * An item of @pwq is done or was cancelled.  May the next held-back item of @pwq have the
+ * slot, or is it the turn of other pwqs?  @pwq also loses the slot if more slots are taken than
+ * a lowered limit allows.  A limit that is lowered right now may be missed, as in slots_take().
  */
 static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
@@ -250,7 +250,7 @@ static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active 
 }
 
 /**
- * pwq_reuse_slot - give the slot of an item that is done to the next held-back one
+ * pwq_reuse_slot - give the slot of an item that is done to the next held-back item
  * @pwq: unbound pwq with held-back items, its pool locked
  * @slots: its slots
  *
@@ -268,9 +268,9 @@ bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 
 /**
  * pwq_give_slot - free a slot; parked pwqs get it
- * @pwq: unbound pwq, its pool locked, which needs the slot no longer
+ * @pwq: unbound pwq that no longer needs the slot, its pool locked
  * @slots: its slots
- * @spare: pwq_make_spare() has made it a spare one
+ * @spare: pwq_make_spare() has made the slot a spare one
  *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */
@@ -288,7 +288,7 @@ static void slots_fill(struct wq_node_nr_active *slots)
 	struct pool_workqueue *pwq;
 
 	do {
-		/* for one item at a time: there may be thousands */
+		/* interrupts are off for one item at a time: there may be thousands */
 		guard(irqsave)();
 		pwq = slots_take_for_parked(slots);
 		if (pwq)
@@ -311,7 +311,7 @@ static void slots_set_max(struct wq_node_nr_active *slots, int max, int cpus)
 /* how many CPUs of @allowed are online on a node */
 static int node_weight(const struct cpumask *allowed, int node)
 {
-	/* the node's mask is the architecture's, and may have a CPU that never comes up */
+	/* the architecture's mask of a node may contain a CPU that never comes up */
 	const unsigned long *cpus = cpumask_bits(cpumask_of_node(node));
 	const unsigned long *online = cpumask_bits(wq_online_cpumask);
 	int i, nr = 0;
@@ -464,7 +464,7 @@ int wq_clamp_max_active(int max_active, const char *name)
 /**
  * workqueue_set_max_active - change how many items may be active
  * @wq: workqueue that is neither ordered nor a BH one
- * @max_active: the new limit, 1 to %WQ_MAX_ACTIVE; others are clamped
+ * @max_active: the new limit, 1 to %WQ_MAX_ACTIVE; other values are clamped
  *
  * When the limit rises, items that were held back start in order.  When it falls,
  * active items are left to finish, and min_active falls with it.
@@ -490,10 +490,10 @@ EXPORT_SYMBOL_GPL(workqueue_set_max_active);
 /**
  * workqueue_set_min_active - change how many items each node may have active
  * @wq: unbound workqueue that is not ordered
- * @min_active: the new minimum per NUMA node, 0 to max_active; others are clamped
+ * @min_active: the new minimum per NUMA node, 0 to max_active; other values are clamped
  *
- * A node's share of max_active is never smaller.  Raise the minimum if an item waits for
- * more than %WQ_DFL_MIN_ACTIVE others of the same workqueue.
+ * A node's share of max_active is never smaller than this.  Raise the minimum if
+ * %WQ_DFL_MIN_ACTIVE or more items may wait for others of the same workqueue at the same time.
  *
  * Context: may sleep.
  */
@@ -509,7 +509,7 @@ void workqueue_set_min_active(struct workqueue_struct *wq, int min_active)
 
 /**
  * wq_free_slots - free the slots of an unbound workqueue
- * @wq: the workqueue; not all slots need be there
+ * @wq: the workqueue; some slots may be missing
  */
 void wq_free_slots(struct workqueue_struct *wq)
 {
@@ -526,7 +526,7 @@ void wq_free_slots(struct workqueue_struct *wq)
  * @wq: zeroed workqueue with room for nr_node_ids + 1 pointers
  *
  * The slots of a node are counted in memory of that node.  No slot can be taken
- * before wq_update_node_max() was called.
+ * before wq_update_node_max() has been called.
  *
  * Return: 0 or -ENOMEM, with nothing left allocated.
  */

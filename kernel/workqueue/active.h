@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * May an item become active, and who gets its slot afterwards?  Here is what most items need,
- * and in active.c the rest.
+ * May an item become active, and who gets its slot afterwards?  This file has what most items
+ * need.  active.c has the rest.
  */
 #ifndef _KERNEL_WORKQUEUE_ACTIVE_H
 #define _KERNEL_WORKQUEUE_ACTIVE_H
@@ -18,10 +18,10 @@ void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, 
  * pwq_reserve_own - make an item active if its pwq need not ask others
  * @pwq: any pwq, its pool locked
  *
- * A pwq of a per-CPU workqueue has a limit of its own, an unbound one may have spare slots.  A
- * plugged one has none, as no item of it was active.
+ * A pwq of a per-CPU workqueue has a limit of its own.  An unbound pwq may have spare slots, but
+ * a plugged one has none, since none of its items has been active.
  *
- * Return: true if so; the item is then counted.  Else pwq_reserve_active() decides.
+ * Return: true if the item is active; it is then counted.  Else pwq_reserve_active() decides.
  */
 static inline bool pwq_reserve_own(struct pool_workqueue *pwq)
 {
@@ -41,8 +41,8 @@ static inline bool pwq_reserve_own(struct pool_workqueue *pwq)
  * pwq_free_slot - account for an item of a pwq that is no longer active
  * @pwq: the pwq, its pool locked
  *
- * The slot goes to the next item of this pwq, or to the pwq that has been parked longest, or
- * becomes a spare one, or free.
+ * The slot goes to the next item of this pwq or to the pwq that has been parked longest.  If
+ * neither gets it, the slot becomes a spare one, or free.
  *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Affinity scopes: which CPUs form a pod, and which CPU unbound work starts from.
+ * Affinity scopes: which CPUs form a pod.  At boot, also which CPUs unbound work may use.
  *
  * Pods are built from what topology.c has learned.  A CPU that was never online is a
  * pod of its own in the scopes below numa.  A CPU that comes up is learned after a
@@ -51,7 +51,7 @@ unsigned int wq_cache_shard_size = 8;
 static struct cpumask wq_cmdline_cpumask __initdata;
 
 /*
- * The online CPUs behind @cpu's last-level cache.  The scheduler builds its domains by
+ * The online CPUs behind @cpu's last-level cache.  The scheduler builds its domains from
  * the same mask, but knows nothing about CPUs outside all domains: according to
  * cpus_share_cache(), those CPUs all share one cache.
  */
@@ -82,7 +82,7 @@ static struct wq_topology wq_topology = {
 	.same_cache	= same_cache,
 };
 
-static bool wq_pods_stale;	/* P: the topology has changed since they were built */
+static bool wq_pods_stale;	/* P: the topology has changed since the pods were built */
 
 /**
  * wq_parse_affn_scope - find a scope by its name
@@ -182,7 +182,7 @@ static int pods_build_shards(struct wq_pod_type *pods, const struct wq_pod_type 
 						 cores->cpu_pod, size, pods->cpu_pod));
 }
 
-/* build the pods of every scope from what is known now, or free what was built */
+/* build the pods of every scope from what is known now; on failure free what was built */
 static int pods_build_all(struct wq_pod_type *types)
 {
 	int scope, ret;
@@ -213,8 +213,8 @@ static void pods_swap(struct wq_pod_type *types)
 }
 
 /*
- * Install new pods in place of the old ones for the scopes that @types has, and let
- * the workqueues follow.  On failure nothing has changed and @types is freed.
+ * Install new pods in place of the old ones for the scopes that @types has, and let the
+ * workqueues follow.  On failure pods and workqueues stay as they were.  Unused pods are freed.
  */
 static int pods_install(struct wq_pod_type *types, bool (*match)(struct workqueue_struct *wq))
 {
@@ -232,7 +232,7 @@ static int pods_install(struct wq_pod_type *types, bool (*match)(struct workqueu
 	return ret;
 }
 
-/* let wq_cpus_near follow the pods of the scope cache */
+/* let wq_cpus_near follow the pods of the cache scope */
 static void cpus_near_update(const struct wq_pod_type *caches)
 {
 	int cpu, other;
@@ -341,7 +341,7 @@ void affinity_cpu_online(void)
 }
 
 /**
- * affinity_cpu_offline - a CPU goes down: it may have moved when it returns
+ * affinity_cpu_offline - a CPU goes down, and may return in another place
  * @cpu: the CPU
  *
  * Context: hotplug; wq_pool_mutex held.
@@ -479,7 +479,7 @@ void __init affinity_init_early(void)
 	wq_topology_init(&wq_topology);
 
 	wq_boot_needs(!pods_build(&wq_pod_types[WQ_AFFN_SYSTEM], share_all, NULL));
-	/* its CPUs may be on several nodes, which are not known yet */
+	/* the CPUs of this pod may be on several nodes, which are not known yet */
 	wq_pod_types[WQ_AFFN_SYSTEM].pod_node[0] = NUMA_NO_NODE;
 	stand_ins_update();
 }
@@ -510,7 +510,7 @@ void __init workqueue_init_topology(void)
 		cpus_near_init();
 	wq_boot_needs(!follow_topology());
 
-	/* this skipped ordered ones, but they now need their share of each node */
+	/* follow_topology() skipped ordered workqueues, but they need limits for each node now */
 	list_for_each_entry(wq, &workqueues, list) {
 		guard(mutex)(&wq->mutex);
 		if (wq->flags & WQ_UNBOUND)

@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-/* what each item reads of its workqueue fits on one line, and fills it */
+/* what each item reads of its workqueue fills exactly one cache line */
 static_assert(!IS_ENABLED(CONFIG_64BIT) || offsetof(struct workqueue_struct, mutex) == 64);
 
 #ifdef CONFIG_LOCKDEP
@@ -53,7 +53,7 @@ static void wq_free_lockdep(struct workqueue_struct *wq) { }
 
 static void wq_set_limits(struct workqueue_struct *wq, int max_active)
 {
-	/* the softirq runs one item at a time, and any number may wait */
+	/* BH items need no limit: the softirq runs one at a time, and any number may wait */
 	if (wq->flags & WQ_BH)
 		max_active = INT_MAX;
 	else
@@ -82,7 +82,7 @@ static unsigned int wq_fix_flags(unsigned int flags, const char *name)
 }
 
 /**
- * wq_free - free a workqueue that nobody else has seen
+ * wq_free - free a workqueue that nobody else can see
  * @wq: the workqueue, without pwqs
  */
 void wq_free(struct workqueue_struct *wq)
@@ -114,7 +114,7 @@ void wq_release(struct workqueue_struct *wq)
 }
 
 /**
- * wq_alloc - allocate a workqueue, as far as that needs no locks or other objects
+ * wq_alloc - allocate a workqueue, but not yet its pwqs and its rescuer
  * @fmt: format of the name
  * @flags: WQ_*
  * @max_active: as for alloc_workqueue()

@@ -3,7 +3,7 @@
  * How a change of attributes is carried out.
  *
  * A change is planned first: the plan makes all pools and pwqs that the change needs.
- * This may fail, and then leaves no trace.  Committing the plan swaps the pwqs of the
+ * Planning may fail and then changes nothing.  Committing the plan swaps the pwqs of the
  * workqueue and cannot fail.  The old pwqs finish the items that they have.  A new
  * global CPU mask needs plans for many workqueues; these are committed together or not
  * at all.
@@ -13,7 +13,7 @@
 
 #include "internal.h"
 
-/* P: wq_update_pod_of() may run where memory is short, and plans are made often */
+/* P; kept for reuse: wq_update_pod_of() may run when memory is short, and plans are frequent */
 static struct workqueue_attrs *scratch_attrs;
 
 /* a planned change: it holds the new pwqs before the commit, the old ones after it */
@@ -29,7 +29,7 @@ static void plan_free(struct attrs_plan *plan)
 {
 	int cpu;
 
-	/* there are none if the plan failed, or if the workqueue is new */
+	/* pwqs may be missing: the plan has failed, or the workqueue was new */
 	for_each_possible_cpu(cpu)
 		if (plan->cpu_pwq[cpu])
 			pwq_put_unlocked(plan->cpu_pwq[cpu]);
@@ -60,7 +60,7 @@ static void plan_entry(struct attrs_plan *plan, int cpu, struct pool_workqueue *
 	plan->cpu_pwq[cpu] = pwq;
 }
 
-/* make the pwq of a CPU; @attrs say whose, and the entry has the only reference */
+/* make the pwq of a CPU, on the pool for @attrs; its entry has the only reference */
 static int plan_new_entry(struct attrs_plan *plan, int cpu,
 			  const struct workqueue_attrs *attrs)
 {
@@ -74,8 +74,8 @@ static int plan_new_entry(struct attrs_plan *plan, int cpu,
 }
 
 /*
- * The CPUs of a pod that have the same home share a pwq; without homes these are all.
- * @attrs is scratch.
+ * Plan the entries of a pod.  Its CPUs with the same home share a pwq; without homes, all
+ * its CPUs do.  @attrs is scratch.
  */
 static int plan_pod(struct attrs_plan *plan, struct workqueue_attrs *attrs,
 		    const struct cpumask *pod)
@@ -157,7 +157,7 @@ static struct attrs_plan *plan_make(struct workqueue_struct *wq,
 	if (!plan->attrs)
 		goto out;
 
-	/* whatever the caller's attributes say, a workqueue stays ordered or not */
+	/* the caller's attributes cannot change whether a workqueue is ordered */
 	attrs_copy(plan->attrs, attrs);
 	plan->attrs->ordered = READ_ONCE(wq->flags) & __WQ_ORDERED;
 	cpumask_and(plan->attrs->cpumask, plan->attrs->cpumask, cpu_possible_mask);
@@ -234,7 +234,7 @@ int wq_apply_attrs_locked(struct workqueue_struct *wq,
 /**
  * apply_workqueue_attrs - change the attributes of a workqueue while it is in use
  * @wq: unbound workqueue
- * @attrs: from alloc_workqueue_attrs(); copied, so that they may be freed afterwards
+ * @attrs: from alloc_workqueue_attrs(); copied, so the caller may free them afterwards
  *
  * Items queued from now on go to pools that match @attrs.  Items queued earlier finish
  * where they are.  So old and new items may run at the same time, except on an ordered
@@ -311,12 +311,12 @@ static void wq_set_pwqs(struct workqueue_struct *wq, const struct cpumask *cpus,
 }
 
 /*
- * The CPUs that have to get another pwq now that @cpu went up or down.  @attrs are those of
- * the pool that @cpu should queue on, in the pod @pod, and @now those of its current one.
+ * The CPUs that need another pwq now that @cpu went up or down.  @attrs are those of the pool
+ * in @pod that @cpu should queue on, and @now are those of the pool that it queues on now.
  *
- * These are all CPUs of the pod, or none.  But if pools have homes and the pod stays, then
- * a CPU that came up only gets its own pool, and one that goes down keeps its pool.  The
- * pod does not stay if the default pool served it, even if that may use the same CPUs.
+ * The result is all CPUs of the pod, or none.  But if pools have homes and the pod's CPUs stay
+ * the same, only a CPU that came up changes, to its own pool.  A CPU that goes down keeps its
+ * pool.  If the default pool served the pod, all its CPUs change, even if the masks are the same.
  */
 static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
 					    const struct workqueue_attrs *now, int cpu,
@@ -334,8 +334,8 @@ static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
  * @wq: the workqueue; nothing happens unless it is unbound and not ordered
  * @cpu: the CPU; wq_online_cpumask tells which way it went
  *
- * If memory runs out, the default pwq serves the pod.  If just @cpu needs a pool of its
- * own, it goes on with the one that it has.
+ * If memory runs out, the default pwq serves the pod.  But if only @cpu needs another pool,
+ * @cpu keeps the pool that it has.
  *
  * Context: may sleep; wq_pool_mutex held.
  */
@@ -384,7 +384,7 @@ static void unbound_cpumask_changed(const struct cpumask *cpumask)
 	struct worker *worker;
 	int id;
 
-	/* workers may run meanwhile: see worker_set_cpus() */
+	/* workers may run meanwhile, so no CPU may go down: see worker_set_cpus() */
 	lockdep_assert_cpus_held();
 	guard(mutex)(&wq_pool_attach_mutex);
 
@@ -491,7 +491,7 @@ int workqueue_unbound_housekeeping_update(const struct cpumask *hk)
 }
 
 /**
- * apply_init_early - early boot: allocate what later must not fail
+ * apply_init_early - early boot: allocate the scratch attributes
  */
 void __init apply_init_early(void)
 {

@@ -2,11 +2,11 @@
 /*
  * Operations on attributes: those of workqueues, which users set, and those of pools.
  *
- * A pool serves all CPUs of a pod, or, with workqueue.pool_per_cpu, the one that is its
- * home.  The home is a part of the pool's key and tells where to wake the workers.  It
- * does not bind them: they may run wherever those of a pool for the whole pod may run.
- * So the pod says how far work may travel, but two CPUs that queue on one workqueue share
- * neither a pool nor a pwq.
+ * A pool serves all CPUs of a pod.  With workqueue.pool_per_cpu, it serves one CPU, its home,
+ * and that CPU's lodgers, unless it is a default pool.  The home is part of the pool's key and
+ * tells where to wake the workers.  It does not bind them: they may run wherever workers for
+ * the whole pod may run.  So the pod says how far work may travel, but two CPUs that are homes
+ * share neither a pool nor a pwq of a workqueue.
  */
 #include <linux/jhash.h>
 #include <linux/moduleparam.h>
@@ -143,8 +143,8 @@ void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound
  * @attrs: attributes with the CPUs that are wanted
  * @pod: CPUs of the pod
  *
- * If no CPU of the pod is both wanted and online, the whole mask serves the pod, that
- * is, the default pwq does.
+ * If no CPU of the pod is both wanted and online, __pod_cpumask becomes the whole mask, and
+ * the default pwq serves the pod.
  *
  * Context: wq_pool_mutex held.
  * Return: false in that case.
@@ -163,10 +163,10 @@ bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod)
  * @attrs: attributes for which attrs_set_pod() returned true
  * @cpu: possible CPU of that pod
  *
- * A CPU that is online, and wanted, has its own pool.  The others are lodgers: each gets
- * a fixed place in the pool of a CPU that is.  So their items stay in order, and CPUs
- * that never come up cost no pools.  Before the topology is known there is one pod of
- * all CPUs, which is soon replaced.  It has one pool.
+ * A CPU that is both online and wanted has its own pool.  Any other CPU is a lodger: it
+ * queues on the pool of one such CPU, always the same until CPUs come or go.  So its items
+ * stay in order, and CPUs that never come up cost no pools.  Before the topology is known, one
+ * pool serves one pod of all CPUs, which is soon replaced.
  *
  * Context: wq_pool_mutex held.
  * Return: the CPU, or -1 if one pool serves the whole pod.
@@ -188,7 +188,7 @@ int attrs_home_of(const struct workqueue_attrs *attrs, int cpu)
  * @attrs: attributes of a workqueue
  *
  * Context: wq_pool_mutex held.
- * Return: the pods of the scope; one of all CPUs until the topology is known.
+ * Return: the pods of the scope; one pod of all CPUs until the topology is known.
  */
 const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs)
 {

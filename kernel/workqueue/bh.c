@@ -11,7 +11,7 @@
 #include "internal.h"
 #include "worker.h"
 
-/* items in one turn of the softirq; ksoftirqd takes over when there are more */
+/* limits for one turn of the softirq, which is raised again if items are left */
 #define BH_MAX_ITEMS	10
 #define BH_MAX_MSECS	2
 
@@ -23,7 +23,7 @@
 static void bh_lock_running(struct worker_pool *pool)
 {
 	/*
-	 * A dead CPU's pool is served from within an item of a live one's.  The
+	 * A dead CPU's pool is served from within an item of a live CPU's pool.  The
 	 * flag is stable while that lasts, and only lockdep looks at the depth.
 	 */
 	int depth = data_race(pool->flags) & POOL_BH_DRAINING ? SINGLE_DEPTH_NESTING : 0;
@@ -83,21 +83,21 @@ static void bh_serve(struct worker_pool *pool)
  * workqueue_softirq_action - serve this CPU's BH pool
  * @highpri: which one
  *
- * Context: softirq; called at each tasklet softirq, work or not.
+ * Context: softirq; called at each tasklet softirq, with or without work.
  */
 void workqueue_softirq_action(bool highpri)
 {
 	struct worker_pool *pool = this_cpu_ptr(bh_worker_pools) + highpri;
 
 	/*
-	 * Whoever queues an item raises the softirq after that.  The worker is this
-	 * softirq, so it is idle now; but in early boot there is no worker.
+	 * The softirq is raised after an item is queued, so this misses no item.  The
+	 * worker is this softirq, so it is idle now.  In early boot there is no worker.
 	 */
 	if (data_race(pool_needs_worker(pool) && pool->nr_idle))
 		bh_serve(pool);
 }
 
-/* serves a BH pool for a dead CPU */
+/* an item that serves a dead CPU's BH pool */
 struct bh_drain {
 	struct work_struct work;
 	struct worker_pool *pool;

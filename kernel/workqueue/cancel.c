@@ -34,7 +34,7 @@ static bool work_disable_sync(struct work_struct *work, unsigned int how)
 	return was_pending;
 }
 
-/* cancel and wait; the item is disabled meanwhile, however hard others queue it */
+/* cancel and wait; meanwhile the item is disabled, so nobody can queue it */
 static bool work_cancel_sync(struct work_struct *work, unsigned int how)
 {
 	bool was_pending = work_disable_sync(work, how);
@@ -47,7 +47,8 @@ static bool work_cancel_sync(struct work_struct *work, unsigned int how)
  * cancel_work - take an item off its queue
  * @work: the item
  *
- * It may still be running.  If it is part of a delayed_work, the timer goes on.
+ * It may still be running.  If it is part of a delayed_work whose timer is pending, this spins
+ * until the timer expires, perhaps for ever with interrupts off: use cancel_delayed_work().
  *
  * Context: any but NMI.
  * Return: true if it was pending.
@@ -60,12 +61,12 @@ EXPORT_SYMBOL(cancel_work);
 
 /**
  * cancel_work_sync - take an item off its queue and wait if it is running
- * @work: the item; if it is part of a delayed_work, the timer goes on
+ * @work: the item; if it is part of a delayed_work, see cancel_work()
  *
  * During the call nobody can queue the item on any workqueue, not even the item itself.
  * So the item is idle on return, until somebody queues it again.
  *
- * Context: may sleep; for an item last queued on a BH workqueue, softirqs as well.  Not
+ * Context: may sleep.  Also in softirqs, if the item was last queued on a BH workqueue.  Not
  * from the item itself, nor with a lock held that it takes.
  * Return: true if it was pending.
  */

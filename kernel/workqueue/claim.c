@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Claiming an item: owning it through PENDING, whether it is idle or pending.
+ * Claiming an item, which may be idle or pending: becoming its owner through PENDING.
  *
- * A claimed item must not stay claimed for long, since others spin for it.  Its owner
- * keeps interrupts off until it has queued the item, armed its timer or called
- * work_clear_pending().
+ * A claimed item must not stay claimed for long, since others spin for it.  Its owner keeps
+ * interrupts off until it has queued the item, armed its timer or called work_clear_pending().
+ * Only queue_rcu_work() owns its item for longer, for a grace period.
  */
 #include <linux/cpumask.h>
 
@@ -43,15 +43,15 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 }
 
 /*
- * The pool that the data word of @work should name once @work is off @pwq.  Whoever waits for
- * @work, or queues it, uses the word to find its run, which may be elsewhere:
+ * The pool that the data word of @work should name once @work is off @pwq.  Waiting for @work
+ * and queueing it use the word to find a run of @work, which may be on another pool:
  *
  * - An ordered item on a plugged pwq may still run on an older pwq.
- * - A BH item may still run on @drained, the pool of a dead CPU that the worker of @pwq's pool
- *   runs.  It was queued here because nothing is queued there, see pwq_find_and_lock().
+ * - A BH item may still run on @drained, a dead CPU's pool that the worker of @pwq's pool serves.
+ *   It was queued on @pwq because nothing is queued on @drained, see pwq_find_and_lock().
  *
  * The run can end before the caller locks @pwq's pool again.  But no other run of @work can
- * begin while the pwq is plugged, or its pool's worker is busy with @drained.
+ * begin while the pwq is plugged, or while its pool's worker is busy with @drained.
  */
 static struct worker_pool *work_home(struct work_struct *work, struct pool_workqueue *pwq,
 				     struct worker_pool *drained)
@@ -71,8 +71,8 @@ static struct worker_pool *work_home(struct work_struct *work, struct pool_workq
 }
 
 /*
- * Dequeue @work if it is queued on @pool, and return true if it was.  It may have moved
- * since the caller looked the pool up.  RCU keeps its pwq in memory.
+ * Dequeue @work if it is queued on @pool, and return true if it was.  @work may have moved
+ * since the caller looked the pool up.  RCU keeps the item's pwq in memory.
  */
 static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 {
@@ -81,8 +81,8 @@ static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 
 	raw_spin_lock(&pool->lock);
 	/*
-	 * The word of a queued item changes under the lock of its pool only.  If
-	 * it names this pool's pwq, the item is queued, and stays so.
+	 * The word of a queued item changes only under the lock of its pool.  If it
+	 * names this pool's pwq, the item is queued, and stays so under the lock.
 	 */
 	pwq = work_pwq(work);
 	if (!pwq || pwq->pool != pool)
@@ -115,7 +115,7 @@ static int work_try_claim(struct work_struct *work, unsigned int how)
 {
 	struct worker_pool *pool;
 
-	/* a timer that is not pending has expired, or its owner is arming it */
+	/* if this fails, the timer was not armed, has expired, or is about to be armed */
 	if ((how & WORK_CLAIM_DELAYED) && timer_delete(&to_delayed_work(work)->timer))
 		return 1;
 
@@ -133,10 +133,10 @@ static int work_try_claim(struct work_struct *work, unsigned int how)
  * @how: WORK_CLAIM_DELAYED if it is part of a delayed_work
  * @irq_flags: interrupt state to restore when done
  *
- * Spins while another owner is between taking PENDING and finishing, which is
- * short: owners keep interrupts off.
+ * Spins while another owner has PENDING.  That is short if the owner keeps interrupts off, but
+ * long if an rcu_work waits for RCU, or if a timer is pending and @how lacks WORK_CLAIM_DELAYED.
  *
- * Context: any; interrupts are off on return.
+ * Context: any but NMI; interrupts are off on return.
  * Return: true if the item was pending.
  */
 bool work_claim(struct work_struct *work, unsigned int how, unsigned long *irq_flags)

@@ -3,26 +3,26 @@
  * The first worker of a pool that has none.
  *
  * With workqueue.pool_per_cpu, there is a pool for each CPU of each pod, and most are never
- * used.  Such a pool is cold: it is made without a worker, and its last idle one ends like
- * any other.  So there are no more threads than the CPUs that submit need.
+ * used.  Such a pool may be cold: it is made without a worker, and even its last worker ends
+ * if idle for too long.  So there are no more threads than the submitting CPUs need.
  *
- * Workers make workers, see manager.c, but a cold pool has none.  Whoever queues on one, or
- * finds work left on it, appoints the starter to be its manager.  This thread makes the
- * first worker, and resigns.  What holds for other managers holds for it as well:
+ * Workers make workers, see manager.c, but a cold pool has none.  A caller that queues on a
+ * cold pool, or finds work left on it, appoints the starter as its manager.  The starter is a
+ * thread that makes the first worker and then resigns.  As with any manager:
  *
- * - Whoever appoints it sets POOL_MANAGER_ACTIVE.  So it is appointed once, and the pool is
- *   not freed before it has resigned, or pool_cancel_start() did that for it.
- * - It resigns under the lock, and only if a worker is idle, or nothing is to be done.  The
+ * - Its appointment sets POOL_MANAGER_ACTIVE.  So it is appointed only once, and the pool is
+ *   not freed before the starter has resigned, or pool_cancel_start() has resigned for it.
+ * - It resigns under the lock, and only if a worker is idle or there is nothing to do.  The
  *   worker that it made may have begun an item.  As there was a manager, that worker made no
- *   other, and who queued meanwhile appointed nobody.
+ *   other, and callers that queued meanwhile appointed nobody.  So the starter goes on.
  * - While it tries, the mayday timer calls rescuers.  The timer is armed when the starter is
- *   appointed, and each time it goes on, and is deleted before it resigns.  No worker arms it
- *   meanwhile, as none is the manager.
+ *   appointed and each time the starter goes on.  It is deleted before the starter resigns.
+ *   No worker arms the timer meanwhile, as no worker is the manager.
  *
- * One thread serves all pools.  If it could not make a worker for a pool, it goes on to the
+ * One thread serves all pools.  If it cannot make a worker for a pool, it goes on to the
  * others and tries again later.  But an attempt may take long, if there is no memory for a
- * thread, or kthreadd does not run.  The others wait for it then, or are served by rescuers.
- * What the starter does is pool_start_fn() in manager.c.
+ * thread, or if kthreadd does not run.  Then the other pools wait, or rescuers serve them.
+ * The function of the starter is pool_start_fn() in manager.c.
  */
 #include "internal.h"
 
@@ -30,7 +30,7 @@ static struct kthread_worker *pool_starter __ro_after_init;
 
 /**
  * pool_start_soon - have the starter make a worker
- * @pool: the pool, locked, of which the starter is the manager
+ * @pool: the pool, locked; the starter is its manager
  *
  * Context: any but NMI.
  */
@@ -43,9 +43,9 @@ void pool_start_soon(struct worker_pool *pool)
 }
 
 /**
- * pool_start_later - have the starter try again, which may have failed for now
- * @pool: the pool, of which the starter is the manager; the mayday timer is armed
- * @delay: when, in jiffies
+ * pool_start_later - have the starter try again after a failure
+ * @pool: the pool; the starter is its manager, and the mayday timer is armed
+ * @delay: jiffies from now
  *
  * Context: called by the starter.
  */
@@ -73,7 +73,7 @@ void pool_warm_up(struct worker_pool *pool)
 /**
  * pool_starter_run - boot: start the thread that makes the first workers of pools
  *
- * Without homes no pool is cold, and before the CPUs' topology is known there are none.
+ * Only pools with a home can be cold, and no pool has a home before the topology is known.
  *
  * Context: may sleep.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What callers in older kernels use and newer ones have dropped.  The patches for such a
- * kernel declare these functions beside ours in <linux/workqueue.h>.
+ * Functions that callers in older kernels use and newer kernels have dropped.  The patches
+ * for an older kernel declare these functions beside ours in <linux/workqueue.h>.
  */
 #include <linux/cpu.h>
 #include <linux/export.h>
@@ -11,7 +11,7 @@
 
 /**
  * workqueue_unbound_exclude_cpumask - keep unbound work off isolated CPUs
- * @isolated: those CPUs
+ * @isolated: the isolated CPUs
  *
  * See workqueue_unbound_housekeeping_update().
  *

@@ -2,10 +2,10 @@
 /*
  * What Linux 7.3 has and an older base lacks, under the names of 7.3.
  *
- * Where a name is a macro in newer kernels, its absence tells that the kernel is older:
- * distributions backport features, so version numbers say little.  What no header tells
- * is said by CONFIG_WORKQUEUE_OLD_CALLERS, which the patches for such a base set.  With
- * 7.3 nothing here has any effect.  compat.c has the functions that only old callers use.
+ * Version numbers say little, because distributions backport features.  So if a name is a
+ * macro in newer kernels, its absence shows that the kernel is older.  The patches for an older
+ * base set CONFIG_WORKQUEUE_OLD_CALLERS, which says what no header shows.  With 7.3 nothing
+ * here has any effect.  compat.c has the functions that only old callers use.
  */
 #ifndef _KERNEL_WORKQUEUE_COMPAT_H
 #define _KERNEL_WORKQUEUE_COMPAT_H
@@ -26,9 +26,9 @@
 
 /* before 6.14 */
 #ifndef kthread_run_worker
-/* it also woke the thread */
+/* the old function also woke the thread */
 #define kthread_run_worker	kthread_create_worker
-/* the one without the suffix allocated memory, which the holder of a raw lock must not do */
+/* the old kasan_record_aux_stack() allocated memory, which a raw lock's holder must not do */
 #define kasan_record_aux_stack	kasan_record_aux_stack_noalloc
 /* nohz_full= also keeps unbound work off its CPUs */
 #define wq_nohz_housekeeping()	housekeeping_cpumask(HK_TYPE_WQ)
@@ -51,7 +51,7 @@ static inline unsigned int wq_next_cpu_and_wrap(int cpu, const struct cpumask *a
 }
 #endif
 
-/* it was there for SMT only, and is this without SMT */
+/* older kernels have it only with SMT; without SMT, newer ones define it like this */
 #ifndef CONFIG_SCHED_SMT
 #define cpu_smt_mask		cpumask_of
 #endif

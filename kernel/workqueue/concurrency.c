@@ -20,7 +20,7 @@
 #include "internal.h"
 #include "worker.h"
 
-/* an item that does not sleep for that many us on the CPU is CPU intensive; 0: never */
+/* an item that uses this many us of CPU time without a sleep is CPU intensive; 0: no limit */
 #define THRESH_BY_MACHINE	ULONG_MAX
 static unsigned long wq_cpu_intensive_thresh_us = THRESH_BY_MACHINE;
 module_param_named(cpu_intensive_thresh_us, wq_cpu_intensive_thresh_us, ulong, 0644);
@@ -37,7 +37,7 @@ void wq_worker_sleeping(struct task_struct *task)
 	struct task_struct *next = NULL;
 	struct worker_pool *pool;
 
-	/* a detached rescuer, which has no pool, ends here, too */
+	/* a detached rescuer, which has no pool, also returns here */
 	if (worker->flags & WORKER_NOT_RUNNING)
 		return;
 
@@ -90,7 +90,7 @@ void wq_worker_running(struct task_struct *task)
 
 #ifdef CONFIG_WQ_CPU_INTENSIVE_REPORT
 
-/* a function is reported after this many occurrences, then at each doubling */
+/* a function is reported at this many occurrences, then at each higher power of two; 0: never */
 static unsigned int wq_cpu_intensive_warning_thresh = 4;
 module_param_named(cpu_intensive_warning_thresh, wq_cpu_intensive_warning_thresh,
 		   uint, 0644);
@@ -195,7 +195,7 @@ void wq_worker_tick(struct task_struct *task)
 
 	if (!pwq)
 		return;
-	/* not before: a rescuer without an item may be leaving its pool */
+	/* read the pool only now: a rescuer without an item may be leaving its pool */
 	pool = worker->pool;
 
 	/* workers of an unbound pool meet here; a lost tick does no harm */

@@ -34,7 +34,7 @@ static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
 		rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
 	}
 
-	/* not pwq_link() for each: nobody sees @wq yet, so no readers, and all colours are 0 */
+	/* pwq_link() is not needed: nobody reads the list of @wq yet, and all colours are 0 */
 	scoped_guard(mutex, &wq->mutex)
 		list_splice_tail(&pwqs, &wq->pwqs);
 	return 0;
@@ -130,7 +130,7 @@ struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
 
 /**
  * alloc_workqueue - make a workqueue
- * @fmt: printf format of its name; also the name of the rescuer thread
+ * @fmt: printf format of its name, which also becomes part of the rescuer thread's name
  * @flags: &enum wq_flags, with either %WQ_PERCPU or %WQ_UNBOUND
  * @max_active: how many items may run at once, up to %WQ_MAX_ACTIVE; 0 for
  *	%WQ_DFL_ACTIVE, which is right unless something needs throttling
@@ -140,10 +140,10 @@ struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
  *
  * On an unbound one, it counts for the whole system, and is split between the
  * NUMA nodes in proportion to their online CPUs. Rounding and hotplug can leave
- * a node with little, and items that wait for each other need more than one
- * place to run; therefore no node gets less than %WQ_DFL_MIN_ACTIVE (or
- * @max_active, if smaller), and the shares may add up to more than @max_active.
- * workqueue_set_min_active() moves that floor.
+ * a node with a small share, but items that wait for each other need more than
+ * one slot. So no node gets less than %WQ_DFL_MIN_ACTIVE (or @max_active, if
+ * smaller), and the shares may add up to more than @max_active.
+ * workqueue_set_min_active() changes that minimum.
  *
  * Context: Process context. May sleep.
  * Return: The workqueue, to be given to destroy_workqueue(); %NULL on failure.
@@ -191,10 +191,10 @@ struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned i
 EXPORT_SYMBOL_GPL(alloc_workqueue_lockdep_map);
 #endif
 
-/* has a drained pwq anything left? */
+/* is anything left of a drained pwq? */
 static bool pwq_is_busy(struct pool_workqueue *pwq)
 {
-	/* a change of the entries drops the references after wq->mutex, so that is not enough */
+	/* wq->mutex does not suffice: a change of entries drops references after its unlock */
 	lockdep_assert_held(&wq_pool_mutex);
 	lockdep_assert_held(&pwq->wq->mutex);
 	lockdep_assert_held(&pwq->pool->lock);
@@ -210,7 +210,7 @@ static bool wq_is_busy(struct workqueue_struct *wq)
 	guard(mutex)(&wq->mutex);
 
 	for_each_pwq(pwq, wq) {
-		/* one lock at a time, and no search: there may be a pwq for each CPU */
+		/* hold one lock at a time, and search nothing: there may be a pwq for each CPU */
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
 		if (WQ_WARN_ON(pwq_is_busy(pwq))) {
 			printk_deferred_enter();
@@ -228,7 +228,7 @@ static bool wq_is_busy(struct workqueue_struct *wq)
  * @wq: the workqueue; nobody but its own items may queue on it any more
  *
  * See drain_workqueue().  Delayed items whose timer still runs cannot be found from
- * here.  Cancel them first, or their timers queue on freed memory.
+ * here.  Cancel them first, or their timers queue on a freed workqueue.
  *
  * Context: may sleep; not from an item of @wq.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How workers end: those that are idle for too long, and all those of an unused pool.
+ * How workers end: those that are idle for too long, and all workers of an unused pool.
  */
 #include <linux/kthread.h>
 #include <linux/sched/task.h>
@@ -9,8 +9,8 @@
 #include "internal.h"
 
 /*
- * Ends idle workers.  If its items were queued on pools that may be cold, they would keep
- * warm what they are about to end.  So it is ordered then: it has a pool without a home.
+ * The workqueue whose items end idle workers.  Its items must not keep a pool warm that may be
+ * cold.  So with workqueue.pool_per_cpu it is ordered: its pool has no home and is never cold.
  */
 struct workqueue_struct *pool_cull_wq __ro_after_init;
 
@@ -104,7 +104,7 @@ static long pool_next_expiry(const struct worker_pool *pool)
  * pool_idle_timeout - pool->idle_timer: check whether idle workers should end
  * @timer: the timer
  *
- * To end a worker takes a mutex, so pool_idle_cull_fn() does that.
+ * Ending a worker takes a mutex, so pool_idle_cull_fn() does it.
  */
 void pool_idle_timeout(struct timer_list *timer)
 {

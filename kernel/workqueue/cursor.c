@@ -23,7 +23,7 @@
  *   move together.
  *
  * Items are appended to the worklist.  Only barriers go into the middle, behind
- * their item.  So nothing new appears among the entries that a cursor has passed.
+ * their item.  So only barriers can appear among the entries that a cursor has passed.
  */
 #include <linux/bug.h>
 
@@ -60,8 +60,8 @@ void cursor_init(struct work_struct *cursor)
  *	    the last item are passed, too.
  *
  * Context: the lock of the list held.
- * Return: the entry at which the cursor has stopped, or %NULL.  After %NULL the cursor
- * is at the end, unless @budget is used up.  In that case call this again, at once or
+ * Return: the entry at which the cursor has stopped, or %NULL.  If %NULL, the cursor is
+ * at the end, unless @budget is used up.  In that case call this again, at once or
  * after dropping the lock.
  */
 struct work_struct *cursor_advance(struct work_struct *cursor, struct list_head *worklist,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A place in a worklist that outlives the lock.  See cursor.c.
+ * A place in a worklist that is kept while the lock is dropped.  See cursor.c.
  */
 #ifndef _KERNEL_WORKQUEUE_CURSOR_H
 #define _KERNEL_WORKQUEUE_CURSOR_H
@@ -8,7 +8,7 @@
 #include <linux/list.h>
 #include <linux/workqueue.h>
 
-/* entries to pass while interrupts are off */
+/* how many entries to pass while interrupts are off */
 #define CURSOR_STRIDE	256
 
 /**
@@ -30,7 +30,7 @@ static inline bool work_is_cursor(const struct work_struct *work)
 	return work->func == mayday_cursor_func;
 }
 
-/* Whoever takes an entry off a worklist calls this: no cursor may come first. */
+/* Call this after taking an entry off a worklist: no cursor may come first. */
 static inline void worklist_drop_cursors(struct list_head *worklist)
 {
 	struct work_struct *first;

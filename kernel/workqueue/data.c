@@ -9,11 +9,11 @@
  * is on a list, or until PENDING is cleared.  While the item is on a list, the word
  * changes only under the lock of the pool that the item is on.
  *
- * Two CPUs meet in PENDING without any other lock:
+ * Two CPUs may use PENDING while they share no other lock:
  *
  *   CPU that runs the item             CPU that queues it again
  *
- *   finish all with the word           write what the item shall see
+ *   finish all use of the word         write what the item is to see
  *   (1) release: clear PENDING         (2) test_and_set_bit(PENDING), a full
  *   (3) smp_mb()                           barrier also when it fails
  *   run the function
@@ -48,7 +48,7 @@ struct worker_pool *work_last_pool(struct work_struct *work)
 /**
  * work_set_offq_pending - take an item off its queue and keep PENDING
  * @work: queued item, whose pool is locked
- * @pool: the pool on which the item runs, or, if it does not run, the one it is on
+ * @pool: the pool on which the item runs, or, if it does not run, the one it was queued on
  */
 void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool)
 {
@@ -56,7 +56,7 @@ void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool)
 }
 
 /**
- * work_clear_pending - give up an item that is off queue
+ * work_clear_pending - give up ownership of an item that is off queue
  * @work: item, owned by the caller through PENDING
  * @disable_delta: what to add to its disable depth: -1, 0 or 1
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What each item does with work->data on its way.  The rest, and what the word means, is in
- * data.c.
+ * What is done with work->data for each item.  data.c has the rest, and explains what the word
+ * means.
  *
  * internal.h includes this after the objects.
  */
@@ -38,7 +38,7 @@ static inline unsigned long data_static_bits(struct work_struct *work)
 	return WORK_STRUCT_STATIC ? work_data(work) & WORK_STRUCT_STATIC : 0;
 }
 
-/* the pwq that a word names, if its item is queued */
+/* the pwq that the word of a queued item names */
 static inline struct pool_workqueue *queued_data_pwq(unsigned long data)
 {
 	return (struct pool_workqueue *)(data & WORK_STRUCT_PWQ_MASK);
@@ -66,7 +66,7 @@ static inline struct pool_workqueue *work_pwq(struct work_struct *work)
  * @work: item that is off queue, owned by the caller through PENDING
  * @pool: the pool on which the caller is about to queue
  *
- * Most items go where they were last.  For them this looks nothing up.
+ * Most items go where they were last.  For those, nothing is looked up.
  *
  * Context: under RCU or with interrupts off, which keeps the pool.
  * Return: the pool, or %NULL if it is @pool, if there was none, or if it is gone.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Work items as debugobjects sees them: active from queueing until the function
- * starts.  If an active item is set up or freed, debugobjects reports that, and the
- * fix-up cancels the item first.
+ * starts.  If an active item is initialised again or freed, debugobjects reports that,
+ * and the fix-up cancels the item first.
  */
 #include <linux/debugobjects.h>
 #include <linux/export.h>
@@ -12,7 +12,7 @@
 
 static const struct debug_obj_descr work_descr;
 
-/* reports identify the item by this */
+/* reports identify the item by its function */
 static void *work_hint(void *addr)
 {
 	const struct work_struct *work = addr;

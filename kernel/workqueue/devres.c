@@ -20,8 +20,8 @@ static void devres_destroy_wq(void *wq)
  * @max_active: as for alloc_workqueue()
  * @...: arguments of @fmt
  *
- * The driver has to cancel its delayed items before that, for instance in devres
- * actions that it adds after this call.
+ * The driver has to cancel its delayed items before the workqueue is destroyed, for
+ * instance in devres actions that it adds after this call.
  *
  * Context: may sleep.
  * Return: the workqueue, or %NULL if there is no memory for it or for the devres entry.
@@ -36,7 +36,7 @@ struct workqueue_struct *devm_alloc_workqueue_noprof(struct device *dev, const c
 	wq = wq_alloc_va(fmt, flags, max_active, args);
 	va_end(args);
 
-	/* if this fails, it has already destroyed the workqueue */
+	/* if the action cannot be added, the workqueue has been destroyed already */
 	if (wq && devm_add_action_or_reset(dev, devres_destroy_wq, wq))
 		wq = NULL;
 	return wq;

@@ -138,9 +138,9 @@ static void pwq_insert_barrier(struct pool_workqueue *pwq, struct wq_barrier *ba
 
 /*
  * Put @barrier behind @work, which is queued or runs on @pool.  Return the pwq that
- * counts the barrier, or NULL if the item is not there; @moved then says whether it left
- * for another pool.  This is decided under the lock, since nobody can queue the item on
- * @pool again without it.
+ * counts the barrier, or NULL if the item is not there; @moved then says whether the item
+ * left for another pool.  This is decided under the lock, without which nobody can queue the
+ * item on @pool again.
  */
 static struct pool_workqueue *pool_insert_barrier(struct worker_pool *pool,
 						  struct work_struct *work,
@@ -220,7 +220,7 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 	lockdep_touch_work(wq, work);
 	/*
 	 * An item that waits for another item of the same workqueue needs a second
-	 * worker.  There is none with a limit of one, or if the rescuer is alone.
+	 * worker.  There is none with a limit of one, or if only the rescuer runs.
 	 */
 	if (!from_cancel && (READ_ONCE(wq->saved_max_active) == 1 ||
 			     (READ_ONCE(wq->flags) & WQ_MEM_RECLAIM)))
@@ -263,7 +263,7 @@ bool work_flush(struct work_struct *work, bool from_cancel)
 	nr = work_insert_barriers(work, barriers, from_cancel);
 
 	for (i = 0; i < nr; i++) {
-		/* the item is off queue, so its word tells where it runs */
+		/* the item is off queue, so its word tells whether it runs in a BH pool */
 		if (from_cancel && !WARN_ON_ONCE(work_data(work) & WORK_STRUCT_PWQ) &&
 		    (work_data(work) & WORK_OFFQ_BH))
 			barrier_spin(work, &barriers[i]);
@@ -275,13 +275,13 @@ bool work_flush(struct work_struct *work, bool from_cancel)
 }
 
 /**
- * flush_work - wait until an item's last queueing has run
+ * flush_work - wait until the last queued run of an item has ended
  * @work: the item
  *
  * If the item is running and queued again, this waits for both runs.  It waits for the
- * first one even if the second is cancelled meanwhile.  The item is idle on return,
- * unless it is queued again after the call.  This does not wait for an item whose timer
- * is still running: see flush_delayed_work().
+ * first run even if the second is cancelled meanwhile.  The item is idle on return, unless
+ * somebody queued it after the call began.  This does not wait for an item whose timer is
+ * still running: see flush_delayed_work().
  *
  * Context: may sleep; not from the item itself, nor with a lock held that it takes.
  * Return: true if it waited, false if the item was idle.
@@ -321,7 +321,7 @@ bool flush_rcu_work(struct rcu_work *rwork)
 {
 	bool pending = work_pending(&rwork->work);
 
-	/* if so, RCU may not have queued it yet */
+	/* a pending item may still wait for the grace period */
 	if (pending)
 		rcu_barrier();
 	return flush_work(&rwork->work) || pending;
@@ -353,9 +353,8 @@ static void wq_assign_color(struct workqueue_struct *wq)
 }
 
 /*
- * Count the pwqs with items of the oldest colour; the first flusher waits for them.  New
- * items get the workqueue's colour, if they do not have it yet.  Return false if there
- * are none to wait for.
+ * Count the pwqs with items of the oldest colour; the first flusher waits for them.  Let
+ * new items have the workqueue's colour.  Return false if no pwq has items to wait for.
  */
 static bool wq_arm(struct workqueue_struct *wq)
 {
@@ -363,7 +362,7 @@ static bool wq_arm(struct workqueue_struct *wq)
 
 	wq->first_flusher = list_first_entry(&wq->flushers, struct wq_flusher, list);
 
-	/* a count for this function, so that it cannot reach 0 before all are armed */
+	/* this function holds one count, so the sum cannot reach 0 before all pwqs are armed */
 	atomic_set(&wq->nr_pwqs_to_flush, 1);
 	for_each_pwq(pwq, wq) {
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
@@ -394,8 +393,8 @@ static void wq_retire_color(struct workqueue_struct *wq)
 }
 
 /*
- * Flush for @flusher while nobody else does, in one pass: all colours but that of new
- * items are free, and nobody waits for one.  Return false if there is no item.
+ * Flush for @flusher, the only one.  One pass over the pwqs is enough: all colours but that of
+ * new items are free, and nobody waits for one.  Return false if there is no item to wait for.
  */
 static bool wq_flush_alone(struct workqueue_struct *wq, struct wq_flusher *flusher)
 {

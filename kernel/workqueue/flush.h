@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What waiters leave behind: flushers of a workqueue, and barriers behind an item.
+ * What waiters put on lists: flushers of a workqueue, and barriers behind an item.
  */
 #ifndef _KERNEL_WORKQUEUE_FLUSH_H
 #define _KERNEL_WORKQUEUE_FLUSH_H
@@ -13,12 +13,12 @@
 struct task_struct;
 
 /**
- * struct wq_barrier - an item that tells a flusher that it has waited long enough
+ * struct wq_barrier - an item that tells a flusher that its wait is over
  *
  * It lives on the flusher's stack, so @task exists for as long as the barrier can be
  * found on a list.
  *
- * @work: the item; its function is wq_barrier_func(), by which dumps know it
+ * @work: the item; dumps recognise it by its function, wq_barrier_func()
  * @done: completed by that function
  * @task: the task that waits, for dumps only
  */
@@ -32,7 +32,7 @@ struct wq_barrier {
 struct wq_flusher {
 	struct list_head list;		/* W: wq->flushers or flusher_overflow */
 	int flush_color;		/* W: what it waits for */
-	struct completion done;		/* finished, or first and its items are gone */
+	struct completion done;		/* finished, or it is first and its items are done */
 	bool finished;			/* W, then ordered by @done */
 };
 

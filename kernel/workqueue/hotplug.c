@@ -5,7 +5,7 @@
  * When a CPU goes down, the workers of its pools are unbound: they finish their items on
  * other CPUs, without concurrency management.  When the CPU comes back, they are bound
  * again.  Unbound workqueues change their pwqs when a pod loses its last CPU or gets its
- * first one.
+ * first one.  With workqueue.pool_per_cpu, a CPU that comes up may also get its own pool.
  */
 #include <linux/cpu.h>
 #include <linux/export.h>
@@ -58,8 +58,8 @@ static void pool_rebind_workers(struct worker_pool *pool)
 		unsigned int flags = worker->flags & ~WORKER_UNBOUND;
 
 		/*
-		 * Only a busy worker itself may count itself: REBOUND keeps it out of
-		 * the count until it takes its next item.  This is one store because
+		 * Only the worker itself may count it, not while serving: REBOUND keeps it out of
+		 * the count until it next begins to serve.  This is one store because
 		 * the scheduler hooks read the flags without the lock.
 		 */
 		WRITE_ONCE(worker->flags, flags | WORKER_REBOUND);
@@ -70,10 +70,10 @@ static void pool_rebind_workers(struct worker_pool *pool)
  * The scheduler lets a task run anywhere if its CPUs are all offline.  Bring the workers
  * of an unbound pool back to a CPU that belongs to the pool.
  *
- * This is called for each unbound pool that the CPU belongs to, and there may be one for
- * each CPU.  Unless it is the first CPU of the pool to return, the workers have their CPUs.
- * The exception is an attempt to take the last one down that was given up halfway.  So
- * look before taking the locks of the scheduler.
+ * Each unbound pool that @cpu belongs to is checked, and there may be one for each CPU.  If
+ * another CPU of the pool is online, the workers normally have the right CPUs already.  They
+ * may not have them after an attempt to take the last CPU down was given up halfway.  So look
+ * before taking the locks of the scheduler.
  */
 static void pool_restore_cpus(struct worker_pool *pool, int cpu)
 {
@@ -111,7 +111,7 @@ static void wqs_follow_cpu(int cpu)
  * @cpu: the CPU
  *
  * Context: hotplug; may sleep.
- * Return: 0, or -ENOMEM if its pools have no worker.
+ * Return: 0, or -ENOMEM if a pool of the CPU has no worker and none can be made.
  */
 int workqueue_prepare_cpu(unsigned int cpu)
 {
@@ -143,7 +143,7 @@ int workqueue_online_cpu(unsigned int cpu)
 	cpumask_set_cpu(cpu, wq_online_cpumask);
 
 	for_each_pool(pool, id) {
-		/* softirqs stay where they are */
+		/* BH pools have no threads to move */
 		if (pool->flags & POOL_BH)
 			continue;
 		guard(mutex)(&wq_pool_attach_mutex);
@@ -164,7 +164,7 @@ int workqueue_online_cpu(unsigned int cpu)
  * @cpu: the CPU
  *
  * Context: hotplug, on that CPU; may sleep.
- * Return: 0, or -1 if called elsewhere.
+ * Return: 0, or -1 if called on another CPU.
  */
 int workqueue_offline_cpu(unsigned int cpu)
 {

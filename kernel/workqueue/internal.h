@@ -8,14 +8,14 @@
  * concurrency.c keeps per-CPU pools at one running worker.  flush.c and cancel.c
  * wait for items, and claim.c takes items off their queues.  manager.c makes workers,
  * coldstart.c sees to the first one of a pool, and cull.c ends them.  When no worker can be
- * made, mayday.c calls a rescuer, rescuer.c runs it, and cursor.c keeps the places of both
- * on a worklist.  What each item does is in headers: active.h for active.c, and so on.
+ * made, mayday.c calls a rescuer, rescuer.c runs it, and cursor.c marks how far each has got
+ * on a worklist.  The hot parts of a file are in its header: active.h for active.c, and so on.
  * attrs.c, affinity.c and standin.c decide which pools serve an unbound workqueue, and
  * apply.c puts that into effect; pwq.c ties workqueue and pool together.
  *
- * Files call only downwards; the Makefile lists them from the bottom up.  There are two
- * exceptions: timers and items whose functions are in a higher file, and the fix-ups of
- * debugobjects.c.
+ * Files call only downwards; the Makefile lists them from the bottom up.  There are exceptions:
+ * any file may call the optional ones, timers and items may have functions of a higher file,
+ * and low files reach cancel.c through the fix-ups of debugobjects.c.
  *
  * Locks, outermost first:
  *
@@ -29,8 +29,8 @@
  *           kthread_worker->lock   the lists of the starter and of those that free pwqs
  *
  * Two pool locks are never held together.  No worker is woken under pool->lock: pool_kick()
- * returns the task, and the caller wakes it after the unlock.  Woken under it are rescuers,
- * the starter, the unlinker, flushers, and the one who waits for a manager to resign.
+ * returns the task, and the caller wakes it after the unlock.  Some tasks are woken under it:
+ * rescuers, the starter, the unlinker, flushers, and whoever waits for a manager to resign.
  *
  * Guards named beside the fields:
  *   I    constant once the object is visible
@@ -45,13 +45,13 @@
  *
  * Printing: printk() may call console drivers before it returns, and some of them
  * queue work.  If such a driver is called with pool->lock, slots->lock or wq_mayday_lock
- * held, it spins on that lock for ever.  So does a driver that modifies an item whose
- * PENDING its caller owns.  Code that prints in such a place therefore defers the output
- * with printk_deferred_enter() or WQ_WARN*().  The text goes to the log at once, and to
- * the consoles when interrupts are on again.  Tracepoints are beyond that: booted with
- * tp_printk, the kernel prints each enabled event at once, and workqueue_queue_work and
- * workqueue_activate_work come with pool->lock held.  So do those of timers and kthread
- * workers, when a cold pool is used or a pwq dies.
+ * held, it spins on that lock for ever.  A driver that modifies an item also spins for ever
+ * if the code that prints owns PENDING of that item.  In such places, code therefore defers
+ * its output with printk_deferred_enter() or WQ_WARN*().  The text goes to the log at once,
+ * and to the consoles when interrupts are on again.  Tracepoints are not deferred: booted with
+ * tp_printk, the kernel prints each enabled event at once.  workqueue_queue_work and
+ * workqueue_activate_work are emitted with pool->lock held.  So are the events of timers and
+ * kthread workers, when a cold pool is used or a pwq dies.
  */
 #ifndef _KERNEL_WORKQUEUE_CMWQ_H
 #define _KERNEL_WORKQUEUE_CMWQ_H
@@ -106,7 +106,7 @@ enum worker_pool_flags {
 
 enum worker_flags {
 	/* scripts for crash and gdb use these numbers */
-	WORKER_REBOUND		= 0x100,	/* bound again since its last start */
+	WORKER_REBOUND		= 0x100,	/* bound again since it last began to serve */
 	WORKER_UNBOUND		= 0x080,	/* its pool is POOL_DISASSOCIATED */
 	WORKER_CPU_INTENSIVE	= 0x040,	/* by flag, or it has run for long */
 	WORKER_PREP		= 0x008,	/* between items */
@@ -138,7 +138,7 @@ enum {
  * a work item's last pool can be looked up by id under RCU.
  */
 struct worker_pool {
-	/* one line: what is written for each item, also of other CPUs if they share the pool */
+	/* one line: written for each item, by several CPUs if they share the pool */
 	raw_spinlock_t lock;
 	unsigned int flags;			/* L; POOL_DISASSOCIATED: see there */
 	struct list_head worklist;		/* L: items ready to run, in order */
@@ -147,8 +147,8 @@ struct worker_pool {
 	 * Workers of a per-CPU pool that run and are concurrency managed.
 	 * Changed on the pool's CPU only: raised with preemption off, lowered
 	 * under L.  Holders of L on any CPU may test it for zero, because whoever
-	 * lowers it to zero takes L to do so.  That test uses READ_ONCE(), and the
-	 * raise, which is without L, uses WRITE_ONCE().
+	 * lowers it to zero takes L to do so.  That test uses READ_ONCE(), and
+	 * wq_worker_running(), which raises it without L, uses WRITE_ONCE().
 	 */
 	int nr_running;
 
@@ -168,7 +168,7 @@ struct worker_pool {
 	int refcnt;				/* P: pwqs of unbound pools */
 	unsigned int pods_gen;			/* P: wq_pods_gen when @node was last found right */
 	struct workqueue_attrs *attrs;		/* I */
-	struct worker *manager;			/* L: NULL also if it is the starter */
+	struct worker *manager;			/* L: NULL if none, or if it is the starter */
 	struct hlist_node hash_node;		/* P: unbound_pool_hash */
 
 	struct list_head workers;		/* A: rescuers at work included */
@@ -213,7 +213,7 @@ enum pool_workqueue_stats {
  * CPU, one for the default), every item from queueing to completion, and a call
  * for the rescuer.  At zero the pwq is dead, and queueing looks for its successor.
  *
- * For each item, submitters and workers may write what is marked L, and read what is marked I.
+ * For each item, submitters and workers may write the fields marked L, and read those marked I.
  */
 struct pool_workqueue {
 	struct worker_pool *pool;		/* I */
@@ -221,7 +221,7 @@ struct pool_workqueue {
 	struct wq_node_nr_active *slots;	/* I: that its items use; NULL unless unbound */
 	int refcnt;				/* L */
 	int nr_active;				/* L: items on worklist or running */
-	atomic_t nr_spare;			/* spare slots; L to add, N to clear: see spare.c */
+	atomic_t nr_spare;			/* spare slots; L to add, use; N to clear */
 	int work_color;				/* L: colour of new items */
 	struct list_head inactive_works;	/* L: held back, oldest first */
 	int flush_color;			/* L: colour a flusher waits for, or -1 */
@@ -231,7 +231,7 @@ struct pool_workqueue {
 	 * this ordered workqueue are unfinished.
 	 */
 	bool plugged;
-	unsigned int turn_items;		/* L: that had a slot in this turn, see active.c */
+	unsigned int turn_items;		/* L: items given a slot this turn, see active.c */
 	int nr_entries;				/* P and W: entries of @wq that name the pwq */
 	unsigned long turn_ts;			/* L: jiffies when the turn began */
 
@@ -256,9 +256,9 @@ struct pool_workqueue {
 struct wq_node_nr_active {
 	atomic_t nr;				/* slots in use, and spare ones */
 	int max;				/* WO: number of slots */
-	int max_spare;				/* WO: number of spare ones of each pwq */
-	int has_spares;				/* some may have spare ones: see spare.c */
-	unsigned long freed_ts;			/* N for writes: jiffies of the last look */
+	int max_spare;				/* WO: limit on the spare ones of each pwq */
+	int has_spares;				/* pwqs may have spare ones: see spare.c */
+	unsigned long freed_ts;			/* N for writes: jiffies of last look for spares */
 	raw_spinlock_t lock;			/* nests in pool->lock */
 	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
 };
@@ -400,7 +400,7 @@ static inline bool bh_is_highpri(const struct worker_pool *pool)
 /* work waits and no managed worker is running; L */
 static inline bool pool_needs_worker(const struct worker_pool *pool)
 {
-	/* a waking worker raises it without the lock: at worst we wake one too many */
+	/* a waking worker raises nr_running without L: at worst we wake one too many */
 	return !list_empty(&pool->worklist) && !READ_ONCE(pool->nr_running);
 }
 
@@ -644,9 +644,9 @@ const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
 
 /* standin.c */
 /*
- * Only with wq_pool_per_cpu; written under P, others use READ_ONCE(): whose entry the CPU
- * uses if its own names the default pool, itself if it is in the mask; and how many CPUs of
- * its node precede it.
+ * Used only with wq_pool_per_cpu; written under P, read elsewhere with READ_ONCE().
+ * wq_stand_in: the CPU whose entry this CPU uses if its own names the default pool; this CPU
+ * itself if it is in the mask.  wq_node_rank: how many online CPUs of its node precede it.
  */
 DECLARE_PER_CPU_READ_MOSTLY(int, wq_stand_in);
 DECLARE_PER_CPU_READ_MOSTLY(int, wq_node_rank);

@@ -14,8 +14,8 @@
 #define HOME_LOOKS	8	/* cores to look at near home, and as many elsewhere */
 
 /*
- * CPU time in microseconds of a run after which another CPU is worth it, though the worker has
- * a home.  0: it never is.
+ * A run of this much CPU time, in microseconds, is a long one: see pool_cpu_of_home().  0: no run
+ * is long.
  */
 static unsigned int wq_long_run_us __read_mostly = 50;
 module_param_named(long_run_us, wq_long_run_us, uint, 0644);
@@ -47,9 +47,9 @@ void __init bh_pool_init(struct worker_pool *pool, int highpri)
 }
 
 /*
- * Raise the softirq that serves @pool; L; for a dead CPU's pool, on the CPU that drains it.
- * Interrupts look at raised softirqs when they end.  So does a task when it enables BH.
- * Anybody else has to wake ksoftirqd, which is returned.
+ * Raise the softirq that serves @pool; L.  For a dead CPU's pool, do so on the CPU that drains it.
+ * Raised softirqs run when an interrupt ends, and when a task enables BH.  In any other
+ * context ksoftirqd has to be woken: return it.
  */
 static struct task_struct *bh_pool_kick(struct worker_pool *pool)
 {
@@ -96,12 +96,12 @@ static bool pool_cpu_is_of_new_core(unsigned int cpu, unsigned int last)
 }
 
 /*
- * Find an idle CPU of @pod near home: @home, or one whose core is all idle, or another one.
- * Among these, one that shares the core of @home comes last.  Return %nr_cpu_ids if none is
+ * Find an idle CPU of @pod near home.  The best is @home, then one whose core is all idle, then
+ * any other.  One that shares the core of @home comes last.  Return %nr_cpu_ids if none is
  * idle.
  *
  * Looking at a CPU reads what that CPU writes, so only a few are looked at.  The next thread of
- * a core costs little.  @home is in both masks, which ends the loop.
+ * a core costs little, and is not counted.  The loop ends at @home, which is in both masks.
  */
 static unsigned int pool_idle_cpu_near(unsigned int home, const struct cpumask *pod)
 {
@@ -134,8 +134,8 @@ static unsigned int pool_cpus_before(unsigned int cpu, const struct cpumask *cpu
 
 /*
  * The CPU of @pod at which @home begins to look behind other caches, or %nr_cpu_ids if there is
- * none.  Those that share a cache tend to be busy at the same time.  So the first of them begins at
- * the next CPU that is not near, the second at the one after that, and so on.
+ * none.  Homes that share a cache tend to be busy at the same time, so each begins elsewhere: the
+ * first of them at the next CPU that is not near, the second at the one after that, and so on.
  */
 static unsigned int pool_far_begin(unsigned int home, const struct cpumask *pod)
 {
@@ -180,8 +180,8 @@ static unsigned int pool_idle_cpu_far(unsigned int home, const struct cpumask *p
  * idle, and none near home is.
  *
  * After a long run: on the first of these that is idle: @from if it is near home, a CPU near
- * home, @from, a CPU behind another cache.  The scheduler is not asked first: the busier the
- * CPUs of a cache are, the fewer of them it looks at, and from some load on none.
+ * home, @from, a CPU behind another cache; else at home.  The scheduler is not asked first: the
+ * busier the CPUs of a cache are, the fewer of them it looks at, and above some load none.
  */
 static unsigned int pool_cpu_of_home(unsigned int home, unsigned int from,
 				     const struct cpumask *pod, bool long_run)
@@ -208,10 +208,10 @@ static unsigned int pool_cpu_of_home(unsigned int home, unsigned int from,
 }
 
 /*
- * The CPU on which to wake a worker that would wake up on @cpu.  The scheduler may have
- * moved a worker of a non-strict pool out of its pod, as @strayed says.  A pool with a home
- * wakes its workers there, or near it: the data of the items is there.  While the CPU is
- * down, or on its way there, the pool does without.
+ * The CPU on which to wake a worker that would wake up on @cpu.  @strayed says that the
+ * scheduler has moved a worker of a non-strict pool out of its pod.  A pool with a home wakes
+ * its workers there, or near it: the data of the items is there.  While the home CPU is down
+ * or going down, they may wake up anywhere in the pod.
  */
 static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bool strayed,
 				  bool long_run)
@@ -252,8 +252,8 @@ static noinline struct task_struct *worker_send_home(struct worker_pool *pool,
 
 /*
  * Did idle @worker compute for long when it last ran?  L.  The clock of a task is brought up
- * to date when it sleeps, and now and then while it runs, at ticks for instance.  So this is
- * about the last item and those before it since the last such time.
+ * to date when it sleeps, and now and then while it runs, at ticks for instance.  So this
+ * covers the last item, and the items before it since the previous update.
  */
 static bool worker_ran_long(struct worker *worker)
 {
@@ -268,9 +268,9 @@ static bool worker_ran_long(struct worker *worker)
 }
 
 /*
- * Now that @worker is about to be woken, moving it is cheapest.  If it is still awake, because
- * it went idle only just now or is being woken, then what is written here takes effect at its
- * next wake-up.  Return its task.
+ * Choose where @worker wakes up: moving it is cheapest now.  If it is still awake, because it
+ * went idle only just now or is being woken, then the choice takes effect at its next wake-up.
+ * Return its task.
  */
 static struct task_struct *worker_repatriate(struct worker_pool *pool, struct worker *worker)
 {
@@ -305,7 +305,7 @@ static noinline void pool_warm_up_if_cold(struct worker_pool *pool)
 
 /*
  * Has idle @worker been woken?  L.  It stored TASK_IDLE in the critical section in which it
- * went idle, so TASK_RUNNING was stored by a wake-up since.  It takes the lock before it is
+ * went idle, so if it is TASK_RUNNING, it was woken since.  It takes the lock before it is
  * idle again, and will see what is on the worklist now.  A new worker, which never was idle
  * before, likewise takes the lock before it first sleeps for want of work.  A worker that is
  * about to sleep is not awake in this sense, and is woken.
@@ -323,17 +323,17 @@ static bool worker_is_awake(struct worker *worker)
  * @pool: the pool, locked, which needs one
  *
  * If the pool has idle workers, choose the one that went idle last: its
- * stack and its CPU's caches are still warm.  If it was woken before and has not come yet,
- * as when many items are queued in a row, it need not be woken again.  The softirq of a BH
+ * stack and its CPU's caches are still warm.  If it was woken before and has not yet taken the
+ * lock, as when many items are queued in a row, it need not be woken again.  The softirq of a BH
  * pool is raised at once, and the thread that makes the first worker of a cold pool is woken
  * at once.
  *
  * The choice cannot get lost between the unlock and the wake-up.  If the worker is awake
- * by then, or asleep again, it has looked at the worklist since.  It may even have been
- * told to end.  Then others came and went idle in front of it: they saw the worklist empty,
- * or another worker running, or they are new and are woken by who made them.  A manager
- * counts as idle when too many are; it looks at the worklist afterwards.  Or it was the last
- * one of a pool that may be cold and whose worklist is empty.
+ * by then, or asleep again, it looks at the worklist after the choice.  It may even have been
+ * told to end.  Then others went idle in front of it: they saw the worklist empty, or another
+ * worker running, or they are new and whoever made them wakes them.  If a manager was counted
+ * as idle, too, it looks at the worklist afterwards.  Or the pool is one that may be cold, and
+ * its worklist was empty: then all its workers may be told to end.
  *
  * Return: the task to wake after dropping the lock with interrupts still off,
  * see pool_unlock_wake(), or %NULL.

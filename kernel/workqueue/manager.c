@@ -4,8 +4,8 @@
  *
  * A pool always keeps an idle worker in reserve while it runs items.  If a worker is
  * about to run items and no other one is idle, it first becomes the manager and makes
- * another.  The manager may sleep for memory; rescuer.c helps out then.  Who makes the
- * first worker of a pool that has none is told in coldstart.c.
+ * another.  The manager may sleep for memory; rescuer.c helps out then.  coldstart.c
+ * explains who makes the first worker of a pool that has none.
  */
 #include <linux/kthread.h>
 #include <linux/sched/task.h>
@@ -79,8 +79,8 @@ static bool worker_manage(struct worker *worker)
 
 /*
  * Does the starter have to make a worker?  Not if the work was cancelled or rescued before
- * the pool had one.  But if a worker was made, and runs an item, it needs another in reserve.
- * It left that to the starter, which was the manager.
+ * the pool had one.  But if a worker was made and runs an item, the pool needs another in
+ * reserve.  That worker made none, since the starter was the manager.
  */
 static bool pool_needs_starter(const struct worker_pool *pool)
 {
@@ -122,7 +122,7 @@ void pool_start_fn(struct kthread_work *work)
  * @pool: unbound pool that nobody uses, so it has no work and gets none
  *
  * The starter may be held up by another pool, for as long as no thread can be made.  Wait for
- * it only if it is making a worker for this one.
+ * the starter only if it is making a worker for @pool.
  *
  * Context: may sleep.
  */
@@ -145,7 +145,7 @@ static void worker_serve(struct worker *worker)
 	/* start an item only with a worker in reserve, or a manager that makes one */
 	do {
 		if (!pool_needs_worker(pool)) {
-			/* what a wake-up for nothing takes is no item's time */
+			/* CPU time of a wake-up for nothing is not that of an item */
 			worker_note_cpu_time(worker);
 			return;
 		}
@@ -185,7 +185,7 @@ static int worker_thread(void *data)
 	}
 	raw_spin_unlock_irq(&pool->lock);
 
-	/* workers_bury() does the rest, as a thread stopped early never comes here */
+	/* workers_bury() does the rest: a thread that is stopped early never gets here */
 	worker_mark_task(false);
 	return 0;
 }
@@ -250,7 +250,7 @@ struct worker *worker_create(struct worker_pool *pool)
 	pool->nr_workers++;
 	worker_note_cpu_time(worker);
 	worker_enter_idle(worker);
-	/* it may run the item that a cold pool was warmed up for: choose its CPU as for others */
+	/* choose its CPU as for others: it may run the item for which a cold pool was warmed up */
 	if (pool_may_be_cold(pool))
 		pool_kick(pool);
 	/* the thread waits for its first wake-up, whether there is work or not */

@@ -32,7 +32,7 @@ void pwq_call_rescuer(struct pool_workqueue *pwq)
 	if (!wq->rescuer || !list_empty(&pwq->mayday_node))
 		return;
 
-	/* all its items may be done before the rescuer comes, and its entries changed */
+	/* before the rescuer comes, all items may be done and the entries may name another pwq */
 	pwq_get(pwq);
 	list_add_tail(&pwq->mayday_node, &wq->maydays);
 	pwq->stats[PWQ_STAT_MAYDAY]++;
@@ -76,8 +76,8 @@ void pool_mayday_timeout(struct timer_list *timer)
 
 /*
  * On which CPU the timer of @pool is to run.  A CPU that does no unbound work may queue on an
- * unbound pool.  That is no reason to interrupt it later.  L, so an online CPU stays online.
- * But pool_mayday_hasten() may bring a timer to such a CPU if that gives a slot to an item.
+ * unbound pool, but must not be interrupted for that later.  L, so an online CPU stays online.
+ * But pool_mayday_hasten() may bring the timer to such a CPU, if the CPU gives an item a slot.
  */
 static int pool_mayday_cpu(const struct worker_pool *pool)
 {
@@ -125,11 +125,11 @@ static void pool_mayday_hasten(struct worker_pool *pool)
  * rescuer_follows_slot - an item got a slot that may need the rescuer
  * @pwq: unbound pwq of the item, its pool locked
  *
- * The next tick of that pool's timer may be 100 ms away.  If slots go from pool to pool,
+ * The next tick of the pool's timer may be 100 ms away.  If slots go from pool to pool,
  * each item may have to wait that long.  So a rescuer that gave the slot to its own
- * workqueue goes there itself, after the pools that called earlier; for any other caller,
- * this brings the timer forward.  Nothing happens if the pool has a worker to spare, or
- * if the caller is one of its workers.
+ * workqueue goes to this pool itself, after the pools that called earlier.  For any other
+ * caller, this brings the timer forward.  Nothing happens without WQ_MEM_RECLAIM, if the
+ * pool has a worker to spare, or if the caller is one of its workers.
  *
  * Context: interrupts off.
  */
@@ -147,8 +147,8 @@ void rescuer_follows_slot(struct pool_workqueue *pwq)
 		return;
 	}
 	/*
-	 * The rescuer has just finished an item and looks for the next one.  If it is in
-	 * the middle of an item that cancels another, the next tick takes care of this.
+	 * A caller that serves this pool has just finished an item and looks for the next
+	 * one.  If it is inside an item that cancels another, the next tick does this.
 	 */
 	if (!worker || worker->pool != pwq->pool)
 		pool_mayday_hasten(pwq->pool);

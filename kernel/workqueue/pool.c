@@ -87,8 +87,8 @@ static void pool_free_rcu(struct rcu_head *rcu)
  * unbound_pool_put - drop a reference to an unbound pool
  * @pool: the pool
  *
- * The last one removes the pool from all lookups, ends its workers and frees it
- * after a grace period.
+ * Dropping the last one removes the pool from all lookups, ends its workers and
+ * frees the pool after a grace period.
  *
  * Context: may sleep; wq_pool_mutex held.
  */
@@ -130,12 +130,12 @@ static int node_of_cpus(const struct cpumask *cpus)
 
 /*
  * If the CPUs of a pod were removed and added on another node, the pod needs a new pool,
- * since its items would take the old node's slots.  A pool made before the nodes were
- * known may be used.
+ * since items on the old pool take the old node's slots.  A pool made before the nodes
+ * were known may still be used.
  */
 static bool pool_is_on_its_node(struct worker_pool *pool)
 {
-	/* nodes change seldom, and each new workqueue looks at a pool for each pod */
+	/* skip the search: nodes change seldom, but each new workqueue asks this for each pod */
 	if (pool->pods_gen == wq_pods_gen)
 		return true;
 	if (pool->node != NUMA_NO_NODE &&
@@ -147,7 +147,7 @@ static bool pool_is_on_its_node(struct worker_pool *pool)
 
 static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *attrs)
 {
-	/* the slots that its items take are those of the pod, wherever the home is */
+	/* items of the pool take the slots of the pod's node, wherever the home is */
 	int node = node_of_cpus(attrs->__pod_cpumask);
 	int home = attrs->__home_cpu;
 	struct worker_pool *pool;

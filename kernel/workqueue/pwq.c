@@ -42,7 +42,7 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 		return NULL;
 	}
 
-	/* the size is known here, and not to the allocator */
+	/* zeroed here because the allocator does not know the size at compile time */
 	memset(pwq, 0, sizeof(*pwq));
 	pwq->pool = pool;
 	pwq->wq = wq;
@@ -124,7 +124,7 @@ void pwq_put_unlocked(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_flushed - a pwq has no item in flight any more of the colour that is being flushed
+ * pwq_flushed - the last in-flight item of the flush colour of a pwq is done
  * @pwq: the pwq, its pool locked
  */
 void pwq_flushed(struct pool_workqueue *pwq)
@@ -132,7 +132,7 @@ void pwq_flushed(struct pool_workqueue *pwq)
 	struct workqueue_struct *wq = pwq->wq;
 
 	pwq->flush_color = -1;
-	/* the last one; first_flusher does not change while there is a count */
+	/* wake first_flusher for the last pwq; nobody changes first_flusher before it wakes */
 	if (atomic_dec_and_test(&wq->nr_pwqs_to_flush))
 		complete(&wq->first_flusher->done);
 }

@@ -27,7 +27,7 @@ static inline void pwq_put(struct pool_workqueue *pwq)
 /**
  * pwq_item_done - an item has run, or was dequeued
  * @pwq: the pwq it was queued on
- * @data: work->data from when it was queued
+ * @data: value of work->data while it was queued
  *
  * The item's slot goes to the next item.  The item's reference, which keeps the
  * workqueue and the pool, is dropped last.

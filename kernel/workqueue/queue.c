@@ -22,8 +22,8 @@ module_param_named(debug_force_rr_cpu, wq_debug_force_rr_cpu, bool, 0644);
 static DEFINE_PER_CPU(int, wq_rr_cpu_last);
 
 /*
- * How an item enters a pool, and which task is woken for it.  Other ways of doing either
- * would go here.
+ * Put @work on the worklist, or hold it back, and choose the task to wake for it.  Another
+ * policy for either would go here.
  */
 static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
 				       struct work_struct *work)
@@ -67,7 +67,7 @@ static noinline bool wq_refuses(struct workqueue_struct *wq, unsigned int flags,
 
 /*
  * The CPU whose pod gets an item queued on @cpu, which is the calling CPU.  This is @cpu
- * itself if it may do unbound work, else the CPUs that may, in turn.  If there is a pool
+ * itself if it may do unbound work, else each CPU that may, in turn.  If there is a pool
  * for each CPU, there are no turns: see wq_entry_of().
  */
 static int wq_select_unbound_cpu(int cpu)
@@ -112,9 +112,9 @@ static inline int wq_pick_entry(struct workqueue_struct *wq, unsigned int flags,
  * @wq: the workqueue
  * @cpu: possible CPU, which queues or is named
  *
- * This is @cpu itself, unless each CPU has a pool.  In that case a CPU outside the mask may
- * have a pool to lodge in.  Else its entry names the default pool, and its stand-in's is
- * better.
+ * This is @cpu itself, with one exception.  If there is a pool for each CPU, @cpu is outside
+ * the mask, and its entry names the default pool, then it is the stand-in of @cpu.  See
+ * standin.c.
  *
  * Context: under RCU.
  * Return: the CPU; its entry may change at any time.
@@ -158,12 +158,12 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned i
  *
  * An item that runs on a dead CPU's pool goes to the pool of the CPU that drains it.  If
  * it went back, an item that always queues itself would keep the drain, and so the removal
- * of the CPU, from ending.  It does not run twice here either: the draining CPU's only BH
- * worker is busy with the drain.  Whoever takes it off that pool meanwhile lets its word name
- * the dead CPU's pool again: see work_home().
+ * of the CPU, from ending.  Such an item never runs twice at a time either: the draining CPU's
+ * only BH worker is busy with the drain.  Whoever takes the item off that pool meanwhile makes
+ * its data word name the dead CPU's pool again: see work_home().
  *
- * A pwq may die before its lock is taken; the entry names its successor by then.  Of @flags
- * nothing is used that changes.
+ * A pwq may die before its lock is taken; the entry names its successor by then.  Only flags
+ * that never change are tested in @flags.
  */
 static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, unsigned int flags,
 						int req_cpu, struct work_struct *work)
@@ -271,8 +271,8 @@ EXPORT_SYMBOL(queue_work_on);
 /*
  * The CPU to name of another node's @cpus; nr_cpu_ids or more if none is online.  If there
  * is a pool for each CPU, submitters must not all name the same one, or all that they queue
- * would meet in one pool.  For the order of its items, each goes on with the one that it
- * has, until a CPU of either node comes or goes.
+ * would meet in one pool.  To keep the order of its items, each submitter names the same CPU
+ * until a CPU of either node comes or goes.
  */
 static unsigned int node_cpu_to_name(const struct cpumask *cpus)
 {
@@ -416,8 +416,8 @@ EXPORT_SYMBOL(queue_delayed_work_on);
  * @delay: in jiffies from now; 0 queues at once
  *
  * If the timer is running, it is set again.  If the item is queued already, it is taken
- * off the queue and waits again.  If the item is idle, it is queued.  If several callers
- * do this at once, one of them wins.
+ * off the queue and waits again.  If the item is idle, it is queued, unless it is disabled.
+ * If several callers do this at once, one of them wins.
  *
  * Context: any but NMI.
  * Return: true if the item was pending, false if it was idle.

@@ -5,8 +5,8 @@
  * The last reference is dropped under pool->lock, but the rest needs to sleep.  Two
  * kthreads do that, which depend on no pool.  The first unlinks the pwq from its
  * workqueue and lets an ordered workqueue go on.  Memory reclaim may depend on this, so
- * it takes only wq->mutex, under which nobody allocates.  The second thread drops the
- * pool and, after destroy_workqueue(), the workqueue.
+ * this thread takes no mutex but wq->mutex, under which nobody allocates.  The second
+ * thread drops the pool and, after destroy_workqueue(), the workqueue.
  */
 #include <linux/kthread.h>
 #include <linux/slab.h>

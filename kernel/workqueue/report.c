@@ -62,8 +62,8 @@ const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool)
 
 /*
  * The line that is being put together.  It is logged in one piece, so that messages of
- * other CPUs do not tear it apart.  There is only one such line, and it is static: this
- * needs no stack in an interrupt, which may have come at a bad moment.
+ * other CPUs do not tear it apart.  There is only one such line.  It is static and not on
+ * the stack, since a dump may run in an interrupt that came when the stack was nearly full.
  */
 static DEFINE_RAW_SPINLOCK(line_lock);		/* nests in pool->lock */
 static char line[1000];				/* line_lock; fits a log record */
@@ -289,7 +289,7 @@ static void show_workers(struct worker_pool *pool)
  * show_one_worker_pool - log a pool's workers, unless all are idle or none is needed
  * @pool: the pool
  *
- * Context: any; takes pool->lock.
+ * Context: any but NMI; takes pool->lock.
  */
 void show_one_worker_pool(struct worker_pool *pool)
 {
@@ -306,7 +306,7 @@ void show_one_worker_pool(struct worker_pool *pool)
 /**
  * show_all_workqueues - log every workqueue and pool with something to do
  *
- * Context: any; sysrq-t and the watchdog call it from interrupts.
+ * Context: any but NMI; sysrq-t and the watchdog call this from interrupts.
  */
 void show_all_workqueues(void)
 {
@@ -326,7 +326,7 @@ void show_all_workqueues(void)
 /**
  * show_freezable_workqueues - log the freezable workqueues that are not idle yet
  *
- * Context: any; the freezer calls it when freezing takes too long.
+ * Context: any but NMI; the freezer calls this when freezing takes too long.
  */
 void show_freezable_workqueues(void)
 {
@@ -343,7 +343,7 @@ void show_freezable_workqueues(void)
 /**
  * print_worker_info - log which item a task runs, if it is a worker
  * @log_lvl: KERN_* level
- * @task: the task; only its task_struct need be sound
+ * @task: the task; only its task_struct need be valid
  *
  * This takes no lock and trusts no pointer.  What cannot be read stays empty, and what
  * changes during the read may come out garbled.  The strings end within bounds.
@@ -393,7 +393,7 @@ void print_worker_info(const char *log_lvl, struct task_struct *task)
  * runs.  ps shows them until the worker takes its next item.  The default is the name of
  * the workqueue.
  *
- * Context: a work function; elsewhere this has no effect.
+ * Context: a work function; elsewhere, and in BH items, this has no effect.
  */
 void set_worker_desc(const char *fmt, ...)
 {
@@ -478,7 +478,7 @@ EXPORT_SYMBOL_GPL(workqueue_congested);
  * moved to another workqueue, is ordered and the attributes have changed, or is a BH item
  * that another CPU runs for a dead one.
  *
- * Context: any.
+ * Context: any but NMI.
  * Return: %WORK_BUSY_PENDING, %WORK_BUSY_RUNNING, both or 0.
  */
 unsigned int work_busy(struct work_struct *work)
@@ -516,7 +516,7 @@ EXPORT_SYMBOL(current_work);
  * current_is_workqueue_rescuer - is the calling task a rescuer?
  *
  * Context: any.
- * Return: true in an item that a rescuer runs.  Memory is tight then, and others wait.
+ * Return: true in an item that a rescuer runs.  Memory is tight then, and other items wait.
  */
 bool current_is_workqueue_rescuer(void)
 {

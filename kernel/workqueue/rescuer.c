@@ -89,7 +89,7 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 	}
 
 	rescuer->rescue_pwq = NULL;
-	/* items may be left, and no worker that knows of them may be awake */
+	/* items may be left, and perhaps no worker that knows of them is awake */
 	pool_unlock_wake_irq(pool, pool_kick(pool));
 }
 
@@ -176,11 +176,11 @@ int rescuer_create(struct workqueue_struct *wq)
 	}
 
 	/*
-	 * Making the thread may take long when memory is short, so only this is done under
-	 * the mutex: a change of the global cpumask comes before it, or moves the thread.
+	 * Making the thread may take long when memory is short, so the mutex is taken only now.
+	 * A change of the global cpumask comes before that, or it moves the thread.
 	 */
 	scoped_guard(mutex, &wq_pool_mutex) {
-		/* worker_unbind() leaves it like this between two calls; data_race(): as there */
+		/* as worker_unbind() leaves the thread between two calls; data_race(): as there */
 		if (!data_race(cpumask_intersects(cpus, cpu_active_mask)))
 			cpus = cpu_possible_mask;
 		kthread_bind_mask(rescuer->task, cpus);
@@ -204,9 +204,9 @@ void rescuer_destroy(struct workqueue_struct *wq)
 	struct worker *rescuer;
 
 	/*
-	 * From here on only its pools know the rescuer.  It gets no more calls, not even
-	 * for a barrier that nobody waits for.  A change of the global cpumask no longer
-	 * moves the thread, which only answers the calls that it already has, and ends.
+	 * From here on only a pool that it serves knows the rescuer.  It gets no more calls,
+	 * not even for a barrier that nobody waits for.  A change of the global cpumask no longer
+	 * moves the thread.  The thread answers the calls that it already has, and ends.
 	 */
 	scoped_guard(mutex, &wq_pool_mutex) {
 		guard(raw_spinlock_irq)(&wq_mayday_lock);

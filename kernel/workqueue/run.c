@@ -103,7 +103,7 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 	if (unlikely(worker->flags & WORKER_CPU_INTENSIVE))
 		worker_clr_flags(worker, WORKER_CPU_INTENSIVE);
 
-	/* nobody asks whether it is hashed */
+	/* not hash_del(): nobody asks whether the worker is hashed */
 	__hlist_del(&worker->hentry);
 	worker->last_func = worker->current_func;
 	worker->current_work = NULL;

@@ -8,8 +8,8 @@
  *  1. Linking. The entry of a CPU is the number of a lower CPU of the same pod,
  *     which is linked in turn, or the CPU's own number where it is the first
  *     one of its pod.
- *  2. Numbering. One walk upwards turns first CPUs into pod numbers and lets
- *     every other CPU take the number that its link has become.
+ *  2. Numbering. One walk upwards gives each first CPU the next pod number. Every
+ *     other CPU takes the number that the CPU it links to has got by then.
  *
  * For example, six CPUs, two per core, cut into shards of two cores:
  *
@@ -38,7 +38,7 @@ enum {
  * @nr_cores: cores in the LLC
  * @size: cores that a shard may have at most, 0 meaning 1
  *
- * Return: the smallest number that does, 0 for no cores.
+ * Return: the smallest number of shards that @size allows, 0 for no cores.
  */
 unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size)
 {
@@ -94,8 +94,8 @@ static __always_inline void link_cpus(const unsigned long *possible, int nr_cpus
 }
 
 /*
- * Step 1 for shards, CPUs being linked by core: among the cores of one LLC, link
- * the first CPU of each to the first CPU of its shard.
+ * Step 1 for shards; the CPUs are linked by core already. Link the first CPU of
+ * each core of one LLC to the first CPU of its shard.
  */
 static void link_shards(int llc, const int *llc_pod, unsigned int size,
 			int nr_cpus, int *cpu_pod)
@@ -180,9 +180,9 @@ static int shard_cpus(const unsigned long *possible, int nr_cpus,
  * Afterwards the entry of each CPU in @possible is its pod, and that of any other
  * CPU number is -1. Pods are numbered from 0 in the order of their first CPUs.
  *
- * Of the first CPUs of pods that it shares with, a CPU joins the pod of the lowest.
- * If it shares with none, it opens a pod. Therefore each CPU has exactly one pod even
- * if firmware makes @share give answers that are no equivalence relation.
+ * A CPU joins the first pod whose first CPU it shares with. If there is no such pod,
+ * the CPU opens one. Therefore each CPU has exactly one pod even if firmware makes
+ * @share give answers that are no equivalence relation.
  *
  * This calls @share at most once for each pair of first CPU and later CPU, and it
  * allocates nothing.
@@ -201,8 +201,8 @@ int wq_group_cpus(const struct cpumask *possible, wq_share_fn share, void *arg,
  * @llc_pod: LLC of each CPU, as wq_group_cpus() numbers them for @possible
  * @core_pod: core of each CPU, as wq_group_cpus() numbers them for @possible
  * @size: cores that a shard may have at most, 0 meaning 1
- * @cpu_pod: nr_cpu_ids entries, all of which are written; neither of the arrays
- *	above
+ * @cpu_pod: nr_cpu_ids entries, all of which are written; must be neither of the
+ *	arrays above
  *
  * The result has the same form as that of wq_group_cpus(). Each LLC is cut into as few
  * shards as @size allows, see wq_nr_shards() and wq_core_shard(). Its cores are taken

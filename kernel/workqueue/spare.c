@@ -3,14 +3,14 @@
  * Spare slots: what keeps CPUs that are far from max_active off each other's cache lines.
  *
  * active.c counts the active items of a node in one place.  Each item would write to it twice,
- * and so would move its cache line between all CPUs of the node.  A pwq therefore keeps a
- * slot that an item of its no longer needs as a spare one, for its next item.  Spare slots
- * count as taken, so there are never more than max active items.  Once each CPU has as many as
- * it has items in flight, items write to lines of their own pwq only.
+ * and so would move its cache line between all CPUs of the node.  When an item is done, its pwq
+ * therefore keeps the slot as a spare one, for its next item.  Spare slots count as taken, so
+ * there are never more than max active items.  Once a pwq has as many slots as it has items in
+ * flight, these items write to lines of that pwq only.
  *
  * Spare slots must not keep others waiting.  A pwq that gets no slot parks, and then frees the
- * spare ones of all pwqs of its node.  While a pwq is parked, none becomes spare.  These two
- * must not miss each other:
+ * spare ones of all pwqs of its node.  While a pwq is parked, no slot becomes a spare one.
+ * Parking and making a spare slot must not miss each other:
  *
  *   item done                          item comes in
  *
@@ -24,12 +24,12 @@
  * pwq_free_slot(), the right one in slots_take_or_park().
  *
  * Freeing them looks at all pwqs of the workqueue.  That is rare for three reasons.  (9) looks
- * only if slots->has_spares says that there may be some.  In the tick after a look, no slot
- * becomes spare.  And a workqueue has spare slots only if max_active is so large that the pwqs
- * of all online CPUs together can have no more than half of it: those that are always at their
- * limit, as kcryptd, have none.
+ * only if slots->has_spares says that there may be some.  After a look, no slot becomes a spare
+ * one until the next tick.  And the pwqs of a node's online CPUs together keep at most half of
+ * its slots.  So they keep none if a node has fewer than two slots for each CPU, as usual with
+ * kcryptd, whose max_active is the number of CPUs.
  *
- * The flag has an order of its own:
+ * The flag has_spares has an order of its own:
  *
  *   item done                          item comes in
  *
@@ -44,8 +44,8 @@
  * (8) sees the parked pwq.  And if (10) finds that another pwq has set it after (11), that
  * pwq's xchg() and the acquire pass on what was done before (11): (8) sees the parked pwq, too.
  *
- * No spare slot is used while more slots are taken than a lowered max allows.  If a workqueue
- * is frozen, that is always so.
+ * No spare slot is used while more slots are taken than a lowered max allows.  While a workqueue
+ * is frozen, that is always the case.
  */
 #include <linux/moduleparam.h>
 
@@ -73,8 +73,8 @@ void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus)
  * pwq_take_back_spare - undo pwq_make_spare(), since another pwq is parked
  * @pwq: unbound pwq, its pool locked; it has just made a slot a spare one
  *
- * Return: true if the caller now has to free the slot.  False if somebody else did.  Then the
- * caller still has to see who had parked before that.
+ * Return: true if the caller now has to free the slot.  False if somebody else has freed it.  In
+ * that case the caller still has to look for pwqs that parked before that, and will see them.
  */
 bool pwq_take_back_spare(struct pool_workqueue *pwq)
 {
@@ -119,7 +119,7 @@ void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *sl
  * pwq_leave_slots - a pwq that is dead waits for no slot and has none
  * @pwq: pwq without items, still linked
  *
- * Nobody is parked in vain for its spare slots: whoever parks frees them, and finds @pwq
+ * No pwq stays parked because @pwq has spare slots: whoever parks frees them, and finds @pwq
  * as long as it has some.
  */
 void pwq_leave_slots(struct pool_workqueue *pwq)

@@ -6,10 +6,10 @@
  * That CPU stays the same while no CPU comes or goes.  If CPUs took turns, the items of one
  * submitter would be spread over pools that know no order between them.
  *
- * If its pod has CPUs that the workqueue may use, it is a lodger: its entry names the pool of
- * one of these.  See attrs_home_of().  If not, its entry names the default pool, which may
- * span nodes, and all such CPUs would meet there.  So a CPU outside the global mask has a
- * stand-in in the mask, and queues through the entry of that one instead.
+ * If the pod of such a CPU has online CPUs that the workqueue may use, the CPU is a lodger: its
+ * entry names the pool of one of these.  See attrs_home_of().  If not, its entry names the
+ * default pool, which may span nodes, and all such CPUs would meet there.  So a CPU outside the
+ * global mask has a stand-in inside the mask, and queues through the entry of the stand-in.
  */
 #include <linux/bitmap.h>
 #include <linux/cpumask.h>
@@ -31,14 +31,14 @@ static unsigned int rank_of(int cpu, const struct cpumask *a, const struct cpuma
 }
 
 /**
- * nearest_cpu - the CPU of a set that is near another one
+ * nearest_cpu - choose a CPU of a set that is as near as possible to another CPU
  * @cpu: possible CPU, not in @cpus
  * @cpus: online CPUs
  *
- * Those that are equally near are divided among the online CPUs which are not in @cpus.  So
- * the choice may change if one of these comes or goes, though the CPU that was chosen stays.
- * If all possible CPUs were counted instead, the offline siblings of cores could take each
- * second place, and all that are online would choose among half of @cpus.
+ * CPUs that are equally near are divided among the online CPUs that are not in @cpus.  So the
+ * choice may change if one of the latter comes or goes, even though the chosen CPU stays.  If
+ * all possible CPUs were counted instead, offline SMT siblings could take every second place,
+ * and the online CPUs would share half of @cpus.
  *
  * Context: wq_pool_mutex held, or early boot.
  * Return: the CPU, or @cpu if @cpus is empty.
@@ -78,10 +78,10 @@ static int node_rank(int cpu)
  * stand_ins_update - choose the stand-ins anew
  *
  * Call this after a change of wq_unbound_cpumask, of wq_online_cpumask or of the pods.
- * Until then a CPU goes on with the one that it has, even if that is offline or outside
- * the mask by now: each possible CPU has an entry in each workqueue.  So that a CPU does
- * not stand in before it has pools, call this after the workqueues have got them.  When a
- * CPU goes, the order does not matter: those that are left have their pools.
+ * Until then a CPU keeps its stand-in, even if that is offline or outside the mask by now:
+ * each possible CPU has an entry in each workqueue.  No CPU may stand in before it has pools,
+ * so call this after the workqueues have got these.  When a CPU goes, the order does not
+ * matter: those that are left have their pools.
  *
  * Context: wq_pool_mutex held, or early boot.
  */

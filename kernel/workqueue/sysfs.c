@@ -5,15 +5,15 @@
  * A WQ_SYSFS workqueue is a device, /sys/bus/workqueue/devices/NAME, with
  *
  *   per_cpu          1 for a per-CPU workqueue, 0 for an unbound one
- *   max_active       how many items may run at once; read-only if another number
- *                    would break the order or mean nothing
+ *   max_active       how many items may run at once; read-only if the workqueue
+ *                    is ordered or a BH one
  *
  * An unbound workqueue has its attributes there, too:
  *
  *   nice             nice level of its workers
  *   cpumask          where they may run, within the global mask
- *   affinity_scope   how its CPUs are grouped
- *   affinity_strict  1 if workers must stay in their part, 0 if they start there
+ *   affinity_scope   how its CPUs are grouped into pods
+ *   affinity_strict  1 if workers must stay in their pod, 0 if they start there
  *
  * /sys/devices/virtual/workqueue has the masks for all unbound workqueues:
  *

@@ -126,7 +126,7 @@ void __init workqueue_init_early(void)
 	pool_cull_wq = wq_pool_per_cpu ? alloc_ordered_workqueue("pool_cull", 0) : system_dfl_wq;
 	wq_boot_needs(pool_cull_wq);
 
-	/* where they are not deprecated, items queued by either name are on one workqueue */
+	/* where the old names are not deprecated, an old and a new name mean one workqueue */
 	if (WQ_OLD_CALLERS) {
 		system_wq = system_percpu_wq;
 		system_unbound_wq = system_dfl_wq;

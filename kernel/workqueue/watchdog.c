@@ -53,8 +53,8 @@ static unsigned long pool_well_at(const struct worker_pool *pool)
 /*
  * If at @now @pool has work and has made no progress for more than @thresh jiffies,
  * return the jiffies since its last progress, else 0.  The first look is without the
- * lock: nearly all pools pass it.  Under the lock, an item seen on the worklist comes
- * with the time stamp that its queueing wrote.
+ * lock, and finds nearly all pools well.  Under the lock, an item seen on the worklist
+ * comes with the time stamp that its queueing wrote.
  */
 static unsigned long pool_stuck_for(struct worker_pool *pool, unsigned long now,
 				    unsigned long thresh)
@@ -164,7 +164,7 @@ static void show_stuck_pool(struct worker_pool *pool)
 		trigger_single_cpu_backtrace(pool->cpu);
 }
 
-/* this skips unbound and BH pools, which have no CPU that a worker could occupy */
+/* this skips unbound pools, which have no CPU, and BH pools, whose worker has no task */
 static void show_stuck_bound_pools(void)
 {
 	struct worker_pool *pool;
@@ -206,7 +206,7 @@ static void panic_if_asked_for(unsigned int secs)
 		      secs, wq_panic_on_stall_time);
 }
 
-/* treat all pools as well now, so that a stall is reported only once a period */
+/* from now on treat all pools as healthy, so that a stall is reported only once a period */
 static void touch_all(void)
 {
 	unsigned long now = jiffies;

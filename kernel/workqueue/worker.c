@@ -62,7 +62,7 @@ static bool worker_cpus_that_stay(struct cpumask *staying, const struct cpumask 
  *
  * A CPU on its way down takes no threads but those that are bound to it.  If the scheduler
  * chooses such a CPU, the worker stays where it may not run, and nobody is told.  So if the worker
- * has to move, first leave the scheduler only those to choose from that stay.  Nevertheless one of
+ * has to move, first let the scheduler choose only among CPUs that stay up.  Nevertheless one of
  * these may begin to go down just then.  If the worker is current, it looks where it is, and tries
  * again.  If not, it is about to sleep or to end, or hotplug waits for the caller.
  *
@@ -90,7 +90,7 @@ bool worker_set_cpus(struct worker *worker, const struct cpumask *cpus)
 			return true;
 		if (!some)
 			return false;
-		/* this moves nobody, but without it the same CPUs once more would be no change */
+		/* this moves nobody; without it, setting the same CPUs again would do nothing */
 		set_cpus_allowed_ptr(task, cpu_possible_mask);
 	}
 }

@@ -110,7 +110,7 @@ void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work)
  *
  * If an ordered item runs on an older pwq of another pool, these barriers do not wait for
  * that run.  flush_work() has put a barrier behind that run, too.  If a BH item runs on the
- * pool of a dead CPU, the worker of @pool is busy with that, so they come after it.
+ * pool of a dead CPU, the worker of @pool is busy with that run, so the barriers come after it.
  */
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
 {

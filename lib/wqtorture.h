@@ -6,10 +6,10 @@
  *   wqtorture_slot.c	the workqueues, one of each kind; destroys and recreates them
  *   wqtorture_item.c	items that all actors share, and their accounts
  *   wqtorture_token.c	items that are queued once and free themselves
- *   wqtorture_ops.c	the writers: what the API allows, at random
- *   wqtorture_irq.c	the same from softirq and hardirq
- *   wqtorture_limit.c	the exact value of max_active
- *   wqtorture_order.c	the order in which items of a CPU start
+ *   wqtorture_ops.c	the writers: operations that the API allows, at random
+ *   wqtorture_irq.c	random operations from softirq and hardirq
+ *   wqtorture_limit.c	checks of the exact value of max_active
+ *   wqtorture_order.c	checks of the order in which items of a CPU start
  *   wqtorture_chaos.c	attributes, masks, CPUs, memory
  *   wqtorture_threads.c	failing and slow creation of threads
  *   wqtorture_hold.c	softirq storms, lost CPUs, a stuck item
@@ -43,8 +43,8 @@
 
 /* What is counted. */
 enum wqt_stat {
-	WQT_QUEUE,		/* queue_work() and relatives that returned true */
-	WQT_REFUSED,		/* ... false */
+	WQT_QUEUE,		/* calls of queue_work() or queue_work_on() that returned true */
+	WQT_REFUSED,		/* calls of these or of delayed variants that returned false */
 	WQT_DELAYED,
 	WQT_MOD,
 	WQT_CANCEL,
@@ -75,11 +75,11 @@ enum wqt_stat {
 	WQT_CPU_DOWN,
 	WQT_CPU_UP,
 	WQT_FAMINE,		/* periods in which no thread could be created */
-	WQT_RESCUED,		/* items that ran in those */
+	WQT_RESCUED,		/* items that ran in these periods */
 	WQT_SLOW,		/* periods in which creating a thread took long */
-	WQT_SLOW_MS,		/* ... how long, in total */
-	WQT_SLOW_RESCUED,	/* items that ran before the thread existed */
-	WQT_SLOW_VAIN,		/* periods in which it existed too early to tell */
+	WQT_SLOW_MS,		/* ... total time without a new thread */
+	WQT_SLOW_RESCUED,	/* items that ran before a thread was created */
+	WQT_SLOW_VAIN,		/* periods that prove nothing, see rescue_while_slow() */
 	WQT_SQUEEZE,
 	WQT_FREEZE,
 	WQT_FROZEN_CHECKED,	/* runs of items that were queued while frozen */
@@ -87,12 +87,12 @@ enum wqt_stat {
 	WQT_STORM_TASKLET,
 	WQT_LOST_CPU,
 	WQT_LOST_MS,
-	WQT_HELD,		/* items that waited for a CPU in one of these */
+	WQT_HELD,		/* items delayed by a storm, a lost CPU or a stuck item */
 	WQT_STUCK,
 	WQT_ON_DYING,		/* queued for a CPU that is going down */
 	WQT_ON_OFFLINE,
 	WQT_START_CHECKED,
-	WQT_START_SWAPPED,	/* where two may start at once */
+	WQT_START_SWAPPED,	/* started out of order where several may start at once */
 	WQT_NR_STATS,
 };
 
@@ -117,7 +117,7 @@ enum wqt_wrong {
 	WQT_TOUCHED,		/* a freed item was used */
 	WQT_HALF_APPLIED,	/* attributes changed by a call that failed */
 	WQT_NO_RESCUE,
-	WQT_HELD_UP,		/* not run though nothing delays it any more */
+	WQT_HELD_UP,		/* did not run in time after a hardship, or during a storm */
 	WQT_FROZEN_RAN,
 	WQT_START_ORDER,
 	WQT_STALL,		/* no progress */
@@ -142,7 +142,7 @@ enum wqt_scope {
 	WQT_NR_SCOPES,
 };
 
-/* How many run on one CPU; in total for unbound and ordered workqueues. */
+/* Number of items running on one CPU, or in total for unbound and ordered workqueues. */
 struct wqt_inside {
 	atomic_t nr;
 };
@@ -162,7 +162,7 @@ struct wqt_item {
 	atomic_t running;
 	atomic_long_t queue_begun;
 	atomic_long_t queue_known;
-	atomic_long_t queue_maybe;	/* of those begun: either moved or refused */
+	atomic_long_t queue_maybe;	/* of those begun: either queued or refused */
 	atomic_long_t cancel_begun;
 	atomic_long_t cancel_known;
 	atomic_long_t started;
@@ -174,8 +174,8 @@ struct wqt_item {
 };
 
 /*
- * One workqueue and what belongs to it. Users of @wq are in an SRCU read-side
- * section. wqt_slot_settle() removes @wq, waits, and checks the accounts.
+ * One workqueue and what belongs to it. Users of @wq are in an SRCU read-side section or
+ * hold @attrs_lock. wqt_slot_settle() removes @wq, waits, and checks the accounts.
  */
 struct wqt_slot {
 	const struct wqt_kind *kind;
@@ -186,7 +186,7 @@ struct wqt_slot {
 	bool bound;			/* to CPUs, or BH */
 	bool unbound_attrs;		/* has files for its attributes */
 
-	/* how many may run, and do; @limit is raised before a change, lowered after it */
+	/* @limit items may run, @inside do; @limit is raised before a change, lowered after it */
 	int limit;
 	int max_active;			/* as last set */
 	struct wqt_inside __percpu *inside;
@@ -196,7 +196,7 @@ struct wqt_slot {
 	atomic_t late;			/* ... that still wait for a timer or RCU */
 	spinlock_t order_lock;		/* tickets are given in the order of queueing */
 	u64 ticket;			/* last given out, under @order_lock */
-	u64 served;			/* last run; ordered: no two at once */
+	u64 served;			/* ticket that ran last; ordered: no two run at once */
 
 	/* attributes; @seq is odd while they change */
 	struct mutex attrs_lock;
@@ -226,7 +226,7 @@ extern int wqt_stall, wqt_attrs_ms, wqt_onoff_ms, wqt_famine_ms, wqt_squeeze_ms,
 extern int wqt_slow_ms, wqt_storm_ms, wqt_lost_ms, wqt_stuck;
 extern unsigned int wqt_seed;
 extern bool wqt_flush_older;
-extern struct rw_semaphore wqt_famine_sem;	/* held for writing: no thread can be created */
+extern struct rw_semaphore wqt_famine_sem;	/* held for writing: threads fail or come slowly */
 extern bool wqt_resting;
 extern bool wqt_started;
 bool wqt_over(void);

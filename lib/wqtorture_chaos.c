@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What changes around the workqueues: attributes and masks, CPUs that go and come,
- * shortage of memory. Each change advances an epoch. From these a run knows whether the
- * prediction for it is still valid.
+ * shortage of memory. Each change of attributes, masks or CPUs advances an epoch. The
+ * epochs tell a run whether the prediction for it is still valid.
  */
 #define pr_fmt(fmt) "wqtorture: " fmt
 
@@ -60,10 +60,10 @@ unsigned long wqt_cpu_epoch(int cpu)
 	return READ_ONCE(per_cpu(cpu_epoch, cpu));
 }
 
-/* Has @cpu been up since then? */
+/* Has @cpu been up since @epoch was read? */
 bool wqt_cpu_unmoved(int cpu, unsigned long epoch)
 {
-	smp_mb();	/* the caller looked first where it runs; pairs with cpu_goes() */
+	smp_mb();	/* the caller first read on which CPU it runs; pairs with cpu_goes() */
 	return (epoch & 1) && wqt_cpu_epoch(cpu) == epoch;
 }
 
@@ -93,7 +93,7 @@ int wqt_any_cpu(struct rnd_state *rnd)
 	return cpu < nr_cpu_ids ? cpu : cpumask_first(&cpus_seen);
 }
 
-/* An item was queued there; the caller has preemption disabled. */
+/* An item was queued on @cpu; the caller has preemption disabled. */
 void wqt_count_cpu(int cpu)
 {
 	if (!cpu_online(cpu))
@@ -102,7 +102,7 @@ void wqt_count_cpu(int cpu)
 		wqt_count(WQT_ON_DYING);
 }
 
-/* The caller has preemption disabled: the CPU stays. */
+/* The caller has preemption disabled: the CPU stays online. */
 int wqt_online_cpu(struct rnd_state *rnd)
 {
 	int cpu = cpumask_nth(wqt_rnd(rnd, num_online_cpus()), cpu_online_mask);
@@ -125,7 +125,7 @@ static void toggle_cpu(struct wqt_actor *actor)
 
 	if (!cpu_online(cpu)) {
 		wqt_at(actor, "add_cpu", NULL);
-		/* it is right to do without a pod that gets no worker */
+		/* not in a famine: a pod that gets no worker rightly stays unused */
 		down_read(&wqt_famine_sem);
 		if (!add_cpu(cpu))
 			wqt_count(WQT_CPU_UP);
@@ -172,7 +172,7 @@ unsigned int wqt_masks_epoch(void)
 	return READ_ONCE(global_seq);
 }
 
-/* Odd while something changes. */
+/* The epoch of all that concerns @slot; odd while any of that changes. */
 unsigned int wqt_attrs_epoch(const struct wqt_slot *slot)
 {
 	unsigned int own = READ_ONCE(slot->seq);
@@ -230,7 +230,7 @@ static const struct cpumask *pod_of(enum wqt_scope scope, int cpu)
 
 /*
  * May an item that was queued on @from run on @ran? If the workqueue's mask and the pod
- * have no CPU in common, it may run anywhere in the mask.
+ * have no online CPU in common, the item may run anywhere in the mask.
  */
 bool wqt_in_pod(const struct wqt_slot *slot, int from, int ran)
 {
@@ -268,8 +268,7 @@ static void fail_allocations(bool fail)
 }
 
 /*
- * Write one attribute. If the write fails, as some do on purpose, nothing may have
- * changed.
+ * Write one attribute. A write that fails must change nothing. Some fail on purpose.
  */
 static bool write_attr(struct wqt_slot *slot, const char *attr, const char *text,
 		       struct rnd_state *rnd)
@@ -378,7 +377,7 @@ static void change_global_mask(struct rnd_state *rnd)
 	free_cpumask_var(mask);
 }
 
-/* Fails on a kernel where this is only a boot parameter. */
+/* Fails on a kernel where the shard size is only a boot parameter. */
 static void change_shard_size(struct rnd_state *rnd)
 {
 	char text[8];
@@ -391,7 +390,7 @@ static void change_shard_size(struct rnd_state *rnd)
 }
 
 /*
- * Raise the limit before the call. Lower it once the items that the old one admitted
+ * Raise the limit before the call. Lower it once the items that the old limit admitted
  * have ended.
  */
 static void change_max_active(struct wqt_slot *slot, struct rnd_state *rnd)

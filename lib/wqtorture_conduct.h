@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Distributions do not build kernel/torture.c. The test runs without it, but has no
- * stutter, shuffle and shutdown then. wqt_conduct_missing() says so.
+ * Distributions do not build kernel/torture.c. Without it the test runs, but has no
+ * stutter, shuffle or shutdown. wqt_conduct_missing() then returns true.
  */
 #ifndef _LIB_WQTORTURE_CONDUCT_H
 #define _LIB_WQTORTURE_CONDUCT_H
@@ -21,7 +21,7 @@ static inline bool wqt_conduct_begin(char *name, int verbose)
 	return torture_init_begin(name, verbose);
 }
 
-/* Start the helpers' threads. After torture_init_end() others may see them. */
+/* Start the threads of kernel/torture.c. After torture_init_end() the cleanup may stop them. */
 static inline int wqt_conduct_start(int stutter, int shuffle, int shutdown, void (*hook)(void))
 {
 	int ret = 0;

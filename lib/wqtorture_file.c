@@ -70,7 +70,7 @@ int wqt_proc_read(const char *name, char *buf, size_t size)
 	return file_read(&proc_root, name, buf, size);
 }
 
-/* If they are not there yet (built in), the log says so and what needs them is left out. */
+/* If /sys or /proc is not there yet (built in), the log says so, and neither is used. */
 int wqt_files_init(void)
 {
 	int ret = kern_path("/sys", LOOKUP_FOLLOW | LOOKUP_DIRECTORY, &sys_root);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Freezing, by suspend's own test of it: tasks and freezable workqueues stop for a
- * second and go on. The machine stays up, and so do the writers.
+ * Freezing, by the test mode of suspend: tasks and freezable workqueues stop for a second
+ * and go on. The machine stays up, and the writers keep running.
  *
- * A freezable thread is the witness. It only sleeps, so it is frozen by the loop that
- * comes after freezable workqueues were stopped. What is queued while the witness is
- * frozen is therefore held back. The request to freeze is withdrawn before workqueues
- * are thawed. As long as the witness is asked to freeze, they are therefore stopped.
+ * A freezable thread is the witness. It only sleeps, so it is frozen only by the loop that
+ * comes after freezable workqueues were stopped. What is queued while the witness is frozen
+ * is therefore held back. The request to freeze the witness is withdrawn before workqueues
+ * are thawed. As long as the request stands, the workqueues are therefore stopped.
  */
 #include <linux/err.h>
 #include <linux/freezer.h>
@@ -16,7 +16,7 @@
 
 #include "wqtorture.h"
 
-static struct task_struct *witness;	/* there before the first actor, and after the last */
+static struct task_struct *witness;	/* exists before the first actor, and after the last */
 /* Counts freezes that began, so that none is taken for another. Written by the freeze thread. */
 static unsigned int freezes;
 static DECLARE_WAIT_QUEUE_HEAD(nothing);
@@ -29,7 +29,7 @@ static int witness_fn(void *arg)
 	return 0;
 }
 
-/* The freeze in force, with all freezable workqueues stopped; 0 if none is known to be. */
+/* The freeze in which all freezable workqueues are surely stopped; 0 if none is known. */
 unsigned int wqt_freeze_epoch(void)
 {
 	unsigned int epoch = READ_ONCE(freezes);
@@ -85,7 +85,7 @@ int wqt_freeze_init(void)
 	return 0;
 }
 
-/* Nobody uses it any more. */
+/* Nobody uses the witness any more. */
 void wqt_freeze_exit(void)
 {
 	if (witness)

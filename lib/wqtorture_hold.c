@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What delays a CPU: a storm of softirqs, interrupts that stay disabled, an item that
- * does not end. Everything that was queued there has to run exactly once afterwards,
- * and during a storm even while it lasts.
+ * does not end. The items that are queued there must run exactly once: in a storm while it
+ * lasts, otherwise at the latest when the CPU is free again.
  */
 #define pr_fmt(fmt) "wqtorture: " fmt
 
@@ -72,7 +72,7 @@ static void held_free(struct held *held)
 	kfree(held);
 }
 
-/* On this CPU, from which the caller does not move. */
+/* Queues on this CPU. The caller must not move to another. */
 static void held_queue(struct held *held)
 {
 	struct mark *mark;
@@ -132,7 +132,7 @@ static void held_expect(struct held *held, const char *when)
 
 /*
  * Storm: a tasklet schedules itself on one CPU for as long as the storm lasts. It also
- * queues. BH work shares the softirq vectors with it and has to get its turn.
+ * queues items. BH work shares the softirq vectors with tasklets and has to get its turn.
  */
 
 struct storm {
@@ -159,7 +159,7 @@ static void storm_fn(struct tasklet_struct *tasklet)
 		tasklet_schedule(tasklet);
 }
 
-/* To some CPU, if that is up. On its way down it would turn this thread away. */
+/* Go to some CPU if it is up. The lock: a CPU on its way down would turn this thread away. */
 static void go_to_some_cpu(struct rnd_state *rnd)
 {
 	guard(cpus_read_lock)();
@@ -171,7 +171,7 @@ static void go_anywhere(void)
 	set_cpus_allowed_ptr(current, cpu_possible_mask);
 }
 
-/* The storm ends when the marks have run: they have to run while it lasts. */
+/* The storm ends when the marks have run, or when that takes too long: they must run in it. */
 static void storm_round(struct wqt_actor *actor, struct storm *storm)
 {
 	wqt_actor_init(&storm->actor, "softirqs", wqt_rnd(&actor->rnd, 1 << 20));
@@ -211,13 +211,13 @@ int wqt_storm_thread(void *arg)
 
 /*
  * A CPU that serves nobody for a while. Either its interrupts are disabled, or only
- * preemption is, and then it still serves softirqs. Others go on queueing on it.
+ * preemption is, and then the CPU still serves softirqs. Other CPUs go on queueing on it.
  */
 
 static void lose_cpu(struct held *held, struct rnd_state *rnd)
 {
 	unsigned int i, ms = LOST_MS / 4 + wqt_rnd(rnd, LOST_MS);
-	/* a busy host may take 20 s for them, for which RCU does not wait */
+	/* on a busy host, these ms may take 20 s, and RCU would report a stall */
 	ktime_t end = ktime_add_ms(ktime_get(), 5 * ms);
 	bool deaf = wqt_one_in(rnd, 2);
 	unsigned long flags;
@@ -228,7 +228,7 @@ static void lose_cpu(struct held *held, struct rnd_state *rnd)
 	held_queue(held);
 	for (i = 0; i < ms && ktime_before(ktime_get(), end); i++) {
 		mdelay(1);
-		/* this is intended; besides, clocks may drift under emulation */
+		/* the delay is intended; besides, clocks may drift under emulation */
 		touch_softlockup_watchdog();
 	}
 	if (deaf)
@@ -244,7 +244,7 @@ int wqt_lost_thread(void *arg)
 
 	while (wqt_actor_naps(actor, wqt_lost_ms)) {
 		wqt_at(actor, "losing a CPU", NULL);
-		/* while no rescuer and no slow creation of a thread needs the CPU */
+		/* not while a rescuer or the slow creation of a thread needs the CPU */
 		down_read(&wqt_famine_sem);
 		held = held_make();
 		if (held) {
@@ -262,10 +262,10 @@ int wqt_lost_thread(void *arg)
 }
 
 /*
- * An item keeps its CPU, and another waits behind it, until the workqueue watchdog must
- * have reported. The watchdog looks once in each period of its threshold, by the clock
- * of the timers. Under emulation mdelay() goes by another clock. The log's reader checks
- * that the report names the function.
+ * An item keeps its CPU, and others wait behind it, until the workqueue watchdog must have
+ * reported it. The watchdog looks once in each period of its threshold, by the clock of the
+ * timers. Under emulation mdelay() goes by another clock, so the item counts jiffies.
+ * test_torture.py checks that the log names the function.
  */
 
 static void wqt_stuck_fn(struct work_struct *work)
@@ -313,7 +313,7 @@ int wqt_stuck_thread(void *arg)
 
 	scnprintf(thresh, sizeof(thresh), "%d", wqt_stuck);
 	if (wqt_sys_read(WATCHDOG, before, sizeof(before)) || wqt_sys_write(WATCHDOG, thresh)) {
-		wqt_wrong(WQT_STALL, NULL, "no watchdog to see who is stuck");
+		wqt_wrong(WQT_STALL, NULL, "the watchdog's threshold cannot be read or set");
 		return wqt_actor_ends(actor);
 	}
 	wqt_at(actor, "getting stuck", NULL);

@@ -10,7 +10,7 @@
 
 #include "wqtorture.h"
 
-/* Each place of initialisation is a lock class: softirq and threads need two. */
+/* INIT_WORK() makes one lock class for each call site, but softirq and threads need two. */
 void wqt_lock_class(struct work_struct *work, bool bh)
 {
 	static struct lock_class_key bh_key, thread_key;
@@ -47,7 +47,7 @@ static void run_ends(struct wqt_item *item)
 	atomic_long_inc(&item->finished);
 }
 
-/* Queue this or a similar item, cancel or disable another. */
+/* Queue, move, cancel or disable this item or another. */
 static void run_touches_others(struct wqt_item *item)
 {
 	struct rnd_state *rnd = &item->rnd;
@@ -122,9 +122,9 @@ static void item_fn(struct work_struct *work)
  */
 
 /*
- * The named CPU may be offline if it has workers. But timers and softirq work need an
- * online CPU, and so does softirq work whose timer expires. With preemption off no CPU
- * goes away.
+ * queue_work_on() may name an offline CPU if that CPU has workers. Timers need an online
+ * CPU. So does softirq work, also when its timer expires. With preemption off no CPU goes
+ * offline.
  */
 static bool queue_somewhere(struct wqt_item *item, struct workqueue_struct *wq,
 			    struct rnd_state *rnd)
@@ -182,8 +182,8 @@ static bool is_surely_enabled(struct wqt_item *item, long *disables)
 }
 
 /*
- * False means either that the item was idle and now is queued, or that it is disabled.
- * The two cannot be told apart if somebody disables the item in the meantime.
+ * mod_delayed_work() returns false if the item was idle and is now queued, or if it is
+ * disabled. The two cannot be told apart if somebody disables the item in the meantime.
  */
 void wqt_item_mod(struct wqt_item *item, struct workqueue_struct *wq,
 		  struct rnd_state *rnd)
@@ -214,8 +214,8 @@ void wqt_item_mod(struct wqt_item *item, struct workqueue_struct *wq,
 }
 
 /*
- * What "neither pending nor running" and "finished" mean to an observer: what was queued
- * before the call is consumed after it, and what ran before it has ended.
+ * What an observer can check after a flush or a synchronous cancel: each queueing before
+ * the call has been consumed, and each run that started before the call has ended.
  */
 struct snapshot {
 	long queued;
@@ -238,7 +238,7 @@ static void snapshot_take(struct wqt_item *item, struct snapshot *snap)
 	smp_mb();	/* take the snapshot before the call that follows */
 }
 
-/* Nobody else was moving the timer: during a move the item looks idle. */
+/* True if nobody else was moving the timer: during a move the item looks idle. */
 static bool is_unmoved(struct wqt_item *item, const struct snapshot *snap, int own)
 {
 	return snap->unmoved &&
@@ -246,9 +246,9 @@ static bool is_unmoved(struct wqt_item *item, const struct snapshot *snap, int o
 }
 
 /*
- * If an item runs and is queued again, a task that flushes it waits for the newer
- * queueing. When that is cancelled or moved, the base kernel lets the task return while
- * the older run goes on. That counts as a violation only with flush_older=1.
+ * If an item runs and is queued again, a task that flushes the item waits for the newer
+ * queueing. If that queueing is cancelled or moved, the base kernel lets the task return
+ * while the older run goes on. This counts as a violation only with flush_older=1.
  */
 static bool may_overlook_run(struct wqt_item *item, const struct snapshot *snap,
 			     enum wqt_wrong what, bool unmoved)
@@ -340,7 +340,7 @@ void wqt_item_cancel(struct wqt_item *item, bool sync)
 	wqt_count(sync ? WQT_CANCEL_SYNC : WQT_CANCEL);
 }
 
-/* While we have it disabled, it refuses queueing; if we waited, it does not run either. */
+/* The caller has disabled the item, so queueing is refused. With @sync, no run goes on either. */
 static void check_disabled(struct wqt_item *item, struct workqueue_struct *wq,
 			   struct rnd_state *rnd, bool sync)
 {
@@ -357,7 +357,7 @@ static void check_disabled(struct wqt_item *item, struct workqueue_struct *wq,
 	udelay(wqt_rnd(rnd, 20));
 	later = atomic_long_read(&item->started);
 	if (sync && later != started)
-		wqt_wrong(WQT_DISABLED_RAN, item->slot, "item %d: %ld runs were %ld",
+		wqt_wrong(WQT_DISABLED_RAN, item->slot, "item %d: %ld runs, %ld before",
 			  item->nr, later, started);
 }
 
@@ -394,7 +394,7 @@ void wqt_item_disable(struct wqt_item *item, struct workqueue_struct *wq,
 	wqt_count(WQT_DISABLE);
 }
 
-/* What was queued on @wq before the call. An item whose timer runs is not queued yet. */
+/* Items queued on @wq before the call must finish. An item whose timer runs is not queued yet. */
 void wqt_flush_wq(struct wqt_slot *slot, struct workqueue_struct *wq)
 {
 	struct snapshot snaps[WQT_ITEMS];
@@ -441,7 +441,6 @@ void wqt_item_init(struct wqt_item *item, struct wqt_slot *slot, int nr)
 	accounts_open(item);
 }
 
-/* Nobody uses the item any more and no call is in progress: the accounts must agree. */
 /* With no other users, the effects of disabling, enabling and cancelling are exact. */
 static void check_switches(struct wqt_item *item)
 {
@@ -455,10 +454,11 @@ static void check_switches(struct wqt_item *item)
 	if (!schedule_delayed_work(&item->dwork, 3600 * HZ))
 		wqt_wrong(WQT_BAD_RETURN, item->slot, "item %d is idle, but refused", item->nr);
 	else if (!cancel_delayed_work(&item->dwork))
-		wqt_wrong(WQT_BAD_RETURN, item->slot, "item %d waits, and is not cancelled",
+		wqt_wrong(WQT_BAD_RETURN, item->slot, "the timer of item %d is not cancelled",
 			  item->nr);
 }
 
+/* Nobody uses the item any more and no call is in progress: the accounts must agree. */
 void wqt_item_settled(struct wqt_item *item)
 {
 	long begun = atomic_long_read(&item->queue_begun);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The exact value of max_active: never does one item more run, and never one fewer while
- * work waits, also after the limit was raised. The workqueues are the test's own, and
- * their items wait to be released.
+ * The exact value of max_active: never do more items run, and never do fewer while work
+ * waits, not even after the limit was raised. Each round has a workqueue of its own, whose items
+ * wait to be released.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -47,7 +47,7 @@ static void gated_fn(struct work_struct *work)
 	int inside = atomic_inc_return(&round->inside);
 
 	if (inside > READ_ONCE(round->limit) && has_one_share(round))
-		wqt_wrong(WQT_OVER_LIMIT, NULL, "%d of %d in a round for itself",
+		wqt_wrong(WQT_OVER_LIMIT, NULL, "%d run in a round's own workqueue, limit %d",
 			  inside, READ_ONCE(round->limit));
 	atomic_inc(&round->runs);
 	wqt_count(WQT_RUN);
@@ -56,8 +56,8 @@ static void gated_fn(struct work_struct *work)
 }
 
 /*
- * Items that end at once, on all CPUs.  They end while others come in.  If their CPUs keep the
- * slots that they used, those may be missing afterwards.
+ * Items that end at once, on random CPUs, while others come in.  If a CPU kept the slots that
+ * its items used, these slots might be missing afterwards.
  */
 static void passing_fn(struct work_struct *work)
 {
@@ -91,7 +91,7 @@ static void expect_inside(struct limit_round *round, int nr, const char *when)
 	}
 }
 
-/* Queues more items than may run, on one CPU. Then raises the limit in one or two steps. */
+/* Queues up to MOST items on one CPU. Then raises the limit in up to two steps. */
 static void fill_and_raise(struct limit_round *round, struct gated *items,
 			   struct rnd_state *rnd, int nr)
 {
@@ -114,7 +114,7 @@ static void fill_and_raise(struct limit_round *round, struct gated *items,
 	complete_all(&round->gate);
 	flush_workqueue(round->wq);
 	if (atomic_read(&round->runs) != nr || atomic_read(&round->inside))
-		wqt_wrong(WQT_LOST, NULL, "%d of %d gated items ran, %d run still",
+		wqt_wrong(WQT_LOST, NULL, "%d of %d gated items ran, %d still run",
 			  atomic_read(&round->runs), nr, atomic_read(&round->inside));
 }
 
@@ -151,7 +151,7 @@ static void gated_round(struct limit_round *round, struct gated *items, struct r
 	wqt_count(WQT_LIMIT);
 }
 
-/* Not while no thread can be created: fewer run then, which is right. */
+/* Skipped while threads are scarce or slow to create: fewer items run then, which is right. */
 void wqt_limit_round(struct wqt_actor *actor)
 {
 	struct limit_round *round = kzalloc(sizeof(*round), GFP_KERNEL);

@@ -4,8 +4,8 @@
  *
  * The test starts when the module is loaded. It ends after "duration" seconds, or when
  * the module is unloaded; then the last line in the log is the verdict. Each thread and
- * each interrupt source has its own random sequence, which the seed determines. A run
- * can therefore be repeated as to what each of them does, but not as to when.
+ * each interrupt source has its own random sequence, which the seed determines. A second
+ * run with the same seed repeats what each of them does, but not when.
  */
 #define pr_fmt(fmt) "wqtorture: " fmt
 
@@ -25,71 +25,71 @@
 
 unsigned int wqt_seed;
 module_param_named(seed, wqt_seed, uint, 0444);
-MODULE_PARM_DESC(seed, "of all choices, 0: a random one (default 0)");
+MODULE_PARM_DESC(seed, "seed of all random choices, 0: pick one (default 0)");
 
 static int duration;
 module_param(duration, int, 0444);
-MODULE_PARM_DESC(duration, "in seconds, 0: until unloaded (default 0)");
+MODULE_PARM_DESC(duration, "of the test in seconds, 0: until unloaded (default 0)");
 
 static int nwriters;
 module_param(nwriters, int, 0444);
-MODULE_PARM_DESC(nwriters, "threads, 0: four for each CPU (default 0)");
+MODULE_PARM_DESC(nwriters, "threads that use the API, 0: four for each CPU (default 0)");
 
 static int nsoftirq = 1;
 module_param(nsoftirq, int, 0444);
-MODULE_PARM_DESC(nsoftirq, "timers that do it from softirq (default 1)");
+MODULE_PARM_DESC(nsoftirq, "timers that use the API from softirq (default 1)");
 
 static int nhardirq = 1;
 module_param(nhardirq, int, 0444);
-MODULE_PARM_DESC(nhardirq, "timers that do it from hardirq (default 1)");
+MODULE_PARM_DESC(nhardirq, "timers that use the API from hardirq (default 1)");
 
 int wqt_attrs_ms = 20;
 module_param_named(attrs_ms, wqt_attrs_ms, int, 0444);
-MODULE_PARM_DESC(attrs_ms, "between changes of attributes, masks and limits, 0: none (default 20)");
+MODULE_PARM_DESC(attrs_ms, "ms between changes of attributes, masks and limits, 0: none (default 20)");
 
 int wqt_onoff_ms = 200;
 module_param_named(onoff_ms, wqt_onoff_ms, int, 0444);
-MODULE_PARM_DESC(onoff_ms, "between taking CPUs down and up, 0: none (default 200)");
+MODULE_PARM_DESC(onoff_ms, "ms between taking CPUs down and up, 0: never (default 200)");
 
 int wqt_famine_ms = 3000;
 module_param_named(famine_ms, wqt_famine_ms, int, 0444);
-MODULE_PARM_DESC(famine_ms, "between times when no thread can be made, 0: none (default 3000)");
+MODULE_PARM_DESC(famine_ms, "ms between times when no thread can be created, 0: none (default 3000)");
 
 int wqt_slow_ms = 4000;
 module_param_named(slow_ms, wqt_slow_ms, int, 0444);
-MODULE_PARM_DESC(slow_ms, "between times when making a thread takes long, 0: none (default 4000)");
+MODULE_PARM_DESC(slow_ms, "ms between times when creating a thread takes long, 0: none (default 4000)");
 
 int wqt_storm_ms = 3000;
 module_param_named(storm_ms, wqt_storm_ms, int, 0444);
-MODULE_PARM_DESC(storm_ms, "between storms of softirqs on one CPU, 0: none (default 3000)");
+MODULE_PARM_DESC(storm_ms, "ms between storms of softirqs on one CPU, 0: none (default 3000)");
 
 int wqt_lost_ms = 6000;
 module_param_named(lost_ms, wqt_lost_ms, int, 0444);
-MODULE_PARM_DESC(lost_ms, "between times when one CPU serves nobody for about a second, 0: none (default 6000)");
+MODULE_PARM_DESC(lost_ms, "ms between times when a busy loop keeps a CPU for about a second, 0: none (default 6000)");
 
 int wqt_stuck;
 module_param_named(stuck, wqt_stuck, int, 0444);
-MODULE_PARM_DESC(stuck, "seconds: the watchdog's threshold is set to this and one item exceeds it, which the log then tells, 0: no (default 0)");
+MODULE_PARM_DESC(stuck, "seconds: set the watchdog's threshold to this and let one item exceed it, which the log must report, 0: no (default 0)");
 
 int wqt_squeeze_ms;
 module_param_named(squeeze_ms, wqt_squeeze_ms, int, 0444);
-MODULE_PARM_DESC(squeeze_ms, "between times when memory is short, 0: none (default 0)");
+MODULE_PARM_DESC(squeeze_ms, "ms between times when memory is short, 0: none (default 0)");
 
 int wqt_freeze_ms;
 module_param_named(freeze_ms, wqt_freeze_ms, int, 0444);
-MODULE_PARM_DESC(freeze_ms, "between times when all that is freezable stops, 0: none (default 0)");
+MODULE_PARM_DESC(freeze_ms, "ms between times when everything freezable is frozen, 0: none (default 0)");
 
 bool wqt_flush_older = IS_ENABLED(CONFIG_WORKQUEUE_CMWQ);
 module_param_named(flush_older, wqt_flush_older, bool, 0444);
-MODULE_PARM_DESC(flush_older, "flush_work() has to wait for an older run, too, when what it waited for is cancelled (default: not on the base kernel)");
+MODULE_PARM_DESC(flush_older, "flush_work() must wait for an older run, too, if the queueing it waits for is cancelled (default: off on the base kernel)");
 
 int wqt_stall = 30;
 module_param_named(stall, wqt_stall, int, 0444);
-MODULE_PARM_DESC(stall, "seconds after which what makes no progress is stuck (default 30)");
+MODULE_PARM_DESC(stall, "seconds without progress after which a violation is reported (default 30)");
 
 static int stat_interval = 10;
 module_param(stat_interval, int, 0444);
-MODULE_PARM_DESC(stat_interval, "seconds between statistics, 0: only in the end (default 10)");
+MODULE_PARM_DESC(stat_interval, "seconds between statistics, 0: only at the end (default 10)");
 
 static int stutter = 2;
 module_param(stutter, int, 0444);
@@ -97,11 +97,11 @@ MODULE_PARM_DESC(stutter, "seconds to run and to pause in turn, 0: no pause (def
 
 static int shuffle_interval = 3;
 module_param(shuffle_interval, int, 0444);
-MODULE_PARM_DESC(shuffle_interval, "seconds between keeping the threads off one CPU, 0: never (default 3)");
+MODULE_PARM_DESC(shuffle_interval, "seconds between changes of the CPU that the threads are kept off, 0: never (default 3)");
 
 static int shutdown_secs;
 module_param(shutdown_secs, int, 0444);
-MODULE_PARM_DESC(shutdown_secs, "seconds after which to switch the machine off, 0: never (default 0)");
+MODULE_PARM_DESC(shutdown_secs, "seconds until the machine is switched off, 0: never (default 0)");
 
 static int verbose;
 module_param(verbose, int, 0444);

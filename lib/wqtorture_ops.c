@@ -45,7 +45,7 @@ static void quick_op(struct wqt_slot *slot, struct workqueue_struct *wq, struct 
 		break;
 	case 4:
 	case 5:
-		/* no hard interrupt may allocate with PREEMPT_RT */
+		/* with PREEMPT_RT, a hard interrupt must not allocate */
 		if (!in_hardirq()) {
 			tokens(slot, wq, rnd, 4, GFP_ATOMIC);
 			break;
@@ -56,7 +56,7 @@ static void quick_op(struct wqt_slot *slot, struct workqueue_struct *wq, struct 
 	}
 }
 
-/* One or two such operations; an interrupt has no time for more. */
+/* One such operation; an interrupt has no time for more. */
 void wqt_quick_op(struct wqt_actor *actor)
 {
 	struct wqt_slot *slot = wqt_slot_pick(&actor->rnd);
@@ -115,8 +115,8 @@ static bool wait_for_runs(struct owned *owned, int runs)
 }
 
 /*
- * A timer that only this caller moves. True means that it had not expired and that there
- * will be exactly one run, no earlier than the new time.
+ * A timer that only this caller moves. If mod_delayed_work() returns true, the item had not
+ * started, and there will be exactly one run, no earlier than the new time.
  */
 static void move_timer(struct owned *owned, struct wqt_slot *slot,
 		       struct workqueue_struct *wq, struct rnd_state *rnd)

@@ -2,9 +2,9 @@
 /*
  * Items that one thread queues one after the other on one CPU of a per-CPU workqueue
  * start in that order. The order can be checked where one item runs at a time: with a
- * max_active of 1, and in softirq. With more, two workers may each have taken an item,
- * and a worker that is preempted starts its item later. That is counted, but it is no
- * violation.
+ * max_active of 1, and in softirq. With a higher max_active, two workers may each have
+ * taken an item, and one that is preempted starts its item later. That is counted, but it
+ * is no violation.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>

@@ -227,14 +227,14 @@ static void look_at(struct wqt_actor *actor)
 	    time_before(jiffies, since + wqt_stall * HZ))
 		return;
 	WRITE_ONCE(actor->reported, true);
-	wqt_wrong(WQT_STALL, READ_ONCE(actor->slot), "%s is at %s for %u ms",
+	wqt_wrong(WQT_STALL, READ_ONCE(actor->slot), "%s has been at %s for %u ms",
 		  actor->name, op, jiffies_to_msecs(jiffies - since));
 	if (actor->task)
 		sched_show_task(actor->task);
 	wqt_show_state();
 }
 
-/* Prints statistics, gives freed items back, and reports who makes no progress. */
+/* Prints statistics, frees the tokens that were kept, and reports who makes no progress. */
 int wqt_monitor(void *arg)
 {
 	int *interval = arg;

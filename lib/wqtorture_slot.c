@@ -41,9 +41,9 @@ struct wqt_slot *wqt_slot_pick(struct rnd_state *rnd)
 }
 
 /*
- * How many may run at once. Each node has a share of an unbound workqueue's limit, at
- * least 8, and so do pools that span nodes. While attributes change, items of both may
- * run. wqtorture_limit.c checks more closely.
+ * How many items may run at once. Each node has a share of an unbound workqueue's limit, at
+ * least min(limit, 8), and so do pools that span nodes. While attributes change, items of both
+ * kinds of pool may run. wqtorture_limit.c checks more closely.
  */
 static int ceiling(const struct wqt_slot *slot)
 {
@@ -55,8 +55,8 @@ static int ceiling(const struct wqt_slot *slot)
 }
 
 /*
- * Which count a run belongs to. A run of a bound workqueue belongs to the CPU to which
- * its worker is bound, as long as all CPUs are up. Otherwise it cannot be known.
+ * The count that a run belongs to. An unbound workqueue has one. A bound one has one for each
+ * CPU: that to which the worker is bound; NULL if it is bound to none, or not all CPUs are up.
  */
 static struct wqt_inside *inside_of(struct wqt_slot *slot)
 {
@@ -128,12 +128,12 @@ bool wqt_wait_for_zero(const atomic_t *nr, unsigned long ticks)
 }
 
 /*
- * No timer may be left when the workqueue is destroyed. It handles the rest itself.
- * False: items are still on their way and may yet be queued.
+ * No timer may be left when the workqueue is destroyed. destroy_workqueue() waits for all
+ * other items. Returns false if items are still on their way and may yet be queued.
  */
 static bool bring_to_end(struct wqt_slot *slot, struct rnd_state *rnd)
 {
-	/* until the start is over, threads may be scarce for any time; the monitor reports it */
+	/* until the start is over, threads may be scarce for long; the monitor reports that */
 	unsigned long limit = READ_ONCE(wqt_started) ? wqt_stall * HZ : MAX_JIFFY_OFFSET;
 	int i;
 
@@ -163,9 +163,9 @@ static void check_accounts(struct wqt_slot *slot)
 }
 
 /*
- * Take the workqueue out of its slot. After the grace period only its own items use it,
- * and these do not queue themselves again. Then check that everything has finished. The
- * caller holds @slot->attrs_lock.
+ * Take the workqueue out of its slot. After the grace period only its own items use it.
+ * Only tokens still queue themselves again, a few times. Then check that everything has
+ * finished. The caller holds @slot->attrs_lock.
  */
 void wqt_slot_settle(struct wqt_slot *slot, struct wqt_actor *actor, bool reopen)
 {
@@ -177,7 +177,7 @@ void wqt_slot_settle(struct wqt_slot *slot, struct wqt_actor *actor, bool reopen
 	synchronize_srcu(&slot->srcu);
 	wqt_at(actor, "settling items", slot);
 	if (!bring_to_end(slot, &actor->rnd)) {
-		rcu_assign_pointer(slot->wq, wq);	/* whoever is late must find it */
+		rcu_assign_pointer(slot->wq, wq);	/* late items still need it */
 		return;
 	}
 	if (!reopen || wqt_one_in(&actor->rnd, 2)) {
@@ -262,7 +262,7 @@ int wqt_slots_init(void)
 	return 0;
 }
 
-/* If wqt_slots_finish() did not run, the start failed and all workqueues are idle. */
+/* Workqueues are left if the start failed early, an actor hangs or items are late. */
 void wqt_slots_exit(void)
 {
 	int i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Threads for workers: none can be created (a famine), or creating one takes long. In
- * both cases a workqueue with a rescuer makes progress, and afterwards all others do.
+ * both cases a workqueue with a rescuer must make progress, and afterwards all others must.
  */
 #include <linux/completion.h>
 #include <linux/cpu.h>
@@ -72,7 +72,7 @@ static int queue_some(struct rnd_state *rnd, bool reclaim, atomic_t *left)
 	return n;
 }
 
-/* Each workqueue that has a rescuer finishes its items nevertheless. */
+/* Each workqueue that has a rescuer must finish its items during the famine. */
 static void expect_rescue(struct rnd_state *rnd)
 {
 	atomic_t left = ATOMIC_INIT(0);
@@ -148,10 +148,10 @@ int wqt_famine_thread(void *arg)
  * kthreadd, which creates all kernel threads, is bound to one CPU and runs there under
  * SCHED_IDLE. A thread spins beside it. Probers ask for one thread after the other until
  * kthreadd has used up its share of some seconds. From then on their requests wait, and later
- * ones wait behind them. When a prober gets its thread, somebody else may have got one.
+ * ones wait behind them. Once a prober gets its thread, a worker may have got one, too.
  *
- * The spinner has no higher priority than others. Beside one of nice -20, which weighs 87
- * times as much, a worker that had 30 ms more than its share would wait for 3 s.
+ * The spinner has the normal priority. Beside a spinner of nice -20, which weighs 87 times as
+ * much, a worker that had used 30 ms more than its share would wait for 3 s.
  */
 
 #define PROBERS		16
@@ -207,7 +207,7 @@ static int prober_fn(void *arg)
 	return 0;
 }
 
-/* How kthreadd is scheduled, which an administrator may have changed. */
+/* Records how kthreadd is scheduled, since an administrator may have changed that. */
 static void slow_remember(struct slow *slow)
 {
 	struct task_struct *kthreadd = slow->kthreadd;
@@ -221,8 +221,8 @@ static void slow_remember(struct slow *slow)
 }
 
 /*
- * All threads exist before kthreadd becomes slow. Kernel threads are its children. On a busy
- * machine this takes a while: it is progress that each of them comes. It fails in a famine.
+ * Create all threads before kthreadd, the parent of all kernel threads, becomes slow. This takes
+ * a while on a busy machine, so each new thread counts as progress. In a famine this fails.
  */
 static int slow_prepare(struct slow *slow, struct wqt_actor *actor)
 {
@@ -254,7 +254,7 @@ static bool slow_lasts(const struct slow *slow)
 	return atomic_read(&slow->made) == slow->made_before;
 }
 
-/* kthreadd is slow when no prober gets a thread for 0.1 s. On a fast machine that takes a while. */
+/* Waits, up to 3 s, until no prober has got a thread for 0.1 s: kthreadd is slow then. */
 static void slow_sets_in(struct slow *slow)
 {
 	unsigned long end = jiffies + 3 * HZ;
@@ -325,9 +325,9 @@ static void rescued_fn(struct work_struct *work)
 }
 
 /*
- * Go to the CPU after @cpu, sleep there, and return which it is. A rescuer wakes up where it
- * ran last, and then goes to the pool's CPU. If the machine does not run one of these, this
- * thread gets no further either.
+ * Go to the CPU after @cpu, sleep there, and return that CPU. A rescuer wakes up on the CPU
+ * where it ran last, and then goes to the pool's CPU. If the machine does not run one of these
+ * CPUs, this thread gets stuck there, too.
  */
 static int look_from_next(int cpu)
 {
@@ -341,10 +341,10 @@ static int look_from_next(int cpu)
 }
 
 /*
- * False: a thread was created first, or it takes very long. As long as hogs start, the
- * pool has workers and needs no rescuer. The hogs come first, and they take turns with
- * the spinner. @since returns when that was last so, and @looks how often this thread has
- * run since.
+ * Returns false if a thread was created first or the rescue takes very long. As long as
+ * hogs start, the pool has workers and needs no rescuer. The hogs run before the items, and
+ * they take turns with the spinner. @since returns when a hog last started, and @looks how
+ * often this thread has run since then.
  */
 static bool wait_for_rescue(const struct slow *slow, const atomic_t *left,
 			    unsigned long *since, int *looks)
@@ -369,9 +369,9 @@ static bool wait_for_rescue(const struct slow *slow, const atomic_t *left,
 }
 
 /*
- * Items of the pool that needs a worker run before it gets one, if that takes a good part
- * of the time after which a stall is reported. A rescuer comes before this thread, which has
- * a lower priority. If that has hardly run either, the machine is too busy to tell.
+ * The pool needs a worker. If none comes for a good part of wqt_stall, the rescuer must have
+ * run the items. The rescuer has a higher priority than this thread. If this thread has
+ * hardly run either, the machine is too busy to tell.
  */
 static void rescue_while_slow(struct slow *slow, struct workqueue_struct *wq, int cpu)
 {

@@ -40,20 +40,20 @@ struct wqt_token {
 	struct rnd_state rnd;
 	atomic_t *left;			/* the caller's counter, if it waits */
 	int chain;			/* how often it queues itself again */
-	int cpu;			/* where it has to run, or from, if not -1 */
+	int cpu;			/* bound: runs there; unbound: in its pod; -1: unknown */
 	unsigned long cpu_epoch;
 	unsigned long topology_epoch;
 	unsigned int attrs_epoch;
 	u64 ticket;			/* its turn in an ordered workqueue */
-	unsigned long due;		/* not before, in jiffies */
-	unsigned int reader;		/* not before this reader has ended, if odd */
-	unsigned int freeze;		/* not while this one is on, if not 0 */
+	unsigned long due;		/* must not run before, in jiffies */
+	unsigned int reader;		/* must not run before this reader has ended, if odd */
+	unsigned int freeze;		/* must not run during this freeze, if not 0 */
 
 	struct llist_node kept;		/* not poisoned from here on */
 };
 
 static unsigned int reader_seq;		/* odd while wqt_reader_thread() reads */
-static bool no_turns;			/* constant: this CPU is as good as a named one */
+static bool no_turns;			/* set once: CPUs do not take turns, see queue_here() */
 static struct kmem_cache *cache;
 static LLIST_HEAD(kept);
 static atomic_t nr_kept;
@@ -266,8 +266,8 @@ static bool queue_on(struct wqt_token *token, struct wqt_slot *slot, struct rnd_
 }
 
 /*
- * Bound: runs here. Unbound: in the pod of this CPU, unless the CPUs that are not in the mask
- * take turns with those that are.
+ * Bound: the item runs here. Unbound: it runs in the pod of this CPU, unless the CPUs in the
+ * global mask take turns: for those outside, or for all with debug_force_rr_cpu.
  */
 static bool queue_here(struct wqt_token *token, struct wqt_slot *slot)
 {
@@ -284,7 +284,7 @@ static bool queue_plain(struct wqt_token *token, struct wqt_slot *slot, struct r
 {
 	INIT_WORK(&token->work, token_fn);
 	wqt_lock_class(&token->work, slot->bh);
-	/* The workqueue does not know softirq work as chained. */
+	/* Not in softirqs: a draining workqueue takes only what its own threads queue. */
 	if (!slot->bh && wqt_one_in(rnd, 4))
 		token->chain = wqt_rnd(rnd, 4);
 	if (slot->kind->ordered)
@@ -334,7 +334,7 @@ static bool queue_it(struct wqt_token *token, struct wqt_slot *slot, struct rnd_
 	return queue_after_gp(token, slot);
 }
 
-/* Queues one more; @left, if any, becomes zero when all have ended. */
+/* Queues one token. @left, if not NULL, becomes zero when all of its tokens have ended. */
 int wqt_token_queue(struct wqt_slot *slot, struct workqueue_struct *wq,
 		    struct rnd_state *rnd, gfp_t gfp, atomic_t *left)
 {

@@ -60,7 +60,7 @@ struct wq_api_ctx {
 	struct workqueue_struct *wqs[WQ_API_MAX_WQS];
 	struct list_head blocks;	/* memory to free after the case */
 	struct list_head calls;		/* helper threads */
-	struct list_head arrays;	/* items whose gates are to be opened */
+	struct list_head arrays;	/* of items; after the case their gates are opened */
 	bool bh;			/* the newest workqueue is a BH one */
 };
 
@@ -181,8 +181,8 @@ static inline struct work_struct *wq_api_work(struct wq_api_item *item)
 
 /*
  * Warnings that a case causes on purpose are suppressed and counted.  If WARN_ONCE() is
- * plain C code, as on arm64 and UML, a suppressed warning still counts as the only one,
- * so a suite that runs again in the same boot sees none.  If WARN_ONCE() is a trap that
+ * plain C code, as on arm64 and UML, a suppressed warning still uses up the "once", so a
+ * suite that runs again in the same boot sees none.  If WARN_ONCE() is a trap that
  * knows its format, the suite sees each warning.
  */
 static inline void wq_api_expect_warn_once(struct kunit *test, int count,

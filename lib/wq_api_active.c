@@ -2,10 +2,10 @@
 /*
  * How many items run at once.
  *
- * No case waits for a while to prove that something has not happened. Stamps of one
- * clock show whether an item did something before another item had got somewhere.
- * To check that max_active holds an item back, a case uses a fence: the pool would
- * have served the item before the fence.
+ * No case waits for a while to prove that something has not happened. Instead, stamps
+ * of one clock show which of two events was first. To check that max_active holds an
+ * item back, a case uses a fence: if the item were not held back, the pool would have
+ * served it before the fence.
  */
 #include <linux/cpumask.h>
 #include <linux/nodemask.h>
@@ -544,7 +544,7 @@ static void queue_scene(void *arg)
 	queue_work(scene->q1, wq_api_work(&scene->w[2]));
 }
 
-/* Let each item sleep until all that may run beside it sleep, too; wake them in turn. */
+/* Let each item sleep until all that may run beside it have started; wake them in turn. */
 static void scenario_round(struct kunit *test, struct wq_api_item *w)
 {
 	const struct scenario *scenario = test->param_value;
@@ -580,7 +580,7 @@ static bool scenario_check(struct kunit *test, struct wq_api_item *w)
 
 /*
  * "The scenarios of the documentation hold": fails if an item starts before the one in
- * front of it sleeps, or, if max_active holds it back, before that one ends. Also fails
+ * front of it sleeps or, if max_active holds it back, before a slot is free. Also fails
  * if an item that may start does not, or if the CPU-intensive w2 never burns beside w1.
  */
 static void documented_scenarios(struct kunit *test)

@@ -144,7 +144,7 @@ static void cpu_picks_the_pod(struct kunit *test)
 }
 
 #ifdef CONFIG_WORKQUEUE_CMWQ
-/* Apply @attrs as if the CPUs of @cpu's node were on no node; return the node of its pool. */
+/* Apply @attrs as if the CPUs of @cpu's node were on no node; return the node of @cpu's pool. */
 static int pool_node_after_move(struct kunit *test, struct workqueue_struct *wq,
 				const struct workqueue_attrs *attrs, int cpu)
 {
@@ -166,8 +166,8 @@ static int pool_node_after_move(struct kunit *test, struct workqueue_struct *wq,
 }
 
 /*
- * If the CPUs of a pod were removed and added elsewhere, the pod gets a pool of its new
- * node, though the attributes are those of the old one: or else its items would count on
+ * If the CPUs of a pod were removed and added on another node, the pod gets a pool of that
+ * node, although the old pool has the same attributes.  Otherwise its items would count on
  * the old node.  No machine at hand moves CPUs, so the case changes what is known of them.
  */
 static void moved_pod_gets_a_pool_of_its_node(struct kunit *test)
@@ -189,7 +189,7 @@ static void moved_pod_gets_a_pool_of_its_node(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, item->nice, 3);
 }
 
-/* The node of a pool is checked again once pods were replaced, and this is how that is known. */
+/* wq_pods_gen shows that pods were replaced. Then the node of each pool is checked again. */
 static void pods_are_not_replaced_in_silence(struct kunit *test)
 {
 	unsigned int gen;

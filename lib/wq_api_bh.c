@@ -137,8 +137,8 @@ static void bh_sync_waits_for_other_cpu(struct kunit *test)
 
 	INIT_WORK(&spin->work, bh_spin_fn);
 	/*
-	 * On a busy host this CPU may not be running while the item runs: go on with
-	 * items that outlast the host's time slices.
+	 * On a busy host this vCPU may be stopped while the item runs. So go on with items
+	 * that outlast the host's time slices.
 	 */
 	for (i = 0; i < BH_ROUNDS || (!in_time && time_before(jiffies, give_up)); i++) {
 		spin->us = 1000 << min(i / BH_ROUNDS, 6);
@@ -258,14 +258,14 @@ static void bh_managed_from_softirq(struct kunit *test)
 	expect_managed(test, caller, 2);
 }
 
-/* An item in a thread may wait for a BH item; a BH item may queue one for a thread. */
+/* An item may be queued on a BH workqueue and on one with threads in turn. */
 static void bh_and_threads_mix(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
 	struct workqueue_struct *bh = wq_api_wq_kind(test);
 	struct workqueue_struct *wq = wq_api_wq(test, WQ_PERCPU, 0);
 
-	/* one item runs on both in turn: it may move while it is idle */
+	/* the item may change over while it is idle */
 	wq_api_items_are_for(test, WQ_BH);
 	KUNIT_EXPECT_TRUE(test, queue_work(bh, wq_api_work(item)));
 	flush_work(wq_api_work(item));
@@ -302,7 +302,7 @@ static void bh_system_workqueues(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, item->gave_up);
 }
 
-/* Flags that a BH workqueue cannot have are refused with a warning. */
+/* Flags and limits that a BH workqueue cannot have are refused with a warning. */
 static void bh_bad_flags(struct kunit *test)
 {
 	struct workqueue_struct *wq, *unbound = NULL, *reclaim = NULL, *limited = NULL;

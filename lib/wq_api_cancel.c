@@ -97,9 +97,9 @@ static void cancel_held_back(struct kunit *test)
 
 /*
  * Cancelling hands the item's slot to the next item, which then needs a worker: fails if
- * all workers stay asleep. The cancelled item waits for the worker that is in its
- * function and is not on the pool's list, so no worker was woken for it. The case uses
- * the highpri pool, where nothing else comes by and wakes a worker.
+ * all workers stay asleep. The cancelled item is not on the pool's list: it waits for the
+ * worker that is in its function. So no worker was woken for it. The case uses the
+ * highpri pool, where nothing else comes by and wakes a worker.
  */
 static void cancel_wakes_successor(struct kunit *test)
 {
@@ -198,8 +198,8 @@ static int flush_and_look_fn(void *item)
 }
 
 /*
- * "flush_work(): the last queueing has finished", and no older run goes on. The item is on
- * two pools, and the later queueing is cancelled while it is flushed. Fails if the flush
+ * "flush_work(): the last queueing has finished", and no older run is left. The item is on
+ * two pools, and the later queueing is cancelled during the flush. Fails if the flush
  * then returns before the older run has ended.
  */
 static void flush_finds_older_run(struct kunit *test)
@@ -238,7 +238,7 @@ static void cancel_lets_flusher_go(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&items[1].runs), 0);
 }
 
-/* "After _sync it is not running": the call waits for the function, on every kind. */
+/* "After _sync it is not running": the call waits for the function. */
 static void cancel_sync_waits(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -251,7 +251,7 @@ static void cancel_sync_waits(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, queue_work(wq, wq_api_work(item)));
 	canceller = wq_api_call(test, -1, cancel_sync_fn, wq_api_work(item));
 	wq_api_call_blocks(test, canceller);
-	/* queueing is refused while the call waits: only so it can end */
+	/* queueing is refused while the call waits, or it might never end */
 	KUNIT_EXPECT_FALSE(test, queue_work(wq, wq_api_work(item)));
 	complete_all(&item->gate);
 	KUNIT_EXPECT_TRUE(test, wq_api_call_result(test, canceller));
@@ -269,7 +269,7 @@ struct siege {
 	atomic_t inside;
 	atomic_t runs;
 	bool delayed;
-	bool quiet;		/* queuers hold still while it is set */
+	bool quiet;		/* the item no longer queues itself */
 	bool stop;
 	int bad;
 };
@@ -362,9 +362,9 @@ static int besieged_fn(void *arg)
 }
 
 /*
- * "However hard others queue it": cancelling and disabling come to an end, and
- * a disabled item is neither pending nor runs, while threads and the item itself queue
- * it. Then the queuers stop, and after one more cancel nothing runs.
+ * "However hard others queue it": cancelling and disabling come to an end, and a
+ * disabled item does not run, while threads and the item itself queue it. Then the
+ * queuers stop, and after one more cancel nothing runs.
  */
 static void siege(struct kunit *test, bool delayed)
 {
@@ -444,8 +444,8 @@ static void one_canceller_wins(struct kunit *test)
 }
 
 /*
- * "disable_*()/enable_*() nest; a disabled item refuses queueing": fails if one enable
- * too few or too many allows queueing again, or if a refused item runs.
+ * "disable_*()/enable_*() nest; a disabled item refuses queueing": fails if queueing is
+ * possible before the last enable, or not possible after it, or if a refused item runs.
  */
 static void disable_nests(struct kunit *test)
 {
@@ -519,7 +519,7 @@ static void disable_cancels(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&items[1].runs), 0);
 }
 
-/* The depth counter does not go below zero; it warns and stays usable. */
+/* The depth counter does not go below zero: enable_work() warns, and the item stays usable. */
 static void enable_underflow(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);
@@ -567,7 +567,7 @@ static void disable_delayed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 1);
 }
 
-/* The same from a running item: _sync waits, and what it queued is refused. */
+/* The same while the item runs: _sync waits, and queueing is refused meanwhile. */
 static void disable_delayed_running(struct kunit *test)
 {
 	struct wq_api_item *item = wq_api_items(test, 1);

@@ -162,8 +162,8 @@ static void mod_running(struct kunit *test)
 }
 
 /*
- * An item that is on the worklist or held back by max_active moves to the timer: fails
- * if the flush that follows still finds it.
+ * An item that max_active holds back moves to the timer: fails if the flush that follows
+ * still finds it.
  */
 static void mod_queued(struct kunit *test)
 {
@@ -190,7 +190,7 @@ static void mod_queued(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, cancel_delayed_work_sync(&items[1].dwork));
 }
 
-/* The item is queued on a wq; hard interrupts modify it and then cancel it. */
+/* @item is queued on @wq; hard interrupts modify and cancel it. */
 struct from_irq {
 	struct wq_api_item *item;
 	struct workqueue_struct *wq;

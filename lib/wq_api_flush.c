@@ -2,8 +2,8 @@
 /*
  * Waiting: flush_workqueue(), flush_work(), drain_workqueue() and destroy_workqueue().
  *
- * Each flusher is a thread of its own. If it sleeps, it waits. The stamp that it takes
- * on return shows what it waited for.
+ * Each flusher is a thread of its own. If the thread sleeps, the flush waits. The stamp
+ * that the thread takes on return shows what the flush waited for.
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
@@ -135,7 +135,7 @@ static void more_flushers_than_colours(struct kunit *test)
 		wq_api_call_result(test, flushers[i]->call);
 		KUNIT_EXPECT_LT(test, items[i].end, flushers[i]->back);
 	}
-	/* the colours are all back in use */
+	/* all colours can be used again */
 	for (i = 0; i < 2 * WORK_NR_COLORS; i++)
 		run_flush(test, wq);
 }
@@ -246,8 +246,8 @@ static void flush_work_says_if_it_waited(struct kunit *test)
 }
 
 /*
- * An item runs and is queued again: a flush waits for the second run. If the item is
- * queued once more after that, this does not matter.
+ * An item runs and is queued again: a flush waits for the second run. It does not wait for
+ * a third run, which is queued after the flush began.
  */
 static void flush_work_waits_for_last_queueing(struct kunit *test)
 {
@@ -298,7 +298,7 @@ static void flush_work_waits_for_run_after_cancel(struct kunit *test)
 {
 	const struct wq_api_kind *kind = test->param_value;
 	struct wq_api_item *item = wq_api_items(test, 1);
-	/* a limit of 1 holds the item back; else the worker would have it and its barriers */
+	/* a limit of 1 holds it back; else the worker would already have it and its barriers */
 	struct workqueue_struct *wq = kind->ordered ? wq_api_wq_kind(test) :
 						      wq_api_wq(test, kind->flags, 1);
 	struct flusher *flushers[2];
@@ -420,7 +420,7 @@ static void destroy_drains(struct kunit *test)
 	struct wq_api_item *items = NULL, *more = wq_api_items(test, FLUSH_ITEMS);
 	int i;
 
-	/* a BH item cannot chain: the softirq is not known to run an item of the workqueue */
+	/* a BH item cannot chain: in softirq, the caller is not known to be an item */
 	if (!(kind->flags & WQ_BH))
 		items = queue_chain(test, wq);
 	for (i = 0; i < FLUSH_ITEMS; i++)
@@ -501,8 +501,8 @@ static void flush_inside_an_item(struct kunit *test)
 }
 
 /*
- * "And a WQ_MEM_RECLAIM item waiting for one that is not": a warning, here because of
- * the worker that waits, and no warning the other way round.
+ * "And a WQ_MEM_RECLAIM item waiting for one that is not": must cause a warning, here
+ * because a reclaim worker waits. There is none the other way round.
  */
 struct reclaim_probe {
 	struct work_struct outer, inner;
@@ -543,7 +543,7 @@ static void reclaim_dependency_is_reported(struct kunit *test)
 	probe->test = test;
 	KUNIT_EXPECT_FALSE(test, current_is_workqueue_mem_reclaim());
 
-	/* each has its own class: lockdep would see one class on both workqueues as a cycle */
+	/* each INIT_WORK() is a class: to lockdep, one class on both workqueues is a cycle */
 	INIT_WORK(&probe->outer, reclaim_fn);
 	probe->inner_wq = reclaim2;
 	queue_work(reclaim, &probe->outer);

@@ -71,7 +71,7 @@ static void mailbox_fn(struct work_struct *work)
 	WRITE_ONCE(box->seen, READ_ONCE(box->posted));
 }
 
-/* The stores and loads here are plain, so only queue_work() can order them. */
+/* The stores and loads here imply no barrier, so only queue_work() can order them. */
 static int mailbox_thread(void *arg)
 {
 	struct mailbox *box = arg;
@@ -82,7 +82,7 @@ static int mailbox_thread(void *arg)
 		WRITE_ONCE(box->posted, ++letter);
 		queue_work(box->wq, &box->work);
 		ndelay(50 * (round % 128));
-		/* this is often false because the function is about to start */
+		/* this often returns false because the function is about to start */
 		WRITE_ONCE(box->posted, ++letter);
 		queue_work(box->wq, &box->work);
 
@@ -280,7 +280,7 @@ static void order_round(struct kunit *test, struct workqueue_struct *wq, int cpu
 		wq_api_wait(test, &items[i].finished, "a queued item runs");
 }
 
-/* Queues on another CPU just when the worker there has run the item, and goes to sleep. */
+/* Queues the item on another CPU just when the worker there has run it and goes to sleep. */
 static int lullaby_thread(void *arg)
 {
 	unsigned long last = jiffies + LULLABY_TIME, end;
@@ -306,8 +306,8 @@ static int lullaby_thread(void *arg)
 /*
  * "The function runs after queueing": fails if an item stays behind because its worker is
  * going to sleep on another CPU when the item is queued. Other items on the same pool would
- * hide that, so only pools that nothing else uses meanwhile tell. For BH workqueues this is
- * about the softirq that another CPU raises.
+ * hide that, so the case can fail only on pools that nothing else uses meanwhile. With BH
+ * workqueues, it tests that queueing raises the softirq of another CPU.
  */
 static void sleepy_worker_is_woken(struct kunit *test)
 {
@@ -446,7 +446,7 @@ void wq_api_ordered_stress(struct kunit *test, struct workqueue_struct *wq,
 
 /*
  * "Ordered workqueues run one item at a time, system-wide, in queueing order":
- * fails if items overlap, swap or get lost. Nor can its max_active be raised.
+ * fails if items overlap, swap or get lost, or if max_active can be raised.
  */
 static void ordered_across_queuers(struct kunit *test)
 {

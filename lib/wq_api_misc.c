@@ -90,7 +90,7 @@ static long where(void *arg)
 	return 1000 + *cpu;
 }
 
-/* work_on_cpu() runs the function there; that may sleep, and its value is returned. */
+/* work_on_cpu() runs the function on that CPU, lets it sleep, and returns its value. */
 static void work_on_each_cpu(struct kunit *test)
 {
 	int cpu, here;

@@ -8,7 +8,7 @@
 
 #include "wq_api.h"
 
-/* the file may leave it to its includer to make the function static */
+/* some versions of the file leave it to the includer to make the function static */
 static void rust_helper_init_work_with_key(struct work_struct *work, work_func_t func,
 					   bool onstack, const char *name,
 					   struct lock_class_key *key);

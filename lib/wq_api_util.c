@@ -21,7 +21,7 @@
 
 static bool base_bugs;
 module_param(base_bugs, bool, 0444);
-MODULE_PARM_DESC(base_bugs, "Run the cases that the base kernel is known to fail there, too (default N)");
+MODULE_PARM_DESC(base_bugs, "On the base kernel, also run cases that it is known to fail (default N)");
 
 struct wq_api_block {
 	struct list_head node;
@@ -140,7 +140,7 @@ static int destroy_fn(void *wq)
 	return 0;
 }
 
-/* Stop the timers first: a destroyed workqueue leaves them running, to queue on it. */
+/* Stop the timers first: destroying a workqueue does not, and then they would queue on it. */
 static int take_down_fn(void *arg)
 {
 	struct wq_api_ctx *ctx = arg;
@@ -410,7 +410,7 @@ void wq_api_wait(struct kunit *test, struct completion *done, const char *what)
 		wq_api_stuck(test, what);
 }
 
-/* The first item holds the only slot for @cpu until its gate opens, and the second waits for it. */
+/* The first item holds @cpu's only slot until its gate opens. The second waits for the slot. */
 void wq_api_congests(struct kunit *test, struct workqueue_struct *wq, int cpu,
 		     struct wq_api_item *items)
 {

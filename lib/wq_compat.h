@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What kernels from 6.5 on lack that our modules use. lib/Kbuild reads the kernel's headers
+ * What our modules use and some kernels from 6.5 on lack. lib/Kbuild reads the kernel's headers
  * and sets WQ_COMPAT_NO_*, since versions do not tell: distributions backport features.
- * In the kernel's own tree, lib/Makefile does.
+ * In the kernel's own tree, lib/Makefile does that.
  */
 #ifndef _LIB_WQ_COMPAT_H
 #define _LIB_WQ_COMPAT_H
@@ -11,7 +11,7 @@
 #include <linux/workqueue.h>
 
 #ifdef WQ_COMPAT_NO_PERCPU
-/* before 6.18: a workqueue that is not unbound was per CPU without saying so */
+/* a kernel without the flag: there a workqueue that is not unbound is per CPU */
 #define WQ_PERCPU	0
 #endif
 
@@ -20,7 +20,7 @@
 /* before 6.9 */
 #define WQ_COMPAT_BH	0
 #else
-/* 6.12 has got WQ_PERCPU meanwhile, but refuses it here. */
+/* 6.12 has WQ_PERCPU by now, but refuses it for a BH workqueue. */
 #define WQ_COMPAT_BH	(WQ_BH | (WQ_PERCPU & __WQ_BH_ALLOWS))
 #endif
 

@@ -31,7 +31,7 @@ MODULE_PARM_DESC(seed, "Seed of the random test; 0 picks one");
 struct item {
 	struct work_struct work;
 	int owner;
-	int barriers;			/* linked behind it */
+	int barriers;			/* linked behind it; -1: it is one itself */
 	unsigned int nr;		/* in order of arrival */
 };
 
@@ -151,14 +151,14 @@ static void wq_cursor_budget_test(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, calls, (NR_OTHERS - 1) / CURSOR_STRIDE);
 
-	/* the end of the list leaves some of the budget, a break does not */
+	/* the end of the list leaves budget, here all of it; a break leaves none */
 	item_take(&items[NR_OTHERS - 1], &list);
 	budget = CURSOR_STRIDE;
 	KUNIT_EXPECT_NULL(test, seek(&seeker, &list, &budget));
 	KUNIT_EXPECT_EQ(test, budget, CURSOR_STRIDE);
 }
 
-/* A cursor is never the first entry when an item is taken; it then starts again. */
+/* Taking an item leaves no cursor as the first entry. A dropped cursor starts again. */
 static void wq_cursor_front_test(struct kunit *test)
 {
 	struct item *items = make_items(test, 4);
@@ -219,7 +219,7 @@ static void wq_cursor_barrier_test(struct kunit *test)
 	}
 }
 
-/* Checks the rules, and that nothing new is in front of a cursor. */
+/* Checks the rules, and that no item of its owner is in front of a cursor. */
 static void check_list(struct kunit *test, struct list_head *list, struct seeker *seekers)
 {
 	struct work_struct *work;

@@ -2,8 +2,8 @@
 /*
  * A log-linear histogram of durations in nanoseconds
  *
- * Buckets hold 1 ns each up to 2^9, then 1/256 of the next power of two. So quantiles are
- * exact below 512 ns, and within 1/256 above. The maximum is exact.
+ * Buckets are 1 ns wide below 2^9. Above, 256 buckets divide each range from 2^n to 2^(n+1). So
+ * quantiles are exact below 512 ns, and within 1/256 above. The maximum is exact.
  */
 #ifndef _LIB_WQ_HIST_H
 #define _LIB_WQ_HIST_H
@@ -52,8 +52,8 @@ static inline void wq_hist_add(struct wq_hist *hist, u64 ns)
 }
 
 /*
- * A wait during which nothing was queued, although something should have been once in each
- * @period: that would have waited as well.
+ * Adds a wait of @ns during which nothing was queued, although an item was due in each @period.
+ * Those items would have waited as well.
  */
 static inline void wq_hist_add_missed(struct wq_hist *hist, u64 ns, u64 period)
 {

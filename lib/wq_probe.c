@@ -3,21 +3,21 @@
  * How long does a work item wait until it starts?
  *
  * On each CPU, a timer queues an item now and then, from interrupt context like the driver
- * of a device. The item notes how long it has waited. That is next to no load, so it shows
- * what a driver gets beside the load of others:
+ * of a device. The item notes how long it has waited. The probe is next to no load, so it shows
+ * how long a driver's items wait beside the load of others:
  *
  *	# cd /sys/module/wq_probe/parameters
  *	# echo highpri >run; sleep 10; echo stop >run; cat run
  *	kind=highpri period_us=1000 queued=20003 ran=20003 late=41 p50_ns=... p99_ns=...
  *	p999_ns=... max_ns=...
  *
- * The first line is one with the second. The kinds of items are those of probe_kinds.
+ * The result is a single line. The kinds of items are those of probe_kinds.
  * `period_us` is the time between two items of a CPU, for the next run.
  *
  * An item that still waits at the next tick is not queued again. `late` counts such ticks.
- * If only items counted, a wait of one second would be one sample, although all that would
- * have been queued in that second would have waited as well. So each of these ticks is a
- * sample, too: the time from the tick to the start of the item.
+ * If only items counted, a wait of one second would be one sample. But every item that was
+ * due in that second would have waited as well. So each of these ticks is a sample, too: the
+ * time from the tick to the start of the item.
  */
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
@@ -51,7 +51,7 @@ static const unsigned int probe_flags[ARRAY_SIZE(probe_kinds)] = {
 	WQ_PERCPU, WQ_PERCPU | WQ_HIGHPRI, WQ_UNBOUND, WQ_UNBOUND | WQ_HIGHPRI,
 };
 
-/* What one CPU queues. Its only item has ended before the tick that queues it again. */
+/* What one CPU queues: one item. A tick queues it only if its last run has ended. */
 struct probe {
 	struct hrtimer		timer;
 	struct work_struct	work;
@@ -63,7 +63,7 @@ struct probe {
 	struct wq_hist		hist;		/* written by the item */
 };
 
-/* All under the lock of the parameters, which is held while they are read and written. */
+/* All are guarded by the lock that is held while a parameter is read or written. */
 static struct probe *probes;			/* by CPU; NULL: nothing runs */
 static struct workqueue_struct *probe_wq;
 static unsigned int probe_kind;
@@ -97,7 +97,7 @@ static void probe_work_fn(struct work_struct *work)
 	smp_store_release(&probe->waiting, false);
 }
 
-/* CPUs tick in turn, not at once. */
+/* The ticks of the CPUs are spread over a period. */
 static void probe_start_timer(void *info)
 {
 	struct probe *probe = info;
@@ -135,7 +135,7 @@ static int probe_start(unsigned int kind)
 	return 0;
 }
 
-/* Add all up in the first one. */
+/* Adds all probes up in the first one. */
 static const struct probe *probe_sum(void)
 {
 	struct probe *sum = &probes[cpumask_first(cpu_possible_mask)];

@@ -59,7 +59,7 @@ struct topo {
 	int tally[MAX_CPUS];			/* cores in each shard */
 	const int *label;			/* what same_label() looks at */
 	unsigned long calls;			/* of same_label() */
-	bool bad_call;				/* it was asked nonsense */
+	bool bad_call;				/* its arguments were wrong */
 };
 
 /*
@@ -389,7 +389,7 @@ static const struct layout_case layout_cases[] = {
 	{ 20, 32, "20" },
 	{ 72, 32, "24*3" },
 	{ 33, 32, "17+16" },
-	/* no shard */
+	/* about the size of the LLC, and more */
 	{ 36, 36, "36" },
 	{ 36, 35, "18*2" },
 	{ 72, UINT_MAX, "72" },
@@ -596,7 +596,7 @@ static void wq_shard_group_test(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, text, c->pods);
 }
 
-/* The answers are no equivalence relation: the lowest first CPU wins. */
+/* If the answers are no equivalence relation, the lowest first CPU wins. */
 
 static bool share_neighbours(int cpu0, int cpu1, void *arg)
 {
@@ -653,7 +653,7 @@ static void wq_shard_no_llc_test(struct kunit *test)
 struct shape {
 	unsigned int cores[MAX_LLCS];	/* per LLC, a 0 ends the list */
 	unsigned int threads;		/* most threads that a core has */
-	unsigned int mix;		/* not 0: cores have 1 to threads of them */
+	unsigned int mix;		/* not 0: cores have 1 to @threads threads */
 	unsigned int order;		/* index into orders[] */
 	unsigned int gap;		/* absent CPUs in front of each CPU */
 };
@@ -931,7 +931,7 @@ static void wq_shard_random_test(struct kunit *test)
 		cond_resched();
 	}
 
-	/* A few topologies may miss a kind; the default number never does. */
+	/* With few rounds, a property may be missing; with the default number, none is. */
 	if (rounds >= 1000)
 		expect_all_seen(test, &seen);
 }

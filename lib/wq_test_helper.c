@@ -10,7 +10,7 @@
  *	create		"NAME [FLAG...] [max_active=N]" makes a workqueue
  *	destroy		"NAME" stops its load, releases its items, destroys it
  *	occupy		"cpu=N ms=N" keeps a CPU busy; only interrupts get through.
- *			Threads are created elsewhere, but may have to wait for it.
+ *			New threads start elsewhere, but may have to wait for this CPU.
  *			"leave" ends that, and fails if the time was over already
  *	console		"cpu=N" makes a console that queues an item on that CPU's
  *			pool for each line it is given; "off" removes it
@@ -89,14 +89,14 @@ enum wqt_counter {
 	WQT_TWICE,		/* ran more often than queued */
 	WQT_REENTERED,		/* began while the same item still ran */
 	WQT_REFUSED,		/* an idle item that queueing refused */
-	WQT_EARLY,		/* cancelled, and ran on afterwards */
+	WQT_EARLY,		/* still ran after the cancel had returned */
 	WQT_CAUGHT,		/* ran when it was about to be cancelled */
 	WQT_PLACED,		/* executions whose place was checked */
 	WQT_OUTSIDE,		/* ran outside the pod of the queueing CPU */
 	WQT_WRONG_CPU,		/* per-CPU item that left its online CPU */
 	WQT_MISORDERED,		/* ordered item, or one of a relay, that overtook another */
 	WQT_RESCUED,		/* run by a rescuer */
-	WQT_PEAK,		/* most at once, on one CPU where bound */
+	WQT_PEAK,		/* most that ran at once; per CPU if bound */
 	WQT_GAP_MS,		/* longest time in which nothing began */
 	WQT_NR_COUNTERS,
 };
@@ -204,9 +204,9 @@ static struct dentry *wqt_root;
 static int wqt_hp_state, wqt_hp_dead;
 
 /*
- * Odd while the CPU is certainly up: it becomes odd after the workqueue has bound
- * the CPU's workers, and even before it unbinds them.  If an item sees the same odd
- * value when it is queued and when it runs, its CPU was up all the time.
+ * Odd while the CPU is certainly up: it becomes odd after the workqueue has bound the
+ * CPU's workers, and becomes even again before the workqueue unbinds them.  If an item
+ * sees the same odd value when it is queued and when it runs, its CPU was up all the time.
  */
 static DEFINE_PER_CPU(unsigned int, wqt_epoch);
 
@@ -234,7 +234,7 @@ static void wqt_record_max(struct wqt_queue *q, enum wqt_counter which, s64 val)
 
 static bool wqt_is_bound(const struct wqt_queue *q)
 {
-	/* workqueue.power_efficient decides what a power-efficient one is. */
+	/* workqueue.power_efficient decides whether a power-efficient one is bound. */
 	return !(q->flags & (WQ_UNBOUND | WQ_POWER_EFFICIENT));
 }
 
@@ -411,7 +411,7 @@ static int wqt_submitter(void *arg)
 	return 0;
 }
 
-/* Two places, so that lockdep tells items of softirqs from others. */
+/* Two INIT_WORK(), so that lockdep tells items of softirqs from others. */
 static void wqt_init_work(const struct wqt_queue *q, struct work_struct *work,
 			  work_func_t func)
 {
@@ -666,7 +666,7 @@ static void wqt_hold(struct wqt_single *single)
 	spin_unlock_bh(&q->held_lock);
 }
 
-/* Once the table is full, no more is recorded. */
+/* Once the table is full, no new series is recorded. */
 static void wqt_record_order(struct wqt_queue *q, int cpu)
 {
 	struct wqt_series *last;
@@ -679,7 +679,7 @@ static void wqt_record_order(struct wqt_queue *q, int cpu)
 		q->order[q->nr_series++] = (struct wqt_series){ cpu, 1 };
 }
 
-/* Three functions, so that dumps and traces tell the kinds apart. */
+/* A function for each kind, so that dumps and traces tell the kinds apart. */
 static void wqt_nop_fn(struct work_struct *work)
 {
 	struct wqt_single *single = container_of(work, struct wqt_single, work);
@@ -789,8 +789,8 @@ static void wqt_cancel_lingerer(struct work_struct *work)
 static DECLARE_WORK(wqt_canceller, wqt_cancel_lingerer);
 
 /*
- * A lingerer is a rider that, once its CPU is dead, queues itself for the last time, and runs
- * until another CPU has cancelled it, but no longer than 0.3 s.
+ * A lingerer is a rider that queues itself for the last time once its CPU is dead.  It then
+ * runs until another CPU has cancelled it, but no longer than 0.3 s.
  */
 static void wqt_linger_fn(struct work_struct *work)
 {
@@ -803,7 +803,7 @@ static void wqt_linger_fn(struct work_struct *work)
 		queue_work(q->wq, work);
 		return;
 	}
-	/* if the canceller is late */
+	/* this second run occurs if the canceller is late */
 	if (single->lingered)
 		return;
 	single->lingered = true;
@@ -811,16 +811,16 @@ static void wqt_linger_fn(struct work_struct *work)
 	wqt_account_start(q);
 	wqt_unlist_rider(single);
 	WRITE_ONCE(single->running, true);
-	/* unless it was released because its workqueue is destroyed */
+	/* not if it was only released: its workqueue may be about to be destroyed */
 	if (READ_ONCE(single->arrived))
 		queue_work(q->wq, work);
 	cpu = cpumask_any_but(cpu_online_mask, smp_processor_id());
-	/* without another CPU it comes too late to see anything */
+	/* without another CPU, the canceller comes too late to see anything */
 	queue_work_on(cpu < nr_cpu_ids ? cpu : smp_processor_id(), system_percpu_wq,
 		      &wqt_canceller);
 	while (ms-- && !READ_ONCE(single->cancelled))
 		wqt_spin_us(1000);
-	/* afterwards it may be freed */
+	/* after this the canceller may free the item */
 	smp_store_release(&single->running, false);
 }
 
@@ -1014,7 +1014,7 @@ static int wqt_misuse_busy(struct wqt_queue *q, struct work_struct *work, int cp
 #endif
 }
 
-/* Queue the item that the console moves, so that what is printed meanwhile meets it. */
+/* Queue the console's own item: a line printed meanwhile finds the item claimed. */
 static int wqt_misuse_console(struct wqt_queue *q, struct work_struct *work, int cpu)
 {
 	mod_delayed_work(q->wq, &wqt_console_work, 0);
@@ -1120,7 +1120,7 @@ static bool wqt_relay_round(struct wqt_relay *relay)
 	return wqt_wait_ran(q, ran + WQT_RUNNERS);
 }
 
-/* Not on the CPU of the first item, which could not end while this queues. */
+/* Not on the CPU of the first item: that item could not end there while this queues. */
 static long wqt_relay_run(void *arg)
 {
 	struct wqt_relay *relay = arg;
@@ -1549,7 +1549,7 @@ static int wqt_destroy_name(char *input)
 	return 0;
 }
 
-/* one occupant at a time: it moves kthreadd there and back */
+/* one occupant at a time: it moves kthreadd away and back */
 static atomic_t wqt_occupied;
 
 struct wqt_occupation {

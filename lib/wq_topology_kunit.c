@@ -44,7 +44,7 @@ struct machine {
 	unsigned int nr_left;		/* CPUs that left a group with others in it */
 };
 
-/* topology.c asks about CPUs only, so there is one machine at a time */
+/* the callbacks get CPU numbers only, so there is one machine at a time */
 static struct machine *now;
 
 static bool may_ask(int cpu0, int cpu1)
@@ -166,9 +166,9 @@ static const char *come_up(struct machine *m, int cpu)
 		  memcmp(m->llc_before, m->llc_of, size);
 
 	if (m->bad_question)
-		return "a CPU was asked about that is offline";
+		return "an offline CPU was asked about";
 	if (said != changed)
-		return said ? "nothing has changed" : "it did not say that groups have changed";
+		return said ? "a change is reported without one" : "a change is not reported";
 	return check_numbers(m, m->core_of) ?:
 	       check_numbers(m, m->llc_of) ?:
 	       check_pairs(m) ?:

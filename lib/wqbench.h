@@ -101,12 +101,12 @@ struct bench_plan {
 	bool		strict;
 	bool		quiet;		/* results do not go to the log */
 	bool		in_rounds;	/* queue a round at once, measure rounds */
-	bool		all_scopes;	/* none was asked for by name */
+	bool		all_scopes;	/* no scope was asked for by name */
 	unsigned int	nr_scopes;
 	enum bench_scope scopes[NR_BENCH_SCOPES];
 };
 
-/* The kworkers seen in a run, an open-addressing table of their pids. */
+/* The pids of the kworkers seen in a run: a hash table with open addressing. */
 #define WORKER_SET_BITS		13
 
 struct worker_set {
@@ -120,14 +120,14 @@ enum item_state {
 	ITEM_RAN,	/* set by the item's function */
 };
 
-/* Durations. Each thread has a histogram of each that the mode measures. */
+/* Durations. Each thread has a histogram for each duration that the mode measures. */
 enum bench_figure {
 	BENCH_CALL,	/* of queue_work(), for each item */
 	BENCH_START,	/* from queueing until the item starts */
-	BENCH_DONE,	/* from there until the submitter knows that all of its round ran */
+	BENCH_DONE,	/* from its start until the submitter knows that the whole round ran */
 	BENCH_MAKESPAN,	/* of a round: from before the first queueing until all ran */
 	BENCH_PROBE,	/* from queueing until an item of the probe starts */
-	BENCH_CREATE,	/* of alloc_workqueue(); this and the next ones: mode life */
+	BENCH_CREATE,	/* of alloc_workqueue(); this and all below: mode life */
 	BENCH_FLUSH,	/* of flush_workqueue(), while nothing is queued */
 	BENCH_CHANGE,	/* of writing "nice" of a workqueue */
 	BENCH_DESTROY,	/* of destroy_workqueue() */
@@ -135,8 +135,8 @@ enum bench_figure {
 };
 
 /*
- * An item has a line of its own, which its worker writes anyway. So times cost no
- * other line, and the submitter does the sums. It reads @started when the item ran.
+ * An item has a cache line of its own, which its worker writes anyway. Recording times there
+ * touches no other line. The submitter reads @started after the item ran, and does the sums.
  */
 struct bench_item {
 	struct work_struct	work;
@@ -147,21 +147,21 @@ struct bench_item {
 	u64			started;	/* in ticks, written by the item if so */
 } ____cacheline_aligned_in_smp;
 
-/* Its only item has ended before the tick that queues it again. */
+/* It has one item. A tick queues the item only if its last run has ended. */
 struct bench_probe {
 	struct hrtimer		timer;
 	struct work_struct	work;
 	struct workqueue_struct	*wq;
 	bool			waiting;	/* set by the tick, cleared by the item */
 	u64			queued_at;	/* in ticks; the item may read it while @waiting */
-	u64			queued;		/* written by the tick, as the next two */
+	u64			queued;		/* written by the tick, like the next two */
 	u64			late;
 	u64			refused;
-	u64			ran;		/* written by the item, as the histogram */
+	u64			ran;		/* written by the item, like the histogram */
 	struct wq_hist		*hist;
 };
 
-/* What a thread and its partner share. Both write to the line. */
+/* What a thread and its partner share. Both write the line that begins at @token. */
 struct bench_floor {
 	struct task_struct	*partner;
 	unsigned int		cpu;		/* of the partner */
@@ -177,7 +177,7 @@ struct bench_thread {
 	unsigned int		nr_items;	/* two sets of in_flight */
 	struct wq_hist		*hist[NR_BENCH_FIGURES];
 
-	/* Where its items may run, set between runs if the run is judged. */
+	/* Where its items may run; set before a run that is judged. */
 	bool			bad_pod;
 	struct cpumask		pod;
 	struct cpumask		seen;
@@ -189,10 +189,10 @@ struct bench_thread {
 	u64			end;
 	unsigned int		refused;
 	unsigned int		next_sample;	/* items until the next whose wait is recorded */
-	unsigned int		at;		/* the CPU, if it roams */
+	unsigned int		at;		/* the CPU where it is, if it roams */
 	unsigned int		moves;
-	u64			nr_rounds;	/* whole ones, of which the time is recorded */
-	u64			round_cpus;	/* sum over them: CPUs where items started */
+	u64			nr_rounds;	/* whole rounds, whose time is recorded */
+	u64			round_cpus;	/* CPUs where items started, summed over them */
 
 	/* The pass reads @rounds now and then to detect a stuck thread. */
 	unsigned int		rounds;		/* written by the thread */
@@ -225,10 +225,10 @@ struct bench_result {
 	unsigned int	outside;
 	unsigned int	refused;
 	unsigned int	bad_pods;
-	unsigned int	hotplug;	/* CPUs came or went: pods not judged */
-	unsigned int	cpus;		/* where items started, in all rounds */
+	unsigned int	hotplug;	/* CPUs that came or went; if any, pods are not judged */
+	unsigned int	cpus;		/* where items started in any round */
 	u64		nr_rounds;
-	u64		round_cpus;	/* their sum over all rounds */
+	u64		round_cpus;	/* CPUs of each round, summed up */
 	u64		moves;
 	u64		probes;
 	u64		late;		/* ticks of a probe whose item still waited */
@@ -245,7 +245,7 @@ struct bench {
 	struct bench_plan	plan;
 	struct workqueue_struct	*wq;
 	struct workqueue_struct	*probe_wq;
-	unsigned long		burn_turns;	/* that take burn_us */
+	unsigned long		burn_turns;	/* of the loop, that take burn_us */
 	enum bench_scope	scope;		/* of this run */
 	unsigned int		nr_threads;	/* in this run */
 	unsigned int		max_threads;	/* in any run */
@@ -257,7 +257,7 @@ struct bench {
 
 	cpumask_var_t		allowed;	/* CPUs that unbound items may use */
 	cpumask_var_t		online;		/* when the run began */
-	cpumask_var_t		usable;		/* both */
+	cpumask_var_t		usable;		/* in both masks above */
 	cpumask_var_t		scratch;
 
 	bool			judge;		/* check where items run */
@@ -277,7 +277,7 @@ struct bench {
  *
  * The clock of user-mode Linux moves in steps of 256 ns, which is about as long as
  * the calls to be timed. UML can read the host's time stamp counter, like any
- * other user process, and uses that. Elsewhere the clock in nanoseconds is used.
+ * other user process, so it is used there. Elsewhere the clock in nanoseconds is used.
  */
 #if defined(CONFIG_UML) && defined(__x86_64__)
 
@@ -307,7 +307,7 @@ int bench_calibrate(void);
 
 static inline u64 bench_ticks_to_ns(u64 before, u64 after)
 {
-	/* Far beyond any call's duration, and the product still fits. */
+	/* The cap is far beyond any call's duration, and lets the product fit. */
 	u64 ticks = after > before ? min(after - before, BIT_ULL(42)) : 0;
 
 	return ticks * bench_tick_mult >> BENCH_TICK_SHIFT;
@@ -326,20 +326,20 @@ static inline bool bench_has_wq(const struct bench_plan *plan)
 	return plan->kind != BENCH_NO_WQ;
 }
 
-/* The others have no scopes: what is done in them is done once, as "default". */
+/* Workqueues of other kinds have no scopes: they are measured once, as "default". */
 static inline bool bench_has_scopes(const struct bench_plan *plan)
 {
 	return plan->kind == BENCH_UNBOUND || plan->kind == BENCH_UNBOUND_HIGHPRI;
 }
 
-/* The CPUs take turns. */
+/* The next usable CPU; after the last one, the first. */
 static inline unsigned int bench_next_cpu(const struct bench *bench, unsigned int cpu)
 {
 	cpu = cpumask_next(cpu, bench->usable);
 	return cpu < nr_cpu_ids ? cpu : cpumask_first(bench->usable);
 }
 
-/* Others have no histogram. */
+/* A figure that is not measured has no histogram. */
 static inline bool bench_measures(const struct bench_plan *plan, enum bench_figure figure)
 {
 	if (plan->mode == BENCH_LIFE)
@@ -383,7 +383,7 @@ void bench_probe_reset(struct bench_probe *probe, struct workqueue_struct *wq);
 void bench_probe_start(struct bench_probe *probe);
 void bench_probe_stop(struct bench_probe *probe);
 
-/* To be called by whoever runs items, which is not always a workqueue. */
+/* Runs an item in place of a workqueue. */
 static inline void bench_run_item(struct bench_item *item)
 {
 	item->work.func(&item->work);

@@ -3,8 +3,8 @@
  * The floor: what an exchange with another thread costs if there is no workqueue
  *
  * Each thread has a partner, which runs its items. The rest is as in the mode latency: the
- * same items, the same waiting, the same measuring. So what a round trip through a workqueue
- * costs more than that is the price of the workqueue.
+ * same items, the same waiting, the same measuring. So the price of the workqueue is what a
+ * round trip through it costs on top of this.
  *
  * same		both sleep while they wait, on one CPU
  * other	the same on two CPUs
@@ -30,14 +30,14 @@
 enum {
 	LINE_ANSWERED,		/* it is the thread's turn */
 	LINE_ASKED,		/* it is the partner's */
-	LINE_ASKED_WHEN,	/* and it is to write the time */
+	LINE_ASKED_WHEN,	/* the partner's, and the partner writes the time */
 };
 
 /*
  * Where threads and partners are
  */
 
-/* Returns false if that needs a second CPU. */
+/* Returns false if the scope needs a second CPU and there is none. */
 bool bench_enter_floor(struct bench *bench, enum bench_scope scope)
 {
 	return scope == BENCH_FLOOR_SAME ||
@@ -45,8 +45,8 @@ bool bench_enter_floor(struct bench *bench, enum bench_scope scope)
 }
 
 /*
- * Those that spin have their CPUs for themselves. One pair of them is enough, unless more were
- * asked for: in a guest, they may have to wait until the host runs both their CPUs.
+ * Threads that spin have their CPUs to themselves. There is one pair, unless more were asked
+ * for: in a guest, a pair may have to wait until the host runs both its CPUs.
  */
 void bench_place_partners(struct bench *bench)
 {
@@ -96,7 +96,7 @@ unsigned int bench_hand_over(struct bench_thread *thread, struct bench_item *ite
 	return sampled ? bench->plan.sample : next;
 }
 
-/* The thread hands over no other item before this one has ended. */
+/* The thread hands over the next item only after the last one has ended. */
 static void bench_serve_sleeping(struct bench_thread *thread)
 {
 	struct bench_item *item;
@@ -182,7 +182,7 @@ static bool bench_line_round(struct bench_thread *thread, bool timed)
 	return true;
 }
 
-/* Whoever watches the threads sees one item in flight all the time. */
+/* For bench_is_stuck(), one item is in flight all the time. */
 bool bench_line_rounds(struct bench_thread *thread, unsigned int nr, bool timed)
 {
 	bool all = true;

@@ -119,7 +119,7 @@ static __always_inline void bench_submit(struct bench_thread *thread, struct ben
 	if (queued)
 		return;
 
-	/* Its last run began before the submitter was woken: it cannot be pending. */
+	/* It is not pending, since its last run began before the submitter was woken. */
 	thread->refused++;
 	WRITE_ONCE(item->state, ITEM_IDLE);
 	if (sampled)
@@ -128,8 +128,8 @@ static __always_inline void bench_submit(struct bench_thread *thread, struct ben
 }
 
 /*
- * The wait of the item with number @next is recorded, then that of one in plan.sample.
- * For all others this is a loop of its own, to which that adds nothing.
+ * Queues a round. Item @next and every plan.sample-th item after it are samples. An inner loop
+ * queues all others, so sampling costs them nothing.
  */
 static unsigned int bench_submit_round(struct bench_thread *thread, struct bench_item *items,
 				       unsigned int nr, unsigned int next, bool timed)
@@ -154,7 +154,7 @@ static unsigned int bench_submit_round(struct bench_thread *thread, struct bench
 	return next;
 }
 
-/* All items of the round ran. Of each sample, add up how long what took. */
+/* All items of the round ran. Records the waits of those that are samples. */
 static void bench_note_waits(struct bench_thread *thread, struct bench_item *items,
 			     unsigned int first, unsigned int nr, u64 now)
 {
@@ -170,7 +170,7 @@ static void bench_note_waits(struct bench_thread *thread, struct bench_item *ite
 	}
 }
 
-/* Of a whole round: how long it took, and how many CPUs it used. */
+/* Records how long a whole round took, and how many CPUs it used. */
 static void bench_note_round(struct bench_thread *thread, const struct bench_item *items,
 			     u64 begin, u64 now)
 {
@@ -197,15 +197,15 @@ static void bench_note(struct bench_thread *thread, struct bench_item *items,
 }
 
 /*
- * There are two sets of items, so a move for every second round takes each item to another
- * CPU each time.
+ * There are two sets of items. So if the thread moves before every second round, each item is
+ * queued from another CPU each time.
  */
 static void bench_roam(struct bench_thread *thread)
 {
 	if (thread->rounds % 2)
 		return;
 	thread->at = bench_next_cpu(thread->bench, thread->at);
-	/* It fails if the CPU has gone meanwhile. */
+	/* This fails if the CPU has gone meanwhile. */
 	if (!set_cpus_allowed_ptr(current, cpumask_of(thread->at)))
 		thread->moves++;
 }

@@ -3,8 +3,8 @@
  * The life of a workqueue without items: making it, flushing it, changing its attributes,
  * destroying it, and the memory that it keeps
  *
- * As many as "batch" says are made, and are there at the same time. They have the default
- * scope, which can be changed in /sys/module/workqueue/parameters/default_affinity_scope.
+ * As many workqueues as "batch" says exist at the same time. They have the default scope,
+ * which can be changed in /sys/module/workqueue/parameters/default_affinity_scope.
  * Memory is counted for the second half of them, since the first ones may get what was
  * free in slabs and pages anyway.
  */
@@ -39,8 +39,8 @@ static void life_add(struct bench *bench, enum bench_figure figure, u64 before)
  */
 
 /*
- * The bytes of all slabs that cannot be reclaimed, and of the kernel's stacks. Per-CPU memory
- * comes in pages for each CPU, where one workqueue needs a pointer.
+ * The bytes of all slabs that cannot be reclaimed, and of the kernel's stacks. Per-CPU memory is
+ * left out: it comes in pages for each CPU, and a workqueue needs only a pointer there.
  */
 static int life_memory(u64 *bytes)
 {
@@ -50,7 +50,7 @@ static int life_memory(u64 *bytes)
 
 	if (!buf)
 		return -ENOMEM;
-	/* CPUs count by themselves, and tell the others now and then: let them do so now. */
+	/* Each CPU keeps a count of its own and adds it to the sum now and then: force that. */
 	bench_write_file("/proc/sys/vm/stat_refresh", "1");
 	ret = bench_read_text("/proc/meminfo", buf, PAGE_SIZE);
 	*bytes = 0;
@@ -67,7 +67,7 @@ static int life_memory(u64 *bytes)
 	return ret;
 }
 
-/* Other threads free what was destroyed before, and after grace periods: wait until they have. */
+/* Wait until other threads have freed what was destroyed, which they do after grace periods. */
 static int life_settle(void)
 {
 	u64 before, now;
@@ -115,7 +115,7 @@ static void life_flush(struct bench *bench, struct workqueue_struct **wqs)
 	}
 }
 
-/* To the other priority and back, again and again. Its file takes what fits into "nice". */
+/* Changes the workqueue to the other priority and back, again and again, by its file "nice". */
 static int life_write_nice(struct bench *bench, struct file *file)
 {
 	bool highpri = bench->plan.kind == BENCH_UNBOUND_HIGHPRI;
@@ -132,7 +132,7 @@ static int life_write_nice(struct bench *bench, struct file *file)
 	return min(ret, 0);
 }
 
-/* @keeper and the workqueues that are there keep the pools alive that the change goes to. */
+/* @keeper and the workqueues made before keep the pools of both priorities alive. */
 static int life_change(struct bench *bench)
 {
 	bool highpri = bench->plan.kind == BENCH_UNBOUND_HIGHPRI;
@@ -170,7 +170,7 @@ static void life_destroy(struct bench *bench, struct workqueue_struct **wqs)
 	}
 }
 
-/* The first workqueues get memory from the page allocator, and leave it to later ones. */
+/* The first workqueues get pages from the allocator, and later ones reuse that memory. */
 static int life_warm_up(struct bench *bench, struct workqueue_struct **wqs)
 {
 	int ret = life_create(bench, wqs, 0, bench->plan.in_flight);

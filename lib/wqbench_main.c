@@ -11,9 +11,9 @@
  *
  * - items per second, and percentiles of the time that queue_work() itself
  *   took. Every call is counted in a histogram: see wq_hist.h.
- * - percentiles of the time from queueing to the start of an item, and from there
- *   until its submitter knows that all of its round ran: of every item, or of every
- *   17th in the modes whose rate should not change.
+ * - percentiles of the time from queueing to the start of an item, and from its start
+ *   until its submitter knows that the whole round ran. Every item is recorded, or
+ *   every 17th in the modes where recording would change the rate.
  * - how often the workqueue broke its promises. Each submission carries a state
  *   that only its first execution may advance. This shows an item that never ran
  *   as well as one that ran twice.
@@ -43,7 +43,7 @@
 
 #include "wqbench.h"
 
-static DEFINE_MUTEX(bench_lock);	/* one pass at a time; what it reported */
+static DEFINE_MUTEX(bench_lock);	/* held during a pass; guards what it reported */
 static bool bench_ready;		/* "run" may be written */
 
 atomic_t bench_hotplug_events = ATOMIC_INIT(0);
@@ -182,7 +182,7 @@ out:
 	return ret;
 }
 
-/* A pass holds the lock of passes only, so that others can use parameters meanwhile. */
+/* A pass holds only bench_lock, so that others can use the parameters meanwhile. */
 static int bench_get_run(char *buffer, const struct kernel_param *kp)
 {
 	int len;

@@ -99,11 +99,11 @@ const char * const bench_kind_names[NR_BENCH_KINDS] = {
 };
 
 /*
- * What a thread does. It waits until all that it has queued ran, and begins anew.
+ * What a thread does. It queues, waits until everything that it queued ran, and begins again.
  *
  * latency	has one item in flight
  * batch	has several
- * burst	queues several at once, and measures how long each waits and until all are done
+ * burst	queues several at once, and measures how long each waits and how long all take
  * spread	the same with items that burn: are all CPUs used?
  * mixed	every second item sleeps, the others burn; beside them, a probe of high priority
  * roam		queues the same items from one CPU after the other

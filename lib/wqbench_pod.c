@@ -78,7 +78,7 @@ static void bench_scope_bound(enum bench_scope scope, unsigned int cpu,
 	}
 }
 
-/* True if @pod is made of whole cores, no more than a shard may have. */
+/* True if @pod consists of whole cores, and of no more than a shard may have. */
 static bool bench_shard_fits(const struct cpumask *pod, const struct cpumask *usable)
 {
 	unsigned int size, cores = 0;
@@ -152,7 +152,7 @@ bool bench_can_judge(const struct bench_plan *plan)
 {
 	char buf[8];
 
-	/* An item that still runs where it was queued before is queued there again. */
+	/* An item that still runs is queued where it runs, and not where the submitter is. */
 	if (plan->mode == BENCH_ROAM)
 		return false;
 	if (bench_is_percpu(plan))

@@ -2,10 +2,10 @@
 /*
  * A probe beside the load of a run: how long does an item of high priority wait?
  *
- * While a thread submits, a timer on its CPU queues an item on a workqueue of its own, from
- * interrupt context, so that the load does not keep the probe from asking. As in wq_probe.c,
- * an item that still waits at the next tick is not queued again, and such a tick is a sample
- * as well.
+ * While a thread submits, a timer on its CPU queues the probe's item on a separate workqueue.
+ * It does so in interrupt context, so the load cannot delay the queueing. As in wq_probe.c, an
+ * item that still waits at the next tick is not queued again, and such a tick is a sample as
+ * well.
  */
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
@@ -54,7 +54,7 @@ void bench_probe_init(struct bench_probe *probe, struct wq_hist *hist)
 	hrtimer_setup(&probe->timer, bench_probe_tick, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
 }
 
-/* A probe of an earlier run may be lost. */
+/* @waiting may still be set, if the item got lost in an earlier run. */
 void bench_probe_reset(struct bench_probe *probe, struct workqueue_struct *wq)
 {
 	probe->wq = wq;

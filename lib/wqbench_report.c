@@ -57,7 +57,7 @@ static struct {
 	char		text[2 * BENCH_LINE + 128];
 } bench_last;
 
-static_assert(sizeof(bench_last.text) <= PAGE_SIZE);	/* of sysfs */
+static_assert(sizeof(bench_last.text) <= PAGE_SIZE);	/* a file in sysfs has no more */
 
 void bench_forget(void)
 {

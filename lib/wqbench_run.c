@@ -93,7 +93,7 @@ static void bench_reset(struct bench *bench)
 		bench_reset_thread(bench, bench->threads[i]);
 }
 
-/* After a flush every item has run. Those given up on are counted already. */
+/* After a flush, an item that did not run is lost. Items given up on are counted already. */
 static unsigned int bench_count_lost(const struct bench_thread *thread)
 {
 	unsigned int lost = thread->lost;

@@ -119,7 +119,7 @@ static void bench_read_allowed(struct bench *bench)
 	kfree(buf);
 }
 
-/* @more: flags beside those of the kind; an ordered one has none */
+/* @more: flags beside those of the kind; an ordered workqueue ignores them */
 struct workqueue_struct *bench_alloc_wq(const struct bench_plan *plan, unsigned int more)
 {
 	static const unsigned int flags[NR_BENCH_KINDS] = {
@@ -136,7 +136,7 @@ struct workqueue_struct *bench_alloc_wq(const struct bench_plan *plan, unsigned 
 	return alloc_workqueue(BENCH_WQ_NAME, flags[plan->kind] | more, plan->max_active);
 }
 
-/* Like the measured one: with workers of a CPU or of a pod. */
+/* Like the measured workqueue, it has workers of a CPU or of a pod. */
 static struct workqueue_struct *bench_alloc_probe_wq(const struct bench_plan *plan)
 {
 	unsigned int flags = bench_is_percpu(plan) ? WQ_PERCPU : WQ_UNBOUND;

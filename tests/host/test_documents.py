@@ -119,7 +119,7 @@ def attributes(found):
 def files(found):
     """Each file of kernel/workqueue/ is on the map for hackers, once."""
     there = sorted(path.name for path in (ROOT / 'kernel/workqueue').glob('*.[ch]'))
-    rows = re.findall(r'^(?:``\w+\.[ch]``,? ?)+', section(found['workqueue-internals.rst'], 'The files'), re.M)
+    rows = re.findall(r'^(?:\| )?(?:``\w+\.[ch]``,? ?)+', section(found['workqueue-internals.rst'], 'The files'), re.M)
     named = re.findall(r'\w+\.[ch]', ' '.join(rows))
     yield from (f'{name}: on the map {named.count(name)} times' for name in {*there, *named}
                 if named.count(name) != 1 or name not in there)
@@ -212,6 +212,24 @@ def figures(found):
     yield from (f'{number}: in no other page' for number in numbers if not re.search(rf'\b{number}\b', others))
 
 
+BORDER = r' *=+(?: +=+)+\n'
+SIMPLE_TABLE = re.compile(rf'^({BORDER})(?:(?:.+\n)+?{BORDER}(?=.))?((?:.*\n)+?){BORDER}(?=\n|\Z)', re.M)
+
+
+def rows(found):
+    """
+    A line with text in the first column of a simple table begins a row. So text that goes on there needs a grid table.
+    A cell that is blank on purpose has a backslash.
+    """
+    for name, text in found.items():
+        for border, body in SIMPLE_TABLE.findall(text):
+            columns = [match.span() for match in re.finditer('=+', border)]
+            for line in body.splitlines():
+                first, *others = (line[begin:end] for begin, end in columns)
+                if first.strip() and not all(map(str.strip, others)):
+                    yield f'{name}: {line.strip()}: is this a row?'
+
+
 CHECKS = [
     # the check, the pages that it needs, and a change that it must find: page, old, new, message
     (parameters, pages, 'workqueue-admin.rst', '``unbound_cpus``', '``unbound_cpu``', 'unbound_cpus: in one of'),
@@ -228,6 +246,7 @@ CHECKS = [
     (options, everywhere, 'workqueue-bases.rst', 'scripts/lab hooks TREE', 'scripts/lab hook TREE', 'scripts/lab hook'),
     (paths, everywhere, 'README.md', 'tests/models/', 'tests/model/', 'README.md: tests/model/'),
     (symbols, everywhere, 'workqueue-distributors.rst', 'CONFIG_WQ_PROBE', 'CONFIG_WQ_PROB', 'CONFIG_WQ_PROB'),
+    (rows, pages, 'workqueue-bases.rst', '4        4        \\\n', '4        4\n', '``digimend-dkms``'),
     (figures, pages, 'workqueue-adopt.rst', '25.96', '25.97', '25.97: in no other page'),
 ]
 

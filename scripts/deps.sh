@@ -27,27 +27,42 @@ usage() # [STATUS]
 	exit "${1:-0}"
 }
 
+# End what logged() has started, and wait: apt-get completes what dpkg has begun.
+interrupted() # STATUS
+{
+	local job
+	trap '' HUP INT TERM
+	for job in $(jobs -p); do
+		if [ "$job" = "$pid" ]; then kill -INT "$job"; else kill "$job"; fi
+	done 2>/dev/null
+	wait
+	say "interrupted"
+	exit "$1"
+}
+
 # Run a long command and write its output to a log. Report progress every 10 seconds.
 logged() # LOG WHAT COMMAND...
 {
-	local log=$1 what=$2 start=$SECONDS pid watcher rc=0
+	local log=$1 what=$2 start=$SECONDS pid='' watcher rc=0
 	shift 2
 	mkdir -p "$(dirname "$log")"
 	say "$what (log: ${log#"$ROOT"/})"
-	"$@" >"$log" 2>&1 9>&- &
+	trap 'interrupted 129' HUP
+	trap 'interrupted 130' INT
+	trap 'interrupted 143' TERM
+	# in the background it would ignore SIGINT
+	env --default-signal=INT "$@" >"$log" 2>&1 9>&- &
 	pid=$!
 	(
-		while sleep 10; do
+		while sleep 10 >/dev/null 2>&1; do	# else it would keep a pipe open
 			say "$what: $((SECONDS - start)) s, $(wc -l <"$log") lines, last: $(tail -n 1 "$log" | cut -c 1-80)"
 		done
 	) 9>&- &
 	watcher=$!
-	# shellcheck disable=SC2064
-	trap "kill $pid $watcher 2>/dev/null" INT TERM
 	wait "$pid" || rc=$?
 	kill "$watcher" 2>/dev/null || true
 	wait "$watcher" 2>/dev/null || true
-	trap - INT TERM
+	trap - HUP INT TERM
 	[ "$rc" = 0 ] && say "$what: done in $((SECONDS - start)) s"
 	return "$rc"
 }
@@ -121,7 +136,8 @@ make_venv()
 	local venv=$BUILD/venv log=$BUILD/log/venv.log
 	cmp -s "$ROOT/requirements.txt" "$venv/.complete" && [ -x "$venv/bin/python3" ] && return
 	rm -rf "$venv"
-	/usr/bin/python3 -m venv "$venv" || die "python3 -m venv failed: see the lines above, and install python3-venv if it is missing"
+	logged "$log" "making build/venv" /usr/bin/python3 -m venv "$venv" ||
+		die "python3 -m venv failed (see build/log/venv.log): install python3-venv if it is missing"
 	if ! logged "$log" "installing requirements.txt into build/venv" \
 		"$venv/bin/pip" install --disable-pip-version-check --no-deps -r "$ROOT/requirements.txt" ||
 		! "$venv/bin/pip" check >>"$log" 2>&1; then

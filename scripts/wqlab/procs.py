@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Child processes that always end when this process ends."""
+"""Child processes that end when this process ends."""
 import contextlib
 import os
 import re
@@ -67,6 +67,23 @@ def kept(command: Sequence[object], *, pass_fds: Sequence[int] = (), new_session
             wait_for_readers(writing, GROUP_S)
     finally:
         os.close(writing)
+
+
+def run(command: Sequence[object], **options: Any) -> int:
+    """
+    Run a command that reports its own progress. Return its status.
+
+    If this process is told to end, the command is told so, too, and is waited for: it may have to end others, delete
+    files, or complete an installation. A second Ctrl-C ends the waiting. Unlike with kept(), the command goes on if
+    this process is killed.
+    """
+    with subprocess.Popen(list(map(str, command)), **options) as child:
+        try:
+            return child.wait()
+        except BaseException:
+            child.terminate()
+            child.wait()
+            raise
 
 
 def set_priority(child: subprocess.Popen, nice: int) -> None:

@@ -154,6 +154,31 @@ def test_the_priority_of_a_session():
     procs.set_priority(child, 7)        # it has ended: no error
 
 
+BUILDING = '''import sys
+from wqlab import procs
+from wqlab.bench.boot import Build
+procs.end_on_signals()
+Build(sys.argv[1], 'uml', 'cmwq').make(sys.argv[1])
+'''
+MAKEFILE = '''kernel:
+	@trap 'sleep 0.5; echo ended; exit 1' TERM; echo up; while :; do sleep 0.1; done
+'''
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_build_ends_before_its_caller(tmp_path, number):
+    """The programs that measure build by make. What it runs may have to end a compiler and to delete its file."""
+    (tmp_path / 'Makefile').write_text(MAKEFILE)
+    with procs.kept([*HEARS_ALL, sys.executable, '-c', BUILDING, tmp_path], stdout=subprocess.PIPE, text=True,
+                    stderr=subprocess.DEVNULL, env={**os.environ, 'PYTHONPATH': str(ROOT / 'scripts')}) as child:
+        assert child.stdout.readline() == 'up\n'
+        child.send_signal(number)
+        assert child.wait(timeout=30)
+        os.set_blocking(child.stdout.fileno(), False)
+        assert (child.stdout.read() or '').startswith('ended\n')
+    child.stdout.close()
+
+
 def test_a_child_that_does_not_end_is_named(capsys):
     with procs.kept(['sh', '-c', STUBBORN], stdout=subprocess.PIPE) as child:
         child.stdout.readline()

@@ -3,14 +3,17 @@
 that they need is missing."""
 import os
 import re
+import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 import guests
-from calls import call, refuses
+from calls import CLEAN_ENV, HEARS_ALL, call, refuses, stub
+from wqlab import procs
 from wqlab.paths import ROOT
 
 LINUX = guests.LINUX
@@ -83,6 +86,34 @@ def test_cross_compiler_is_asked_for(tmp_path):
     assert 'aarch64' not in call('scripts/deps.sh', '--check', PATH=str(tmp_path)).stderr
     refuses(r'aarch64-linux-gnu-gcc is missing: run ENGINE=arm64 scripts/deps.sh', 'scripts/lab', 'kernel',
             PATH=str(tmp_path), ENGINE='arm64')
+
+
+APT = '''trap 'sleep 0.5; echo "as dpkg has begun" >completed; exit 100' INT
+echo $$ >>called
+while :; do sleep 0.1; done'''
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_end_of_an_installation(tmp_path, number):
+    """apt-get is asked to end, once, and is waited for. It is not called again."""
+    tools, project, called = tmp_path / 'bin', tmp_path / 'project', tmp_path / 'called'
+    stub(tools, 'apt-get', APT)
+    stub(tools, 'id', 'echo 0')
+    for tool in Path('/usr/bin').iterdir():
+        if tool.name not in ('apt-get', 'id', 'bison'):
+            (tools / tool.name).symlink_to(tool)
+    (project / 'scripts').mkdir(parents=True)
+    shutil.copy(ROOT / 'scripts/deps.sh', project / 'scripts')
+    with procs.kept([*HEARS_ALL, project / 'scripts/deps.sh'], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+                    env={**CLEAN_ENV, 'PATH': str(tools)}) as child:
+        deadline = time.monotonic() + 30
+        while not called.exists() or not called.read_text():
+            assert child.poll() is None and time.monotonic() < deadline, 'apt-get was not called'
+            time.sleep(0.05)
+        child.send_signal(number)
+        assert child.wait(timeout=30) == 128 + number
+        assert (tmp_path / 'completed').exists() and len(called.read_text().split()) == 1
+        assert 'deps: interrupted\n' in child.stderr.read()
 
 
 @NEEDS_UML

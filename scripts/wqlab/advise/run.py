@@ -5,11 +5,11 @@ import os
 import platform
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from wqlab import procs
 from wqlab.advise import machine, measure, options, plot, pods, verdict, words
 from wqlab.advise import record as advise_record
 from wqlab.advise.loads import LOADS
@@ -55,7 +55,7 @@ def module_for_here(params: dict[str, Any], build: bool) -> Path:
 def kernel_for_guest(params: dict[str, Any], build: bool) -> Build:
     kernel = Build(ROOT, params['engine'], params['variant'])
     if build:
-        if subprocess.run([str(ROOT / 'scripts/deps.sh')], check=False).returncode:
+        if procs.run([ROOT / 'scripts/deps.sh']):
             raise Failure('could not install what a guest needs: see the lines above')
         say(f'building the {kernel.variant} kernel for {kernel.engine}')
         kernel.make(ROOT)

@@ -48,7 +48,7 @@ class Build:
         """Build the kernel. make and its scripts report progress."""
         argv = ['make', '-C', str(root), '--no-print-directory', 'kernel',
                 f'ENGINE={self.engine}', f'VARIANT={self.variant}', f'CONFIG={self.config}', f'LINUX={self.linux}']
-        if subprocess.run(argv, check=False).returncode:
+        if procs.run(argv):
             raise BootError(f'building the {self.variant} kernel for {self.engine} failed: '
                             'see the lines above')
 

@@ -14,9 +14,9 @@ life.py     --mode life
 
 import dataclasses
 import signal
-import subprocess
 from pathlib import Path
 
+from wqlab import procs
 from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
 from wqlab.bench import parse as bench_parse
@@ -35,7 +35,7 @@ def prepare_builds(params, build):
     config = 'lockstat' if params.get('lockstat') else 'release'
     builds = {place: bench_boot.Build(ROOT, params['engine'], variant, config)
               for place, variant in bench_options.places(params).items()}
-    if build and subprocess.run([str(ROOT / 'scripts/deps.sh')], check=False).returncode:
+    if build and procs.run([ROOT / 'scripts/deps.sh']):
         raise bench_boot.BootError('could not install what the benchmark needs: see the lines above')
     return turns.prepare(PROGRAM, builds, build)
 

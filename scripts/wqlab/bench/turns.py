@@ -7,11 +7,13 @@ together form a group.
 """
 import dataclasses
 import itertools
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from wqlab import procs
 from wqlab.bench import record as bench_record
 from wqlab.bench.boot import BootError, Build
 from wqlab.paths import ROOT
@@ -194,4 +196,7 @@ def finish(results: Results, status: int, good: bool) -> int:
 
 
 def on_term(signum, frame):
+    """As Ctrl-C, but once: a second signal must not interrupt the cleanup."""
+    for number in procs.ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -2,12 +2,11 @@
 """What scripts/run-workload.sh runs: see --help. The modules are listed in __init__.py."""
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wqlab import files
+from wqlab import files, procs
 from wqlab.bench import record as bench_record
 from wqlab.bench import turns
 from wqlab.bench.boot import BootError, Build
@@ -62,7 +61,7 @@ def boots_left(record: dict[str, Any]) -> list[dict]:
 
 def install() -> None:
     environment = {**os.environ, 'CONFIG': 'workload'}
-    if subprocess.run([str(ROOT / 'scripts/deps.sh')], check=False, env=environment).returncode:
+    if procs.run([ROOT / 'scripts/deps.sh'], env=environment):
         raise BootError('could not install what the workloads need: see the lines above')
 
 

@@ -144,14 +144,16 @@ def test_a_child_gets_its_arguments_and_descriptors():
     os.close(writing)
 
 
-@pytest.mark.skipif(not Path('/proc/self/autogroup').exists(), reason='this kernel has no autogroups')
 def test_the_priority_of_a_session():
-    own = Path('/proc/self/autogroup').read_text()
+    """A kernel without autogroups, or a session that has ended, is no error."""
+    own = Path('/proc/self/autogroup')
+    before = own.exists() and own.read_text()
     with procs.kept(['sleep', '1000'], new_session=True) as child:
         procs.set_priority(child, 7)
-        assert Path(f'/proc/{child.pid}/autogroup').read_text().endswith(' nice 7\n')
-    assert Path('/proc/self/autogroup').read_text() == own
-    procs.set_priority(child, 7)        # it has ended: no error
+        if before:
+            assert Path(f'/proc/{child.pid}/autogroup').read_text().endswith(' nice 7\n')
+    assert (own.exists() and own.read_text()) == before
+    procs.set_priority(child, 7)
 
 
 BUILDING = '''import sys

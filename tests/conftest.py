@@ -111,7 +111,7 @@ def job_of(item):
 
 
 def left_out(items):
-    """Return the cases whose kernels do not exist in the release that LINUX= names, and say so.
+    """Return the cases whose kernels do not exist in the release that LINUX= names, and say so. They count as skipped.
 
     With the default release this does not happen, so each case there runs or fails.
     """
@@ -126,7 +126,7 @@ def left_out(items):
         except Failure as error:
             whys[item] = str(error)
     for why, cases in Counter(whys.values()).items():
-        progress.say(f'{cases} cases are left out: {why}')
+        progress.say(f'SKIP {cases} cases: {why}')
     return list(whys)
 
 
@@ -153,11 +153,11 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     named = any('::' in arg for arg in config.args)
     limit = TIERS.index(config.getoption('--tier') or ('all' if named else 'test'))
-    impossible = left_out(items)
-    config.hook.pytest_deselected(items=impossible)
-    items[:] = [item for item in items if item not in impossible]
     later = [item for item in items if TIERS.index(tier_of(item)) > limit]
     config.stash[TALLY].left.update(map(tier_of, later))
+    impossible = left_out([item for item in items if item not in later])
+    config.stash[TALLY].skipped += len(impossible)
+    later += impossible
     config.hook.pytest_deselected(items=later)
     before = config.stash[NOTES].passed([item for item in items if item not in later])
     config.hook.pytest_deselected(items=before)

@@ -50,7 +50,10 @@ def parse_args(argv):
 
 
 def lock():
-    """Wait until no other run is active: runs share files, sockets and kernels. Closing the file unlocks."""
+    """
+    Wait until no other run is active: runs share files, sockets and kernels. The lock is held until this process and
+    pytest have closed the file.
+    """
     file = open(PLACE / '.lock', 'a')
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,10 +63,11 @@ def lock():
     return file
 
 
-def run_pytest(command):
+def run_pytest(command, held):
     """Run pytest. Pass signals on to it and wait for it, since it has to end its guests."""
     env = {key: value for key, value in os.environ.items() if key not in ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')}
-    child = subprocess.Popen(command, env=env, cwd=ROOT)
+    # Pytest inherits the lock: if this process is killed, pytest goes on.
+    child = subprocess.Popen(command, env=env, cwd=ROOT, pass_fds=[held.fileno()])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: child.send_signal(signal.SIGTERM))
     # The terminal sends Ctrl-C to both processes.
@@ -84,12 +88,12 @@ def closing_line(tally, status):
 def main(argv):
     tier, others = parse_args(argv)
     PLACE.mkdir(parents=True, exist_ok=True)
-    with lock():
+    with lock() as held:
         tally, results = PLACE / 'tally.json', PLACE / 'junit.xml'
         for path in (tally, results):
             path.unlink(missing_ok=True)
         status = run_pytest([str(PYTEST), '-q', '-s', '-p', 'no:cacheprovider', '--tb=short', f'--tally={tally}',
-                             f'--junitxml={results}', *([f'--tier={tier}'] if tier else []), *others])
+                             f'--junitxml={results}', *([f'--tier={tier}'] if tier else []), *others], held)
         if not tally.exists():
             say(f'pytest ended early with status {status}: see the lines above')
             return 1

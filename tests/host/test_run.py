@@ -280,6 +280,33 @@ def test_a_second_run_waits(suite):
     assert out.splitlines()[-1] == '1 passed, 0 failed'
 
 
+OUTLIVES = '''import os, pathlib, time
+NOTE = pathlib.Path(__file__).parent.parent / "build/pid"
+def test_a():
+    if not NOTE.exists():
+        NOTE.with_suffix(".new").write_text(str(os.getpid()))
+        NOTE.with_suffix(".new").rename(NOTE)
+        time.sleep(100)
+'''
+
+
+def test_a_second_run_waits_for_the_pytest_of_a_killed_one(suite):
+    suite.write('tests/test_it.py', OUTLIVES)
+    note = suite.place / 'build/pid'
+    with suite.start() as first:
+        deadline = time.monotonic() + 60
+        while not note.exists():
+            assert first.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        first.kill()
+    with suite.start() as second:
+        said = second.stderr.readline()
+        os.kill(int(note.read_text()), signal.SIGKILL)
+        out, _ = second.communicate(timeout=60)
+    assert 'waiting for another run of the tests' in said
+    assert out.splitlines()[-1] == '1 passed, 0 failed'
+
+
 # Resuming
 
 RESUMED = '''import pathlib, time, pytest

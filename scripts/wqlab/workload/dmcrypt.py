@@ -160,5 +160,5 @@ WORKLOAD = cases.Workload(
                       'aes/ram/queue/32k-*/cache_shard', 'aes/ram/queue/4k-*/default',
                       'aes/ram/queue/buffered/default', 'null/ram/queue/4k-write-32/system',
                       'null/ram/queue/4k-write-32/cache_shard',
-                      'aes/ram/*/32k-all/default', 'aes/ram/no-queue/4k-*-1/default',
+                      'aes/ram/*/32k-all/default', 'aes/ram/no-queue/4k-*/default',
                       'aes/loop/queue/buffered/default')})

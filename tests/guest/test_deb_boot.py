@@ -17,7 +17,7 @@ from pexpect import fdpexpect
 import debian_root
 import guests
 from once import once
-from wqlab import procs
+from wqlab import procs, tap
 from wqlab.bench import parse
 from wqlab.guest import topology
 from wqlab.guest.engines import qemu
@@ -319,9 +319,10 @@ def test_kunit(login):
     # Each case of a suite patches jumps.
     login.one_cpu()
     login.shell(f'for module in {" ".join(modules)}; do modprobe $module; done')
-    log = login.kernel_log('kunit')
-    assert len(re.findall(r'^ok \d+ ', log, re.M)) > 20
-    assert not re.findall(r'^ *not ok .*', log, re.M)
+    # Suites of others skip what this machine lacks, for reasons of their own.
+    points = tap.parse_modules(login.kernel_log('kunit'), may_skip='.*')
+    assert sum(point.ok and not point.skipped for point in points) > 100
+    assert not [point for point in points if not point.ok]
 
 
 def test_it_powers_off(login):

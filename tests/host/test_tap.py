@@ -102,6 +102,40 @@ def test_all_rows_of_a_table_are_skipped():
     assert not all(point.ok for point in tap.parse(TABLE, 'one CPU'))
 
 
+SUITES = ['''\
+    KTAP version 1
+    # Subtest: first
+    # module: one
+    1..2
+    ok 1 plain
+    ok 2 other # SKIP no such device
+# first: pass:1 fail:0 skip:1 total:2
+ok 7 first
+''', 'another: a message of the kernel\n', '''\
+    KTAP version 1
+    # Subtest: second
+    # module: two
+    1..1
+    ok 1 alone
+ok 8 second
+''']
+
+
+def test_suites_in_modules():
+    points = tap.parse_modules(''.join(SUITES), 'no such')
+    assert [(point.name, point.skipped) for point in points] == [
+        ('first: plain', False), ('first: other', True), ('second: alone', False)]
+    assert all(point.ok for point in points)
+
+
+@pytest.mark.parametrize('text', [
+    ''.join(SUITES).replace('ok 8 second\n', ''), ''.join(SUITES).replace('    ok 1 plain\n', ''),
+    ''.join(SUITES).replace('    ok 1 alone', '    not ok 1 alone').replace('ok 8', 'not ok 8'),
+], ids=['no end', 'too few', 'failed'])
+def test_suites_in_modules_that_are_not_good(text):
+    assert not all(point.ok for point in tap.parse_modules(text, 'no such'))
+
+
 SCRIPT = '''
 . {lib}
 mount_all() {{ :; }}

@@ -92,12 +92,20 @@ void pool_kill_workers(struct worker_pool *pool)
 	workers_bury(&dying);
 }
 
-/* jiffies until the worker that has been idle longest may go; <= 0: now */
+/*
+ * Jiffies until an idle worker may go; <= 0: now.  The first to go is the one that has been
+ * idle longest.  The last two of a pool that may be cold go only once neither has been used for
+ * that long: the pool always chooses the one that went idle last, and the other one is its
+ * reserve.
+ */
 static long pool_next_expiry(const struct worker_pool *pool)
 {
-	struct worker *oldest = list_last_entry(&pool->idle_list, struct worker, entry);
+	bool last_two = pool->nr_idle + !!pool->manager <= 2;
+	struct worker *worker = last_two ?
+		list_first_entry(&pool->idle_list, struct worker, entry) :
+		list_last_entry(&pool->idle_list, struct worker, entry);
 
-	return oldest->last_active + IDLE_WORKER_TIMEOUT - jiffies;
+	return worker->last_active + IDLE_WORKER_TIMEOUT - jiffies;
 }
 
 /**

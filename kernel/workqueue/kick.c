@@ -268,9 +268,9 @@ static bool worker_ran_long(struct worker *worker)
 }
 
 /*
- * Choose where @worker wakes up: moving it is cheapest now.  If it is still awake, because it
- * went idle only just now or is being woken, then the choice takes effect at its next wake-up.
- * Return its task.
+ * Choose where @worker wakes up: moving it is cheapest now.  One that is still on a run queue
+ * went idle only just now, or the scheduler has delayed its dequeueing.  It normally stays on
+ * that CPU, whatever wake_cpu says, so leave wake_cpu alone.  Return its task.
  */
 static struct task_struct *worker_repatriate(struct worker_pool *pool, struct worker *worker)
 {
@@ -280,6 +280,8 @@ static struct task_struct *worker_repatriate(struct worker_pool *pool, struct wo
 	int home = attrs->__home_cpu;
 	bool strayed, long_run;
 
+	if (READ_ONCE(task->on_rq))
+		return task;
 	long_run = home >= 0 && worker_ran_long(worker);
 	/* most workers slept where the next item comes from */
 	if (home >= 0 && from == home && !long_run && cpu_active(home))
@@ -305,17 +307,21 @@ static noinline void pool_warm_up_if_cold(struct worker_pool *pool)
 
 /*
  * Has idle @worker been woken?  L.  It stored TASK_IDLE in the critical section in which it
- * went idle, so if it is TASK_RUNNING, it was woken since.  It takes the lock before it is
- * idle again, and will see what is on the worklist now.  A new worker, which never was idle
- * before, likewise takes the lock before it first sleeps for want of work.  A worker that is
- * about to sleep is not awake in this sense, and is woken.
+ * went idle, so if it is TASK_RUNNING, it was woken since, and if it is TASK_WAKING, somebody
+ * is about to put it on a run queue.  It takes the lock before it goes idle again, and will
+ * see what is on the worklist now, unless it is told to end first.  A new worker, which has
+ * not yet gone idle itself, likewise takes the lock before it first sleeps for want of work.
+ * A worker that is about to sleep is not awake in this sense, and is woken.
  *
- * Between that store and schedule() nothing may sleep: on PREEMPT_RT a lock that sleeps would
- * set the state to TASK_RUNNING for a moment, without anyone having woken the worker.
+ * From that store until schedule() has switched the task out, no sleeping lock may be taken:
+ * on PREEMPT_RT it would set the state to TASK_RUNNING for a moment, without anyone having
+ * woken the worker.
  */
 static bool worker_is_awake(struct worker *worker)
 {
-	return READ_ONCE(worker->task->__state) == TASK_RUNNING;
+	unsigned int state = READ_ONCE(worker->task->__state);
+
+	return state == TASK_RUNNING || state == TASK_WAKING;
 }
 
 /**
@@ -332,8 +338,9 @@ static bool worker_is_awake(struct worker *worker)
  * by then, or asleep again, it looks at the worklist after the choice.  It may even have been
  * told to end.  Then others went idle in front of it: they saw the worklist empty, or another
  * worker running, or they are new and whoever made them wakes them.  If a manager was counted
- * as idle, too, it looks at the worklist afterwards.  Or the pool is one that may be cold, and
- * its worklist was empty: then all its workers may be told to end.
+ * as idle, too, it looks at the worklist afterwards.  Or the pool is one that may be cold, or
+ * that nobody uses any more, and its worklist was empty: then all its workers may be told to
+ * end.
  *
  * Return: the task to wake after dropping the lock with interrupts still off,
  * see pool_unlock_wake(), or %NULL.

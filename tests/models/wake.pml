@@ -35,11 +35,12 @@ byte waiting;			/* pool->worklist */
 byte nr_running;
 bool idle[ITEMS];		/* on pool->idle_list */
 bool asleep[ITEMS];		/* the task's state */
+bool waking[ITEMS];		/* TASK_WAKING: somebody puts it on a run queue */
 #ifdef AWAKE_LATE
 bool gone[ITEMS];		/* the task is off the CPU */
 #define AWAKE(w)	(!gone[w])
 #else
-#define AWAKE(w)	(!asleep[w])		/* worker_is_awake() */
+#define AWAKE(w)	(!asleep[w] || waking[w])	/* worker_is_awake() */
 #endif
 byte started;
 
@@ -77,7 +78,11 @@ inline wake(who)
 #ifdef AWAKE_LATE
 		atomic { asleep[who] = false; gone[who] = false }
 #else
-		asleep[who] = false
+		if
+		:: true		/* still on a run queue, being woken by another, or woken in one step */
+		:: atomic { asleep[who] && !waking[who] -> waking[who] = true }
+		fi;
+		atomic { asleep[who] = false; waking[who] = false }
 #endif
 	:: else
 	fi

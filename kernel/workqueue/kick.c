@@ -71,10 +71,28 @@ static bool pool_cpu_is_near(unsigned int home, unsigned int cpu)
 	return cpumask_test_cpu(cpu, per_cpu(wq_cpus_near, home));
 }
 
+/* is @cpu up, and not on its way down?  A CPU that goes down stays active for a moment. */
+static bool pool_cpu_is_up(unsigned int cpu)
+{
+	return cpu_active(cpu) && !cpu_dying(cpu);
+}
+
+/* any CPU of @pod that is up, or %nr_cpu_ids */
+static unsigned int pool_any_cpu(const struct cpumask *pod)
+{
+	/* data_race(): the mask may change */
+	unsigned int cpu = data_race(cpumask_any_and_distribute(pod, cpu_active_mask));
+
+	if (cpu >= nr_cpu_ids || !cpu_dying(cpu))
+		return cpu;
+	/* data_race(): as above; one CPU at a time goes down, and this finds the next one */
+	return data_race(cpumask_any_and_distribute(pod, cpu_active_mask));
+}
+
 /* may a worker of @pod wake up on @cpu, and does nothing run there? */
 static bool pool_cpu_is_free(unsigned int cpu, const struct cpumask *pod)
 {
-	return cpumask_test_cpu(cpu, pod) && cpu_active(cpu) && idle_cpu(cpu) &&
+	return cpumask_test_cpu(cpu, pod) && pool_cpu_is_up(cpu) && idle_cpu(cpu) &&
 	       !vcpu_is_preempted(cpu);
 }
 
@@ -220,14 +238,14 @@ static unsigned int pool_wake_cpu(struct worker_pool *pool, unsigned int cpu, bo
 	int home = attrs->__home_cpu;
 
 	if (home >= 0) {
-		if (cpu_active(home))
+		if (pool_cpu_is_up(home))
 			return pool_cpu_of_home(home, cpu, attrs->__pod_cpumask, long_run);
-		if (strayed || !cpu_active(cpu))
-			return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_active_mask);
+		if (strayed || !pool_cpu_is_up(cpu))
+			return pool_any_cpu(attrs->__pod_cpumask);
 	}
 	if (!strayed)
 		return cpu;
-	return cpumask_any_and_distribute(attrs->__pod_cpumask, cpu_online_mask);
+	return pool_any_cpu(attrs->__pod_cpumask);
 }
 
 /* let @task, which would wake up on CPU @from, wake up where pool_wake_cpu() says; return it */
@@ -284,7 +302,7 @@ static struct task_struct *worker_repatriate(struct worker_pool *pool, struct wo
 		return task;
 	long_run = home >= 0 && worker_ran_long(worker);
 	/* most workers slept where the next item comes from */
-	if (home >= 0 && from == home && !long_run && cpu_active(home))
+	if (home >= 0 && from == home && !long_run && pool_cpu_is_up(home))
 		return task;
 	strayed = !attrs->affn_strict && !cpumask_test_cpu(from, attrs->__pod_cpumask);
 	if (home >= 0 || strayed)

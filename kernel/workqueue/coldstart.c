@@ -12,9 +12,10 @@
  *
  * - Its appointment sets POOL_MANAGER_ACTIVE.  So it is appointed only once, and the pool is
  *   not freed before the starter has resigned, or pool_cancel_start() has resigned for it.
- * - It resigns under the lock, and only if a worker is idle or there is nothing to do.  The
- *   worker that it made may have begun an item.  As there was a manager, that worker made no
- *   other, and callers that queued meanwhile appointed nobody.  So the starter goes on.
+ * - It resigns under the lock, and only if a worker is idle, or if there is neither work nor a
+ *   worker.  The worker that it made may have begun an item.  As there was a manager, that
+ *   worker made no other, and callers that queued meanwhile appointed nobody.  So the starter
+ *   goes on.
  * - While it tries, the mayday timer calls rescuers.  The timer is armed when the starter is
  *   appointed and each time the starter goes on.  It is deleted before the starter resigns.
  *   No worker arms the timer meanwhile, as no worker is the manager.

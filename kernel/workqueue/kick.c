@@ -152,8 +152,9 @@ static unsigned int pool_cpus_before(unsigned int cpu, const struct cpumask *cpu
 
 /*
  * The CPU of @pod at which @home begins to look behind other caches, or %nr_cpu_ids if there is
- * none.  Homes that share a cache tend to be busy at the same time, so each begins elsewhere: the
- * first of them at the next CPU that is not near, the second at the one after that, and so on.
+ * none.  Homes that share a cache tend to be busy at the same time, so they begin at different
+ * CPUs, if there are enough: the first of them at the next CPU that is not near, the second at
+ * the one after that, and so on.
  */
 static unsigned int pool_far_begin(unsigned int home, const struct cpumask *pod)
 {
@@ -193,9 +194,9 @@ static unsigned int pool_idle_cpu_far(unsigned int home, const struct cpumask *p
  * Where to wake a worker that would wake up on @from, though its home is @home.
  *
  * After a short run: at home, where the data of the items is.  Another CPU costs more than it
- * gains.  If home is busy, the scheduler may find an idle CPU behind the same cache, but does
- * not look beyond.  So a worker that slept behind another cache stays there if that CPU is
- * idle, and none near home is.
+ * gains.  If home is busy, the scheduler may find an idle CPU behind the same cache, but seldom
+ * looks beyond.  So a worker that slept behind another cache stays there if that CPU is idle,
+ * and none of the CPUs looked at near home is.
  *
  * After a long run: on the first of these that is idle: @from if it is near home, a CPU near
  * home, @from, a CPU behind another cache; else at home.  The scheduler is not asked first: the
@@ -278,8 +279,8 @@ static bool worker_ran_long(struct worker *worker)
 	u64 us = READ_ONCE(wq_long_run_us);
 
 	/*
-	 * data_race(): the worker may not sleep yet.  Then the clock lacks a part of its run,
-	 * which misleads one wake-up at most.
+	 * data_race(): nothing orders this with the update of the clock.  A wrong answer
+	 * misleads this wake-up only.
 	 */
 	return us && data_race(worker->task->se.sum_exec_runtime) - worker->current_at >=
 		     us * NSEC_PER_USEC;

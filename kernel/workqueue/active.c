@@ -282,18 +282,27 @@ void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, 
 		slots_hand_over(slots, pwq->pool);
 }
 
-/* hand all free slots to parked pwqs, one item of each pwq in turn */
+/*
+ * Hand all free slots to parked pwqs, one item of each pwq in turn.  No more than slots->max are
+ * free when this begins.  Whoever frees one later hands it over, so that one may be left alone.
+ * Without a bound, busy pools could keep us here.
+ */
 static void slots_fill(struct wq_node_nr_active *slots)
 {
-	struct pool_workqueue *pwq;
+	int left = slots->max;
 
-	do {
+	while (left > 0) {
+		struct pool_workqueue *pwq;
+
 		/* interrupts are off for one item at a time: there may be thousands */
 		guard(irqsave)();
 		pwq = slots_take_for_parked(slots);
-		if (pwq)
-			pwq_use_slot_unlocked(pwq, slots);
-	} while (pwq);
+		if (!pwq)
+			return;
+		/* a slot for which no item was left is free again */
+		if (pwq_use_slot_unlocked(pwq, slots))
+			left--;
+	}
 }
 
 /* the CPUs an unbound workqueue may use now; P or W */

@@ -43,8 +43,8 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
              'NO_HOME', 'HOME_STALE', 'NO_RUNNER', 'NO_LEAVE'),
     },
     'slots': {
-        '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'PARK_LATE', 'KEEP_FROZEN',
-             'KEEP_UNPARKS'),
+        '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'FILL_TRIES', 'PARK_LATE',
+             'KEEP_FROZEN', 'KEEP_UNPARKS'),
         'KICKS': ('NO_KICK',),
     },
     'reentry': {

@@ -19,6 +19,7 @@
  * - NO_GO_ON: if the items of the first parked pwq were cancelled, its slot is offered to
  *   no other pwq.
  * - NO_FILL: thawing does not hand slots to the parked pwqs.
+ * - FILL_TRIES: thawing also counts slots for which no item was left.
  * - PARK_LATE: the pwq is parked after pool->lock was dropped.
  * - KEEP_FROZEN: a pwq keeps its slot whatever the limit is.
  * - KEEP_UNPARKS: a pwq that keeps its slot does not stay parked, though items are left.
@@ -274,7 +275,7 @@ proctype canceller(byte p)
 /* freeze, thaw, slots_fill() */
 proctype freezer()
 {
-	byte limit, q;
+	byte limit, q, left;
 	bool ok, used;
 
 	max = 0;
@@ -286,10 +287,19 @@ proctype freezer()
 	in_force = false;
 	max = MAX;
 #ifndef NO_FILL
+	left = max;
 	do
-	:: next_pending(q, ok);
+	:: left == 0 -> break
+	:: left > 0 ->
+		next_pending(q, ok);
 		if
-		:: ok -> use_slot_elsewhere(q, used)
+		:: ok ->
+			use_slot_elsewhere(q, used);
+#ifdef FILL_TRIES
+			left--
+#else
+			left = left - used
+#endif
 		:: else -> break
 		fi
 	od

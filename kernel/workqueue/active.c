@@ -405,22 +405,30 @@ bool wq_has_slots_taken(struct workqueue_struct *wq)
 	return slots_any_taken(wq, wq_slots(wq, NUMA_NO_NODE));
 }
 
+/* activate the oldest held-back item of @pwq, if the limit allows that */
+static bool pwq_fill_one(struct pool_workqueue *pwq)
+{
+	struct worker_pool *pool = pwq->pool;
+	struct task_struct *wake = NULL;
+	bool filled;
+
+	guard(irqsave)();
+	raw_spin_lock(&pool->lock);
+	filled = pwq_activate_first(pwq);
+	if (filled)
+		wake = pool_kick(pool);
+	pool_unlock_wake(pool, wake);
+	return filled;
+}
+
 static void wq_fill_percpu(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;
 
-	for_each_pwq(pwq, wq) {
-		struct worker_pool *pool = pwq->pool;
-		struct task_struct *wake;
-		unsigned long flags;
-
-		raw_spin_lock_irqsave(&pool->lock, flags);
-		while (pwq_activate_first(pwq))
+	/* as in slots_fill(), the lock is dropped after each item */
+	for_each_pwq(pwq, wq)
+		while (pwq_fill_one(pwq))
 			;
-		wake = pool_kick(pool);
-		pool_unlock_wake(pool, wake);
-		local_irq_restore(flags);
-	}
 }
 
 /**

@@ -36,9 +36,13 @@ static inline struct worker *pool_find_busy(struct worker_pool *pool, struct wor
 
 	lockdep_assert_held(&pool->lock);
 
-	hash_for_each_possible(pool->busy_hash, worker, hentry, (unsigned long)work)
-		if (worker->current_func == work->func && worker->current_work == work)
+	hash_for_each_possible(pool->busy_hash, worker, hentry, (unsigned long)work) {
+		if (worker->current_work != work)
+			continue;
+		/* do not read it earlier: a caller may know no more than its address */
+		if (worker->current_func == work->func)
 			return worker;
+	}
 	return NULL;
 }
 

@@ -211,6 +211,9 @@ int __init unbound_pools_start(void)
 	struct worker_pool *pool;
 	int bkt;
 
+	/* the reaper runs already, and may free pools */
+	guard(mutex)(&wq_pool_mutex);
+
 	hash_for_each(unbound_pool_hash, bkt, pool, hash_node)
 		if (!worker_create(pool))
 			return -ENOMEM;

@@ -7,8 +7,10 @@
  */
 #include <linux/cpumask.h>
 #include <linux/delay.h>
+#include <linux/hrtimer.h>
 
 #include "wq_api.h"
+#include "wq_compat.h"
 
 #define FLUSHERS	8	/* each with a colour of its own */
 #define MANY_FLUSHERS	34	/* more than there are colours */
@@ -412,6 +414,97 @@ static void drain_includes_chained(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&blocker->runs), 2);
 }
 
+#define HOPS		8	/* drain_workqueue() complains after ten rounds */
+#define HOP_DELAYS	10000
+#define HOP_TIME	(5 * HZ)
+
+/* Two items queue each other, each on a CPU of its own, while interrupts delay a drainer. */
+struct hops {
+	struct work_struct items[2];
+	struct workqueue_struct *wq;
+	struct hrtimer timer;
+	int delays;
+	int left;
+};
+
+static void hop(struct hops *hops, int to)
+{
+	queue_work_on(wq_api_cpu(to), hops->wq, &hops->items[to]);
+}
+
+static void hop_there_fn(struct work_struct *work)
+{
+	struct hops *hops = container_of(work, struct hops, items[0]);
+
+	if (--hops->left)
+		hop(hops, 1);
+}
+
+static void hop_back_fn(struct work_struct *work)
+{
+	struct hops *hops = container_of(work, struct hops, items[1]);
+
+	if (--hops->left)
+		hop(hops, 0);
+}
+
+static enum hrtimer_restart hops_delay(struct hrtimer *timer)
+{
+	struct hops *hops = container_of(timer, struct hops, timer);
+	int left = hops->delays - 1;
+
+	/* of all lengths, so as not to keep step with the chain */
+	udelay(left % 41);
+	hrtimer_forward_now(timer, ns_to_ktime((10 + left % 17) * NSEC_PER_USEC));
+	WRITE_ONCE(hops->delays, left);
+	return left ? HRTIMER_RESTART : HRTIMER_NORESTART;
+}
+
+static int hops_fn(void *arg)
+{
+	unsigned long end = jiffies + HOP_TIME;
+	struct hops *hops = arg;
+	int bad = 0;
+
+	hops->delays = HOP_DELAYS;
+	hrtimer_start(&hops->timer, 0, HRTIMER_MODE_REL_PINNED_HARD);
+	while (READ_ONCE(hops->delays) && time_before(jiffies, end)) {
+		hops->left = HOPS;
+		hop(hops, 0);
+		drain_workqueue(hops->wq);
+		if (!READ_ONCE(hops->left))
+			continue;
+		bad++;
+		while (READ_ONCE(hops->left))
+			usleep_range(10, 20);
+		drain_workqueue(hops->wq);
+	}
+	hrtimer_cancel(&hops->timer);
+	return bad;
+}
+
+/*
+ * A chain that goes from pwq to pwq must not slip past a drainer, which looks at one pwq after
+ * the other. The drainer runs on either CPU, since the order of the pwqs is not known.
+ */
+static void drain_follows_chain(struct kunit *test)
+{
+	struct hops *hops = wq_api_zalloc(test, sizeof(*hops));
+	int i;
+
+	wq_api_skip_on_base(test, "the base kernel returns early");
+	INIT_WORK(&hops->items[0], hop_there_fn);
+	INIT_WORK(&hops->items[1], hop_back_fn);
+	hrtimer_setup(&hops->timer, hops_delay, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+	for (i = 0; i < 4; i++) {
+		struct wq_api_call *call;
+
+		hops->wq = wq_api_wq(test, i / 2 ? WQ_UNBOUND : WQ_PERCPU, 0);
+		call = wq_api_call(test, wq_api_cpu(i % 2), hops_fn, hops);
+		KUNIT_EXPECT_EQ(test, wq_api_call_result(test, call), 0);
+	}
+}
+
 /* "destroy_workqueue() drains first": items of every kind, chained and held back. */
 static void destroy_drains(struct kunit *test)
 {
@@ -578,6 +671,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(flush_work_waits_for_run_after_cancel, wq_api_thread_kinds),
 	KUNIT_CASE(many_flush_one_item),
 	KUNIT_CASE_PARAM(drain_includes_chained, wq_api_few_kinds),
+	KUNIT_CASE_SLOW(drain_follows_chain),
 	KUNIT_CASE_PARAM(destroy_drains, wq_api_all_kinds),
 	KUNIT_CASE_PARAM(create_and_destroy, wq_api_all_kinds),
 	KUNIT_CASE(flush_inside_an_item),

@@ -454,16 +454,32 @@ void __flush_workqueue(struct workqueue_struct *wq)
 }
 EXPORT_SYMBOL(__flush_workqueue);
 
-static bool wq_is_empty(struct workqueue_struct *wq)
+/* is each pwq of @wq empty when we come by?  If so, @started counts the items they have started */
+static bool wq_looks_empty(struct workqueue_struct *wq, u64 *started)
 {
 	struct pool_workqueue *pwq;
 
+	*started = 0;
 	for_each_pwq(pwq, wq) {
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
 		if (!pwq_is_empty(pwq))
 			return false;
+		*started += pwq->stats[PWQ_STAT_STARTED];
 	}
 	return true;
+}
+
+/*
+ * Is @wq empty?  It may look so although a chain goes on: an item queues the next one on a pwq
+ * that we have passed, and ends before we come to its own.  So look twice.  If all pwqs were empty
+ * both times and none has started an item since, nothing ran between the two looks, so no chain
+ * can go on.
+ */
+static bool wq_is_empty(struct workqueue_struct *wq)
+{
+	u64 before, after;
+
+	return wq_looks_empty(wq, &before) && wq_looks_empty(wq, &after) && before == after;
 }
 
 /**

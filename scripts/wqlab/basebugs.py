@@ -61,6 +61,8 @@ BUGS = (
         'kunit.wq_api_flush.flush_work_waits_for_run_after_cancel'),
     Bug('cancel', 'after a change of attributes, cancel_work_sync() returns while an ordered item still runs',
         'kunit.wq_api_cancel.cancel_sync_finds_older_run'),
+    Bug('chain', 'drain_workqueue() returns although the next item of a chain waits on another pool',
+        'kunit.wq_api_flush.drain_follows_chain'),
     Bug('rescue', 'without memory for workers, pools that share one slot wait up to 100 ms for each item',
         'rescuer.turns_at_the_slot:pools'),
     Bug('leak', 'destroy_workqueue() warns and leaks memory if the rescuer was called but never ran',

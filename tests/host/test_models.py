@@ -17,6 +17,9 @@ PLACE = BUILD / 'test/models'
 
 # model: variants that must hold, and for each the mutations that must break it
 MODELS: dict[str, dict[str, tuple[str, ...]]] = {
+    'chain': {
+        '': ('ONE_LOOK', 'NO_COUNT'),
+    },
     'claim': {
         '': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED'),
         'PERCPU': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE',

@@ -28,7 +28,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     'cold': {
         '': ('NO_KICK', 'TWICE', 'CULL_WORK', 'RESIGN_BLIND', 'RESIGN_EARLY', 'RESIGN_SHORT', 'NO_TIMER',
-             'TIMER_LATE', 'NO_WAIT'),
+             'TIMER_LATE', 'NO_WAIT', 'CANCEL_RUNNING', 'CANCEL_KEEPS', 'CANCEL_ANY', 'CANCEL_TIMER'),
     },
     'colors': {
         '': ('NO_PAINT', 'PAINT_LATE', 'NO_COUNT', 'NO_ARM', 'KEEP_COLOR', 'KEEP_FIRST', 'NO_OVERFLOW',

@@ -3,8 +3,9 @@
  * The first worker of a pool that has none: kernel/workqueue/coldstart.c, manager.c, cull.c
  *
  * A pool starts without workers.  Two items are queued, and the first to run sleeps until the
- * other is done.  One of them may be cancelled, or run by a rescuer.  When nothing is left to do, idle workers may end.  FAILS times no worker
- * can be made; who tried makes another attempt.  At last the pool is destroyed.
+ * other is done.  One of them may be cancelled, or run by a rescuer.  When nothing is left to do,
+ * idle workers may end.  FAILS times no worker can be made; who tried makes another attempt.  At
+ * last the pool is destroyed.  Who destroys it cancels what the starter has to do.
  *
  * Holds:
  * - Both items are done.
@@ -22,6 +23,10 @@
  * - NO_TIMER: the timer is not armed for the starter.
  * - TIMER_LATE: it is deleted after the starter has resigned.
  * - NO_WAIT: destroying does not wait for the manager.
+ * - CANCEL_RUNNING: who cancels does not wait for the starter while it makes a worker.
+ * - CANCEL_KEEPS: who cancels does not resign for the starter.
+ * - CANCEL_ANY: who cancels resigns for a manager that is a worker, too.
+ * - CANCEL_TIMER: who cancels does not delete the timer.
  */
 #define ITEMS	2
 #define FAILS	1
@@ -29,7 +34,10 @@
 
 byte lock;			/* pool->lock */
 bool manager;			/* POOL_MANAGER_ACTIVE */
+bool by_worker;			/* pool->manager is set */
 bool queued;			/* pool->start_work */
+bool starting;			/* pool_start_fn() runs */
+bool canceling;			/* pool->start_work cannot be queued */
 bool timer;			/* pool->mayday_timer is armed */
 byte waiting;			/* items on pool->worklist */
 byte nr_workers, nr_idle;
@@ -64,7 +72,7 @@ inline start_soon()
 #ifndef NO_TIMER
 	timer = true;
 #endif
-	queued = true
+	atomic { queued = !canceling }
 }
 
 /* pool_kick(), up to the wake-up; lock held */
@@ -145,8 +153,10 @@ proctype worker(byte me)
 		:: waiting == 0 -> break
 		:: waiting > 0 && nr_idle == 0 && !manager ->
 			manager = true;
+			by_worker = true;
 			make_worker(ok);
-			assert(!timer);
+			assert(!timer && manager);
+			by_worker = false;
 			manager = false
 		:: waiting > 0 && (nr_idle > 0 || manager) ->
 			waiting--;
@@ -183,15 +193,17 @@ active proctype starter()
 	bool ok, needed;
 
 end:	do
-	:: queued ->
-		queued = false;
-again:		assert(!freed);
+	:: atomic { queued -> queued = false; starting = true };
+		assert(!freed);
 		assert(!LACKS || timer);
 		if
 		:: NEEDED ->
 			create(ok);
 			if
-			:: !ok && NEEDED -> goto again
+			:: !ok && NEEDED ->
+				/* pool_start_later() */
+				atomic { queued = !canceling; starting = false }
+				goto end
 			:: else
 			fi
 		:: else
@@ -215,12 +227,14 @@ again:		assert(!freed);
 #ifndef TIMER_LATE
 			assert(!timer);
 #endif
+			assert(manager);
 			manager = false
 		fi;
 		UNLOCK;
 #ifdef TIMER_LATE
-		timer = false
+		timer = false;
 #endif
+		starting = false
 	od
 }
 
@@ -282,6 +296,27 @@ active proctype culler()
 active proctype destroyer()
 {
 	done == ITEMS;
+	/* pool_cancel_start() */
+	atomic { queued = false; canceling = starting };
+#ifndef CANCEL_RUNNING
+	!starting;
+#endif
+	canceling = false;
+#ifndef CANCEL_TIMER
+	timer = false;
+#endif
+	LOCK;
+	if
+#ifdef CANCEL_ANY
+	:: manager -> manager = false
+#else
+#ifndef CANCEL_KEEPS
+	:: manager && !by_worker -> assert(!timer); manager = false
+#endif
+#endif
+	:: else
+	fi;
+	UNLOCK;
 	do
 	::
 #ifndef NO_WAIT

@@ -253,7 +253,8 @@ inline make_spare(p, made)
 #endif
 		:: else
 		fi
-	:: else
+	/* it has enough, or spare slots were freed within this tick: freed_ts */
+	:: true
 	fi
 }
 

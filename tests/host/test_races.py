@@ -125,6 +125,10 @@ THEIRS = {
         'smp_call_function_single_async+0x22/0x70 activate_task+0x3e/0x70 ttwu_do_activate+0x5d/0x140 '
         'try_to_wake_up+0x273/0x530 kthread_insert_work+0xe3/0x180 kthread_queue_work+0x6a/0x70 '
         'pwq_die+0x121/0x130 destroy_workqueue+0x1da/0x2d0'),
+    'the clock that our test reads': between(
+        f'timekeeping_update_from_shadow.constprop.0+0x211/0x410 tick_do_update_jiffies64+0x14b/0x1a0 {TICK} '
+        f'ktime_get+0xf8/0x1e0 usleep_range_state+0x29/0xa0 wqt_item_fn+0x10/0x20 {WORKER}',
+        f'ktime_get+0xf8/0x1e0 usleep_range_state+0x29/0xa0 wqt_item_fn+0x10/0x20 {WORKER}'),
 }
 
 

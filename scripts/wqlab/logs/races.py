@@ -35,6 +35,8 @@ THEIR_OWN = {
     frozenset(('freezing_slow_path', 'kthread_bind_mask')),
     # whether an interrupt that the scheduler sends to a CPU for a wake-up is still on its way
     frozenset(('__flush_smp_call_function_queue', 'smp_call_function_single_async')),
+    # the time of day: who reads it while it is written sees that by the sequence count, and reads again
+    frozenset(('ktime_get', 'timekeeping_update_from_shadow')),
 }
 
 

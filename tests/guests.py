@@ -312,6 +312,11 @@ def result(boot):
     return background.RUN.get(boot.job)
 
 
+def check_log(log):
+    """Fail if a kernel log has problems, and show the lines around each."""
+    assert not kernlog.findings(log), kernlog.report(log)
+
+
 def tap_of(outcome, piece):
     """Return the output of one script or suite in a guest, and its exit status (None: it did not end)."""
     part = re.search(rf'^@@ begin {piece}$(.*?)(?:^@@ end {piece} (\d+)$|\Z)', outcome.output, re.M | re.S)

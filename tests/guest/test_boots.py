@@ -8,7 +8,6 @@ import guests
 from wqlab import tap
 from wqlab.bench.seat import TSC
 from wqlab.guest import tsc
-from wqlab.logs import check as kernlog
 
 ALIVE = [boot for boot in guests.BOOTS if not boot.dies]
 PIECES = [guests.case(boot, piece) for boot in ALIVE for piece in boot.pieces()]
@@ -59,8 +58,7 @@ def check_clock(boot):
 
 
 def check_log(boot):
-    found = kernlog.problems(guests.result(boot).kernel)
-    assert not found, '\n'.join(found)
+    guests.check_log(guests.result(boot).kernel)
 
 
 @pytest.mark.parametrize('boot', named(ALIVE))

@@ -46,7 +46,7 @@ def test_a_pool_in_use_keeps_its_reserve():
     result = guest.run(folder, STEPS, engine='qemu', cpus=1, mem='512M', icount=True, timeout=400,
                        append='workqueue.pool_per_cpu=1', files=[f'{folder}/lib/cmwq/wq_probe.ko:{MODULE}'])
     assert result.rc == 0, result.log[-3000:]
-    assert not guests.kernlog.problems(result.kernel)
+    guests.check_log(result.kernel)
     before = kworkers(result.output, 'before')
     pool, = {name.partition(':')[0] for name in before.values() if 'wq_probe' in name}
     used = {process for process, name in before.items() if name.startswith(f'{pool}:')}

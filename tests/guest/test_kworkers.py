@@ -43,7 +43,7 @@ def counted(variant, append):
     result = guest.run(folder, command, engine='qemu', topology=TOPOLOGY, mem='512M', append=append,
                        timeout=2 * IDLE_S, files=[f'{folder}/lib/cmwq/test_workqueue.ko:{MODULE}'])
     assert result.rc == 0, result.log[-3000:]
-    assert not guests.kernlog.problems(result.kernel)
+    guests.check_log(result.kernel)
     return {when: int(number) for when, number in re.findall(r'^@@ (\w+) (\d+)$', result.output, re.M)}
 
 

@@ -10,7 +10,6 @@ import guests
 from guests import guest
 from wqlab.bench import parse as bench_parse
 from wqlab.kernels import hooks, kinds
-from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
 from wqlab.torture import run as torture
 
@@ -38,7 +37,7 @@ def test_torture(linux):
     log = guests.RESULTS / f'torture-{linux}.log'
     outcome = torture.torture(kernel_of(linux), engine='qemu', duration=TORTURE_S, cpus=4, mem='512M', log=log)
     assert outcome.ok, f'seed {outcome.seed}: {outcome.verdict or "no verdict"}: {outcome.complaints}: see {log}'
-    assert not kernlog.problems(log.read_text())
+    guests.check_log(log.read_text())
     figures = dict(word.split('=') for word in outcome.verdict.split() if '=' in word)
     assert int(figures['runs']) > 1000 and int(figures['attrs']) > 5 and int(figures['masks']) > 2
     for name in ('cpu_checked', 'pod_checked', 'order_checked', 'destroy', 'limit', 'moved', 'rescued', 'held'):
@@ -54,7 +53,7 @@ def test_benchmark(linux):
     runs = bench_parse.parse_output(result.output)['runs']
     assert {run['scope'] for run in runs} >= {'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system'}
     assert not any(run[key] for run in runs for key in bench_parse.VIOLATIONS)
-    assert not kernlog.problems(result.kernel)
+    guests.check_log(result.kernel)
 
 
 def build(folder, linux, *flags):
@@ -76,7 +75,8 @@ def test_module_with_names_of_old_and_new(linux, tmp_path):
     result = guest.run(kernel_of(linux), 'echo 0 >/sys/devices/system/cpu/cpu1/online; '
                        'insmod /old_callers.ko && rmmod old_callers', engine='qemu', cpus=2, timeout=120,
                        files=[f'{tmp_path}/old_callers.ko:/old_callers.ko'])
-    assert result.rc == 0 and not kernlog.problems(result.kernel), result.log[-3000:]
+    assert result.rc == 0, result.log[-3000:]
+    guests.check_log(result.kernel)
     ran, wanted, percpu, unbound, cpu = re.search(r'old_callers: (\d+) of (\d+), system_wq (\w+), system_unbound_wq '
                                                   r'(\w+), cpu (\d+)', result.kernel).groups()
     assert ran == wanted == '35' and cpu == '42'

@@ -34,7 +34,7 @@ def test_nodes_of_a_guest(topology, cpus, memory):
     result = guest.run(guests.kernel('qemu'), NODES, engine='qemu', topology=topology, mem='512M', timeout=300)
     seen = dict(line.split('=') for line in result.output.split())
     assert result.rc == 0 and (seen['has_cpu'], seen['has_memory']) == (cpus, memory)
-    assert not guests.kernlog.problems(result.kernel)
+    guests.check_log(result.kernel)
 
 
 @pytest.mark.parametrize('topology', ['cores=2,nodes=2,memless=2', 'memless=1', 'nodes=2,memless=x'])

@@ -118,6 +118,17 @@ def test_announced_in_vain(tail):
     assert len(found) == 1 and 'a test announced a line that did not come: ' in found[0]
 
 
+def test_lines_around_a_finding():
+    """Each line once, with its number. What is further away is left out."""
+    far, near = kernlog.LINES_BEFORE + 1, kernlog.LINES_AFTER
+    lines = [f'quiet {number}' for number in range(1, 201)]
+    lines[99] = lines[101] = 'WARNING: suspicious RCU usage'
+    shown = [f'{number}| {lines[number - 1]}' for number in range(100 - far + 1, 102 + near + 1)]
+    found = [f'line {number}: {lines[99]}' for number in (100, 102)]
+    assert kernlog.report('\n'.join(lines)).splitlines() == found + shown
+    assert kernlog.report('\n'.join(lines[:99])) == ''
+
+
 def test_log_that_ends_in_an_announced_panic():
     log = stamped('wq_selftest: expect: Kernel panic - not syncing: workqueue: ')
     assert kernlog.problems(log + stamped('Kernel panic - not syncing: workqueue: 1 stall(s)')) == []

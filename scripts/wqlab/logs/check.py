@@ -60,6 +60,9 @@ BAD = re.compile('|'.join((
 )))
 EXPECT = re.compile(r'wq_selftest: expect: (.+)')
 EXPECT_END = 'wq_selftest: expect end'
+IN_VAIN = 'a test announced a line that did not come: '
+# Before and after a finding. A report of a stall shows where each CPU and RCU's thread are.
+LINES_BEFORE, LINES_AFTER = 10, 60
 STAMP = re.compile(r'^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?')
 
 
@@ -73,19 +76,35 @@ def bad_lines(log):
     return list(dict.fromkeys(line.strip() for line in log.splitlines() if BAD.search(line)))
 
 
-def problems(log):
-    """Return the bad lines that no test announced, and the announcements that no line matched."""
-    found, expected, seen = [], None, False
+def findings(log):
+    """
+    Return the bad lines that no test announced, and the announcements that no line matched. Each is the number of a
+    line and a text.
+    """
+    found, expected, seen, number = [], None, False, 0
     for number, line in enumerate(log.splitlines(), 1):
         announced = EXPECT.search(line)
         if announced or EXPECT_END in line:
             if expected and not seen:
-                found.append(f'line {number}: a test announced a line that did not come: {expected.pattern}')
+                found.append((number, IN_VAIN + expected.pattern))
             expected, seen = re.compile(announced[1]) if announced else None, False
         elif expected and expected.search(line):
             seen = True
         elif BAD.search(line):
-            found.append(f'line {number}: {line.strip()}')
+            found.append((number, line.strip()))
     if expected and not seen:
-        found.append(f'at the end: a test announced a line that did not come: {expected.pattern}')
+        found.append((number, IN_VAIN + expected.pattern))
     return found
+
+
+def problems(log):
+    """Return the findings of a kernel log, as texts."""
+    return [f'line {number}: {text}' for number, text in findings(log)]
+
+
+def report(log):
+    """Return the findings, and the lines of the log around each, for someone who does not have the log."""
+    found, lines = findings(log), log.splitlines()
+    shown = {near for number, _ in found for near in range(number - LINES_BEFORE, number + LINES_AFTER + 1)}
+    around = [f'{number}| {line}' for number, line in enumerate(lines, 1) if number in shown]
+    return '\n'.join(problems(log) + around)

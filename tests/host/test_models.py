@@ -57,7 +57,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         '': ('NO_MB_SPARE', 'NO_MB_PARK', 'NO_MB_FLAG', 'CLEAR_LATE', 'NO_FREE', 'FREE_UNLOCKED', 'NO_LOOK',
              'TAKE_ALL', 'EMPTIED'),
         'THREE': ('NO_HAND_OVER', 'NO_ACQUIRE'),
-        'FROZEN': ('OVER_LIMIT', 'FROZEN_KEEPS'),
+        'FROZEN': ('OVER_LIMIT', 'FROZEN_KEEPS', 'FILL_SHORT'),
         'DEAD': ('DEAD_KEEPS',),
     },
     'wake': {

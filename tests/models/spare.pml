@@ -30,6 +30,7 @@
  * - NO_HAND_OVER: if the spare slot has been freed, nobody hands it over.
  * - OVER_LIMIT: a spare slot is used whatever the limit is.
  * - FROZEN_KEEPS: whoever asks whether a slot is taken does not free the spare ones.
+ * - FILL_SHORT: thawing hands out one slot less than there are.
  * - DEAD_KEEPS: a dead pwq keeps its spare slots.
  */
 #ifdef THREE
@@ -349,7 +350,7 @@ end:	do
 /* freeze, wq_has_slots_taken(), thaw, slots_fill() */
 proctype freezer()
 {
-	byte limit, n, q;
+	byte limit, n, q, left;
 	bool ok, used;
 
 	max = 0;
@@ -371,13 +372,21 @@ proctype freezer()
 	UNLOCK(slots_lock);
 	in_force = false;
 	max = MAX;
+#ifdef FILL_SHORT
+	left = max - 1;
+#else
+	left = max;
+#endif
 	do
-	:: next_pending(q, ok);
+	:: left == 0 -> break
+	:: left > 0 ->
+		next_pending(q, ok);
 		if
 		:: ok ->
 			LOCK(pool_lock[q]);
 			use_slot(q, used);
-			UNLOCK(pool_lock[q])
+			UNLOCK(pool_lock[q]);
+			left = left - used
 		:: else -> break
 		fi
 	od

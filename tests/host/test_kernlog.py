@@ -120,10 +120,10 @@ def test_announced_in_vain(tail):
 
 def test_lines_around_a_finding():
     """Each line once, with its number. What is further away is left out."""
-    far, near = kernlog.LINES_BEFORE + 1, kernlog.LINES_AFTER
     lines = [f'quiet {number}' for number in range(1, 201)]
     lines[99] = lines[101] = 'WARNING: suspicious RCU usage'
-    shown = [f'{number}| {lines[number - 1]}' for number in range(100 - far + 1, 102 + near + 1)]
+    near = range(100 - kernlog.LINES_BEFORE, 102 + kernlog.LINES_AFTER + 1)
+    shown = [f'{number}| {lines[number - 1]}' for number in near]
     found = [f'line {number}: {lines[99]}' for number in (100, 102)]
     assert kernlog.report('\n'.join(lines)).splitlines() == found + shown
     assert kernlog.report('\n'.join(lines[:99])) == ''

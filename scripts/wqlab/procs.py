@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -69,6 +70,30 @@ def kept(command: Sequence[object], *, pass_fds: Sequence[int] = (), new_session
         os.close(writing)
 
 
+@contextlib.contextmanager
+def late_signals() -> Iterator[None]:
+    """
+    Signals whose handlers raise an exception are handled when the block ends. So whatever the block starts is known
+    to the caller when the exception comes. Python runs handlers in the main thread only; in another one this does
+    nothing.
+    """
+    came: list[int] = []
+    handlers: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in (*ENDING_SIGNALS, signal.SIGINT)}
+    try:
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, lambda its_number, _: came.append(its_number))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
+
+
 def run(command: Sequence[object], **options: Any) -> int:
     """
     Run a command that reports its own progress. Return its status.
@@ -77,13 +102,16 @@ def run(command: Sequence[object], **options: Any) -> int:
     files, or complete an installation. A second Ctrl-C ends the waiting. Unlike with kept(), the command goes on if
     this process is killed.
     """
-    with subprocess.Popen(list(map(str, command)), **options) as child:
-        try:
-            return child.wait()
-        except BaseException:
+    child = None
+    try:
+        with late_signals():
+            child = subprocess.Popen(list(map(str, command)), **options)
+        return child.wait()
+    except BaseException:
+        if child:
             child.terminate()
             child.wait()
-            raise
+        raise
 
 
 def set_priority(child: subprocess.Popen, nice: int) -> None:

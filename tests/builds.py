@@ -11,9 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 
 import progress
-from rebuilt import KERNELS
 from wqlab import procs
 from wqlab.paths import BUILD, ROOT
+from wqlab.steps import using
 
 LINUX = os.environ.get('LINUX') or '7.3'
 BASE_TREE = ('KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256')     # variables that name one
@@ -64,6 +64,7 @@ class Builds:
         self.waited = 0.0       # seconds that cases have waited for kernels
         self.child = None
         self.pool = ThreadPoolExecutor(1)
+        self.held = contextlib.ExitStack()      # the kernels that are built stay as they are
 
     def order(self, kernel):
         if kernel not in self.futures:
@@ -94,6 +95,7 @@ class Builds:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGTERM)
         self.pool.shutdown()
+        self.held.close()
 
     def _build(self, kernel):
         dropped = ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', *unfit(kernel.linux))
@@ -115,7 +117,8 @@ class Builds:
             raise BuildFailed(f'{kernel.name} could not be built (status {status}):\n{last}')
         self.durations.note(self.names[kernel], time.monotonic() - begin)
         progress.say(f'{kernel.name} is built: {time.monotonic() - begin:.0f} s')
-        return KERNELS.use(kernel.folder)
+        self.held.enter_context(using(kernel.folder))
+        return kernel.folder
 
 
 RUN = Builds(progress.Durations())

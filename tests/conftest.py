@@ -26,7 +26,6 @@ import builds
 import junit
 import progress
 import resume
-from rebuilt import KERNELS
 from wqlab.kernels import kinds
 from wqlab.steps import Failure
 
@@ -142,7 +141,6 @@ def pytest_configure(config):
     config.addinivalue_line('markers', 'job(JOB): the background.Job whose result it needs')
     config.stash[TALLY] = Tally()
     config.pluginmanager.register(config.stash[TALLY])
-    config.pluginmanager.register(KERNELS)
     config.stash[NOTES] = resume.Notes(config.stash[TALLY], config.getoption('--resume'))
     config.pluginmanager.register(config.stash[NOTES])
     # The exception makes the cleanup code end guests and builds.

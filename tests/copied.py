@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from types import SimpleNamespace
 
+from wqlab import procs
 from wqlab.bench.boot import Build
 from wqlab.bench.options import VARIANTS
 from wqlab.paths import ROOT
@@ -40,5 +41,13 @@ def project(place, program, guest, kernels, results, recorded):
         folder, = (place / results).iterdir()
         return folder, json.loads((folder / 'results.json').read_text())
 
-    return SimpleNamespace(root=place, run=run, results=found, mark=lambda name: (scripts / name).touch(),
+    def waits(*argv):
+        """Return True if a run waits while another one measures."""
+        lock = place / 'build/.lock-measurement'
+        with procs.kept(['flock', lock, 'sh', '-c', 'echo; exec sleep 100'], stdout=subprocess.PIPE) as other:
+            other.stdout.readline()
+            with procs.kept([scripts / program, *argv], stderr=subprocess.PIPE, text=True) as child:
+                return f'measurement is in use by process {other.pid} (' in child.stderr.readline()
+
+    return SimpleNamespace(root=place, waits=waits, run=run, results=found, mark=lambda name: (scripts / name).touch(),
                            calls=lambda: (scripts / 'calls').read_text().splitlines())

@@ -10,7 +10,7 @@ from wqlab.paths import ROOT
 
 CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
 COPIED = ('tests/run.sh', 'tests/run.py', 'tests/conftest.py', 'tests/builds.py', 'tests/junit.py',
-          'tests/progress.py', 'tests/rebuilt.py', 'tests/resume.py', 'tests/background.py', 'pyproject.toml')
+          'tests/progress.py', 'tests/resume.py', 'tests/background.py', 'pyproject.toml')
 
 
 class Suite:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from wqlab import procs
 from wqlab.paths import BUILD, ROOT
@@ -47,17 +48,69 @@ def first_match(text: str, *words: str) -> str:
     return next((line for line in lines if any(word in line.lower() for word in words)), lines[-1])
 
 
+class InUse(Failure):
+    """Another process holds a lock."""
+
+
+def holders(file: IO) -> list[int]:
+    """Return the processes that hold a lock on an open file."""
+    end = f':{os.fstat(file.fileno()).st_ino}'
+    rows = map(str.split, Path('/proc/locks').read_text().splitlines())
+    return [int(row[4]) for row in rows if row[1] == 'FLOCK' and row[5].endswith(end)]
+
+
+def described(pid: int) -> str:
+    try:
+        words = Path(f'/proc/{pid}/cmdline').read_text(errors='replace').split('\0')
+    except OSError:
+        return f'process {pid}'
+    return f'process {pid} ({" ".join([Path(words[0]).name, *words[1:]]).strip()[:60]})'
+
+
+def ancestors() -> Iterator[int]:
+    """Yield this process, its parent, and so on."""
+    pid = os.getpid()
+    while pid > 1:
+        yield pid
+        pid = int(Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[1])
+
+
 @contextlib.contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Hold a lock on @name, so that, for example, two makes do not write to one tree at the same time."""
+def locked(name: str, shared: bool = False, wait: bool = True) -> Iterator[None]:
+    """
+    Hold a lock on @name, so that, for example, two makes do not write to one tree at the same time. A shared lock
+    keeps out only those that want it for themselves. Raise InUse if it is not free and @wait is false, or if waiting
+    would never end: a process that waits for this one holds it.
+    """
     BUILD.mkdir(exist_ok=True)
-    with open(BUILD / f'.lock-{name}', 'w') as file:
+    wanted = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    with open(BUILD / f'.lock-{name}', 'a') as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, wanted | fcntl.LOCK_NB)
         except BlockingIOError:
-            sayer('lab')(f'waiting for another run that holds the lock {name!r}')
-            fcntl.flock(file, fcntl.LOCK_EX)
+            pids = holders(file)
+            by = ' and '.join(map(described, pids)) or 'another run'
+            if not wait or not set(pids).isdisjoint(ancestors()):
+                raise InUse(f'{name} is in use by {by}: run this again after its end') from None
+            sayer('lab')(f'{name} is in use by {by}: waiting for its end')
+            fcntl.flock(file, wanted)
         yield
+
+
+def is_in_use(name: str) -> bool:
+    try:
+        with locked(name, wait=False):
+            return False
+    except InUse:
+        return True
+
+
+def using(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Keep the kernel in this folder from being built again or removed, if it is one of ours."""
+    folder = folder.absolute()
+    if not folder.is_relative_to(BUILD):
+        return contextlib.nullcontext()
+    return locked(folder.relative_to(BUILD).parts[0], shared=True)
 
 
 def watch(child: subprocess.Popen, log: Path, say: Callable[[str], None]) -> int:

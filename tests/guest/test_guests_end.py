@@ -14,7 +14,7 @@ import pytest
 import drgn_guests
 import guests
 from calls import HEARS_ALL
-from wqlab import procs
+from wqlab import procs, steps
 from wqlab.guest import running
 from wqlab.paths import BUILD, ROOT
 
@@ -89,6 +89,11 @@ def command_of(way):
     return ['guest', '--kernel', guests.kernel(way), mark, '--', UP]
 
 
+def users_of(folder):
+    with open(BUILD / f'.lock-{folder.name}') as lock:
+        return steps.holders(lock)
+
+
 # A guest of `make boot` needs 15 s to come up. Its runner handles these two as it does SIGTERM.
 SLOW = [('boot', signal.SIGHUP), ('boot', signal.SIGINT)]
 
@@ -101,7 +106,7 @@ def test_a_guest_ends_with_its_runner(marked, way, number):
     before = set((BUILD / '.guest').glob('[0-9]*-*'))
     with started(ROOT / 'scripts/lab', *command_of(way)) as child:
         wait_for('is up', child)
-        assert marked()
+        assert marked() and child.pid in users_of(guests.kernel('uml' if way == 'uml' else 'qemu'))
         child.send_signal(number)
         child.wait(timeout=60)
         assert gone(marked), marked()

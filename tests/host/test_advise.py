@@ -814,6 +814,10 @@ def test_report_again(project):
     assert done.returncode == 0 and done.stdout == first.stdout and (folder / 'plot.png').exists()
 
 
+def test_waits_for_another_measurement(project):
+    assert project.waits(*SHORT)
+
+
 @pytest.mark.tier('test')
 def test_another_kernel_is_not_resumed(project):
     project.run(*SHORT)

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 import copied
+from wqlab import procs
 from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
 from wqlab.bench import parse as bench_parse
@@ -619,7 +620,8 @@ def end(status, text=''):
     sys.exit(status)
 if marked('sleeps'):
     (here / 'sleeping').touch()
-    time.sleep(60)
+    while not (here / 'awake').exists():
+        time.sleep(0.05)
 if marked('dies'):
     end(125, 'Kernel panic - not syncing: test\\n')
 if marked('slow'):
@@ -656,6 +658,14 @@ def calls(project):
     """Return the variants in the order of booting. The guests of a pair start at the same time."""
     names = [name.split('-')[1] for name in project.calls()]
     return [name for at in range(0, len(names), 2) for name in sorted(names[at:at + 2])]
+
+
+def asleep(project):
+    """Wait until the guest that is to sleep does."""
+    deadline = time.monotonic() + 30
+    while not (project.root / 'scripts/sleeping').exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_whole_run(project):
@@ -766,10 +776,7 @@ def test_two_dead_guests_end_the_run_which_can_be_resumed(project):
 def test_interrupted_run_is_resumed(project):
     project.mark('sleeps-002-cmwq')
     process = project.run('--no-build', '--pairs', '2', wait=False)
-    deadline = time.monotonic() + 30
-    while not (project.root / 'scripts/sleeping').exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    asleep(project)
     process.send_signal(signal.SIGTERM)
     _, messages = process.communicate(timeout=30)
     assert process.returncode == 130 and 'interrupted' in messages
@@ -791,6 +798,40 @@ def test_another_kernel_is_not_resumed(project):
     bench_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
     done = project.run('--resume')
     assert done.returncode == 1 and 'start a new run' in done.stderr
+
+
+def test_a_kernel_that_changes_meanwhile_ends_the_run(project):
+    project.mark('sleeps-002-cmwq')
+    process = project.run('--no-build', '--pairs', '2', wait=False)
+    asleep(project)
+    bench_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
+    (project.root / 'scripts/awake').touch()
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 1, messages
+    assert messages.splitlines()[-1] == \
+        f'run-bench: {project.root}/build/uml-base-release-7.3 has changed since this run began: start a new run'
+    result = project.results()[1]
+    assert [one['pair'] for one in result['boots']] == [1, 1] and not result['complete']
+
+
+def test_a_run_keeps_its_kernels_and_other_runs_away(project):
+    """The second run waits until the first has ended. Nothing can be built meanwhile."""
+    project.mark('sleeps-001-cmwq')
+    command = [project.root / 'scripts/run-bench.sh', '--no-build', '--pairs', '1']
+    with procs.kept(command, stderr=subprocess.DEVNULL) as first:
+        asleep(project)
+        for variant in ('cmwq', 'base'):
+            lock = project.root / f'build/.lock-uml-{variant}-release-7.3'
+            assert subprocess.run(['flock', '-n', lock, 'true'], check=False).returncode == 1
+        (project.root / 'scripts/sleeps-001-cmwq').unlink()
+        with procs.kept(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as second:
+            said = second.stderr.readline()
+            assert f'measurement is in use by process {first.pid} (' in said and 'waiting for its end' in said
+            first.terminate()
+            assert first.wait(timeout=60) == 130
+            second.communicate(timeout=60)
+            assert second.returncode == 0
+    assert subprocess.run(['flock', '-n', lock, 'true'], check=False).returncode == 0
 
 
 def table_of(done):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Preparing and building kernels: the base tree, the composed tree, builds, modules, the series."""
 import contextlib
+import fcntl
 import functools
 import hashlib
 import http.server
+import os
 import re
 import shutil
 import signal
@@ -474,13 +476,101 @@ def test_two_builds_take_turns(builds):
         with builds.start() as second:
             late = threading.Timer(60, second.terminate)
             late.start()
-            assert any("waiting for another run that holds the lock 'uml-cmwq-release-" in line
+            waits = rf'uml-cmwq-release-\S+ is in use by process {first.pid} \(.*lab kernel\): waiting for its end'
+            assert any(re.search(waits, line)
                        for line in iter(second.stderr.readline, ''))
             late.cancel()
             assert builds.made(first) == started
             first.terminate()
             assert first.wait(timeout=60) == 143
             builds.made(second, before=started)
+
+
+# ... of a kernel that is in use
+
+FINISHING_MAKE = """case "$*" in
+*allnoconfig*) for word; do case $word in
+	KCONFIG_CONFIG=*) to=${word#*=};; KCONFIG_ALLCONFIG=*) from=${word#*=};; esac; done; cp "$from" "$to";;
+*) for word; do case $word in O=*) to=${word#*=};; esac; done
+	mkdir -p "$to/include/config"; echo 7.3.0 >"$to/include/config/kernel.release"; echo >"$to/linux"
+	echo built >>"$PIDS";;
+esac"""
+KERNEL = f'uml-cmwq-release-{LINUX}'
+
+
+@contextlib.contextmanager
+def used(copy, name=KERNEL):
+    """Hold the lock of a guest. Yield its process."""
+    with subprocess.Popen(['flock', '-s', copy / f'build/.lock-{name}', 'sh', '-c', 'echo; exec sleep 100'],
+                          stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        try:
+            yield holder
+        finally:
+            subprocess.run(['pkill', '-P', str(holder.pid)], check=True)
+
+
+@pytest.fixture
+def built(builds, tmp_path):
+    """Builds that end, and a kernel that has been built."""
+    stub(tmp_path / 'bin', 'make', FINISHING_MAKE)
+    builds.make = lambda: subprocess.run([builds.copy / 'scripts/lab', 'kernel'], cwd=builds.copy, env=builds.env,
+                                         capture_output=True, text=True, timeout=60, check=False)
+    assert builds.make().returncode == 0
+    return builds
+
+
+def times_built(built):
+    return built.pids.read_text().count('built')
+
+
+def test_a_kernel_in_use_is_not_built_again(built):
+    assert built.make().returncode == 0 and times_built(built) == 2
+    with used(built.copy):
+        done = built.make()
+    assert done.returncode == 0 and f'{KERNEL} is in use, and its sources have not changed' in done.stderr
+    assert times_built(built) == 2
+
+
+@pytest.mark.parametrize('name', ['kernel/workqueue/queue.c', 'include/linux/workqueue.h', 'configs/uml.config'])
+def test_a_build_of_other_sources_waits(built, name):
+    with open(built.copy / name, 'a') as file:
+        file.write('\n')
+    with used(built.copy) as holder, built.start() as child:
+        assert any(f'{KERNEL} is in use by process {holder.pid} (flock -s ' in line
+                   for line in iter(child.stderr.readline, ''))
+        assert child.poll() is None and times_built(built) == 1
+    assert times_built(built) == 1      # the build was ended while it waited
+    assert built.make().returncode == 0 and times_built(built) == 2
+
+
+def test_a_failed_build_is_not_current(built, tmp_path):
+    """The next build does not take the kernel for built."""
+    stub(tmp_path / 'bin', 'make', f'case "$*" in *-j*) exit 2;; esac\n{FINISHING_MAKE}')
+    assert built.make().returncode == 1
+    with used(built.copy), built.start() as child:
+        assert any('waiting for its end' in line for line in iter(child.stderr.readline, ''))
+
+
+def test_a_run_does_not_wait_for_itself(built):
+    """This process uses the kernel, and waits for a build of other sources."""
+    (built.copy / 'kernel/workqueue/queue.c').write_text('')
+    with open(built.copy / f'build/.lock-{KERNEL}') as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        done = built.make()
+    assert done.returncode == 1 and times_built(built) == 1
+    assert re.fullmatch(rf'kernel: {KERNEL} is in use by process {os.getpid()} .*: run this again after its end',
+                        done.stderr.splitlines()[-1])
+
+
+@pytest.mark.parametrize('name', [KERNEL, 'tree', 'measurement'])
+def test_clean_of_what_is_in_use(copy, name):
+    (copy / f'build/{KERNEL}').mkdir()
+    with used(copy, name) as holder:
+        refuses(rf'^clean: {name} is in use by process {holder.pid} ', copy / 'scripts/lab', 'clean', cwd=copy)
+    assert (copy / f'build/{KERNEL}').exists()
+    assert call(copy / 'scripts/lab', 'clean', cwd=copy).returncode == 0
+    assert not (copy / f'build/{KERNEL}').exists()
 
 
 # The module against other kernels

@@ -765,6 +765,10 @@ def test_interrupted_run_is_resumed(project):
     assert done.returncode == 1 and 'nothing to resume' in done.stderr
 
 
+def test_waits_for_another_measurement(project):
+    assert project.waits(*QUICK)
+
+
 def test_another_kernel_is_not_resumed(project):
     project.mark('dies-2')
     project.mark('dies-3')

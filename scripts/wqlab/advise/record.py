@@ -15,13 +15,12 @@ KEYS = {'complete', 'parameters', 'kernel', 'settings', 'present', 'items', 'tur
 Record = dict[str, Any]
 
 
-def kernel_here(module: Path) -> dict[str, str]:
+def kernel_of(target: Path | Build) -> dict[str, str]:
+    """Describe the kernel of a guest, or the running one with the module that is loaded into it."""
+    if isinstance(target, Build):
+        return bench_record.describe_kernel(target)
     return {'release': platform.release(), 'version': platform.version(),
-            'module_sha256': bench_record.file_digest(module)}
-
-
-def kernel_of(build: Build) -> dict[str, str]:
-    return bench_record.describe_kernel(build)
+            'module_sha256': bench_record.file_digest(target)}
 
 
 def new(params: dict[str, Any], kernel: dict[str, str]) -> Record:

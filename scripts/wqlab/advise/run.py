@@ -21,7 +21,7 @@ from wqlab.bench.boot import BootError, Build
 from wqlab.bench.record import RecordError
 from wqlab.kernels import module as kernel_module
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, locked, sayer, shown
+from wqlab.steps import Failure, locked, sayer, shown, using
 
 say = sayer('advise')
 Record = dict[str, Any]
@@ -52,13 +52,14 @@ def module_for_here(params: dict[str, Any], build: bool) -> Path:
     return path
 
 
-def kernel_for_guest(params: dict[str, Any], build: bool) -> Build:
+def kernel_for_guest(params: dict[str, Any], build: bool, held: contextlib.ExitStack) -> Build:
     kernel = Build(ROOT, params['engine'], params['variant'])
     if build:
         if procs.run([ROOT / 'scripts/deps.sh']):
             raise Failure('could not install what a guest needs: see the lines above')
         say(f'building the {kernel.variant} kernel for {kernel.engine}')
         kernel.make(ROOT)
+    held.enter_context(using(kernel.folder))
     kernel.check()
     params['accel'] = bench_boot.accelerator(params, kernel)
     return kernel
@@ -163,7 +164,8 @@ def notes(params: dict[str, Any]) -> list[str]:
 
 # The program
 
-def start(where: str | None, params: dict[str, Any], build: bool) -> tuple[Record, Path, Path | Build]:
+def start(where: str | None, params: dict[str, Any], build: bool,
+          held: contextlib.ExitStack) -> tuple[Record, Path, Path | Build]:
     """Return the record, its folder, and what to measure."""
     if where is not None:
         folder = Path(where).resolve() if where else advise_record.find_unfinished()
@@ -173,8 +175,8 @@ def start(where: str | None, params: dict[str, Any], build: bool) -> tuple[Recor
         params, build = record['parameters'], False
     if where is not None and not params['engine']:
         machine.check_here()
-    target = kernel_for_guest(params, build) if params['engine'] else module_for_here(params, build)
-    kernel = advise_record.kernel_of(target) if isinstance(target, Build) else advise_record.kernel_here(target)
+    target = kernel_for_guest(params, build, held) if params['engine'] else module_for_here(params, build)
+    kernel = advise_record.kernel_of(target)
     if where is not None:
         advise_record.check_same(record, {'kernel': kernel})
         return record, folder, target
@@ -194,6 +196,7 @@ def advise(record: Record, folder: Path, target: Path | Build) -> int:
         prepare(subject, record)
         if record['settings']:
             measure.Measuring(subject, record, saver.save, say).go()
+    advise_record.check_same(record, {'kernel': advise_record.kernel_of(target)})
     conclude(record)
     record.update(complete=True, finished=bench_record.utc_now().isoformat(timespec='seconds'))
     saver.save()
@@ -229,8 +232,8 @@ def main(argv: list[str]) -> int:
             return again(old)
         if where is None and not params['engine']:
             machine.check_here()        # before the wait for another run
-        with locked('advise'):
-            record, folder, target = start(where, params, build)
+        with locked('measurement'), contextlib.ExitStack() as held:
+            record, folder, target = start(where, params, build, held)
             return advise(record, folder, target)
     except (BootError, RecordError, Failure, OSError) as error:
         say(f'{error}')

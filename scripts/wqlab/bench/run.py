@@ -12,6 +12,7 @@ lines/      --lines                   sweep.py    the plots over numbers of CPUs
 life.py     --mode life
 """
 
+import contextlib
 import dataclasses
 import signal
 from pathlib import Path
@@ -27,21 +28,22 @@ from wqlab.bench import stats as bench_stats
 from wqlab.bench import summary as bench_summary
 from wqlab.bench.lines import report as lines_report
 from wqlab.paths import ROOT
+from wqlab.steps import locked
 
 RESULTS = ROOT / 'build' / 'bench'
 
 
-def prepare_builds(params, build):
+def prepare_builds(params, build, held):
     config = 'lockstat' if params.get('lockstat') else 'release'
     builds = {place: bench_boot.Build(ROOT, params['engine'], variant, config)
               for place, variant in bench_options.places(params).items()}
     if build and procs.run([ROOT / 'scripts/deps.sh']):
         raise bench_boot.BootError('could not install what the benchmark needs: see the lines above')
-    return turns.prepare(PROGRAM, builds, build)
+    return turns.prepare(PROGRAM, builds, build, held)
 
 
-def begin(params, build):
-    builds = prepare_builds(params, build)
+def begin(params, build, held):
+    builds = prepare_builds(params, build, held)
     params['accel'] = bench_boot.accelerator(params, next(iter(builds.values())))
     record = bench_record.new_record(params, ROOT, builds)
     folder = bench_record.new_folder(RESULTS)
@@ -49,12 +51,12 @@ def begin(params, build):
     return turns.Results(program_of(params), record, folder), builds
 
 
-def resume(where):
+def resume(where, held):
     folder = Path(where) if where else bench_record.find_unfinished(RESULTS)
     record = bench_record.load(folder)
     if record['complete']:
         raise bench_record.RecordError(f'{folder} is complete: there is nothing to resume')
-    builds = prepare_builds(record['parameters'], build=False)
+    builds = prepare_builds(record['parameters'], False, held)
     bench_record.check_same_kernels(record, builds)
     return turns.Results(program_of(record['parameters']), record, folder), builds
 
@@ -144,7 +146,7 @@ def measure(results, builds):
     for line in bench_options.warnings(results.record['parameters']):
         say(f'note: {line}')
     say(f'results go to {shown(results.folder)}/')
-    status = turns.make(results, bench_record.boots_left(results.record), once(results, builds))
+    status = turns.make(results, bench_record.boots_left(results.record), once(results, builds), builds)
     if not status:
         results.complete()
     return status
@@ -154,13 +156,14 @@ def main(argv):
     params, where, build = bench_options.parse_args(argv)
     signal.signal(signal.SIGTERM, turns.on_term)
     try:
-        results, builds = begin(params, build) if where is None else resume(where)
+        with locked('measurement'), contextlib.ExitStack() as held:
+            results, builds = begin(params, build, held) if where is None else resume(where, held)
+            status = measure(results, builds)
     except (bench_boot.BootError, bench_record.RecordError, OSError) as error:
         say(f'{error}')
         return 1
     except KeyboardInterrupt:
         say('interrupted')
         return 130
-    status = measure(results, builds)
     good = report(results.record) if results.record['boots'] else True
     return turns.finish(results, status, good)

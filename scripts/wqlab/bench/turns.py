@@ -5,6 +5,7 @@ run-bench.sh and run-workload.sh share this: they make the boots that are left, 
 result, try failed boots once more, print the answer, and draw plots. Boots that are made
 together form a group.
 """
+import contextlib
 import dataclasses
 import itertools
 import signal
@@ -17,6 +18,7 @@ from wqlab import procs
 from wqlab.bench import record as bench_record
 from wqlab.bench.boot import BootError, Build
 from wqlab.paths import ROOT
+from wqlab.steps import using
 
 # If a boot fails, it is tried again: it says nothing about speed. Each failure is reported and recorded.
 ATTEMPTS = 2
@@ -48,12 +50,16 @@ def shown(path):
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
-def prepare(program: Program, builds: dict[str, Build], build: bool) -> dict[str, Build]:
-    """Make sure that the kernels are there. With `build`, build what is not up to date."""
+def prepare(program: Program, builds: dict[str, Build], build: bool, held: contextlib.ExitStack) -> dict[str, Build]:
+    """
+    Make sure that the kernels are there. With `build`, build what is not up to date. They stay as they are until
+    `held` is closed.
+    """
+    for one in builds.values() if build else ():
+        program.say(f'building the {one.variant} kernel for {one.engine}')
+        one.make(ROOT)
     for one in builds.values():
-        if build:
-            program.say(f'building the {one.variant} kernel for {one.engine}')
-            one.make(ROOT)
+        held.enter_context(using(one.folder))
         one.check()
     return builds
 
@@ -152,14 +158,15 @@ def with_retry(results: Results, boots: list[Boot], once: Once, progress: Progre
     raise AssertionError('no attempt was made')
 
 
-def make(results: Results, left: list[Boot], once: Once) -> int:
-    """Make the boots that are left. Return the exit status."""
+def make(results: Results, left: list[Boot], once: Once, builds: dict[str, Build]) -> int:
+    """Make the boots that are left. Return the exit status, or raise RecordError if a kernel has changed."""
     progress = Progress(results.program, results.record['parameters'], len(left))
     try:
         for _, group in itertools.groupby(left, results.program.group):
             boots = list(group)
             progress.start(boots)
             entries = with_retry(results, boots, once, progress)
+            bench_record.check_same_kernels(results.record, builds)
             progress.done(entries)
             results.add(entries)
     except (BootError, OSError) as error:

@@ -35,6 +35,7 @@ from wqlab.guest.engines.engine import need
 from wqlab.guest.run import accelerator
 from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.paths import BUILD
+from wqlab.steps import using
 
 VENV = BUILD / 'venv/bin'
 
@@ -163,5 +164,5 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     os.environ['PATH'] = f'{VENV}:/usr/sbin:/sbin:{os.environ["PATH"]}'
     words = f'make boot, {args.topology or args.cpus or 2} CPUs, {args.mem}, {args.command or "a shell"!r}'
-    with running.announced(folder, qmp, words):
+    with using(folder), running.announced(folder, qmp, words):
         return run_shell(command) if args.command is None else run_command(command)

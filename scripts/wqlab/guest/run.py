@@ -38,6 +38,7 @@ from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import complete, megabytes, parse
+from wqlab.steps import using
 
 TIMED_OUT, DIED = 124, 125
 KVM_PROBE_S = 20
@@ -167,7 +168,7 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     if setup.stays:
         setup.append = f'{append} {machinery.stand_still}'.strip()
     begin = time.monotonic()
-    with own_folder() as setup.place:
+    with using(folder), own_folder() as setup.place:
         initramfs.write(setup, machinery)
         channels = machinery.channels(setup)
         reader = Reader(channels, setup.mark, stream, log)

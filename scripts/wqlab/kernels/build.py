@@ -10,6 +10,7 @@ arch/arm64/boot/Image or the UML binary `linux`. The configuration is
 an option of a fragment does not reach the final configuration.
 """
 import argparse
+import hashlib
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ from wqlab import files
 from wqlab.kernels import base, tree
 from wqlab.kernels.kinds import LINUX, Kind
 from wqlab.paths import BUILD
-from wqlab.steps import Failure, first_match, locked, logged, plain_environment, sayer, shown
+from wqlab.steps import Failure, first_match, is_in_use, locked, logged, plain_environment, sayer, shown
 
 say = sayer('kernel')
 OPTION = re.compile(r'(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$')
@@ -125,6 +126,25 @@ def compile_all(kind: Kind, log: Path) -> None:
     say(f'{shown(kind.image)} is Linux {release_of(kind.folder)}')
 
 
+def mark_of(kind: Kind) -> Path:
+    """Return the file that says what the kernel was built from. It is missing during a build and after a failed one."""
+    return kind.folder / '.built-from'
+
+
+def sources_of(kind: Kind) -> str:
+    """Return a hash of the commands and sources. Of the base tree, it contains only where that came from."""
+    listed = kind.tree / tree.MANIFEST
+    names = listed.read_text().split() if listed.exists() else []
+    paths = [base.Base(kind.linux).origin, *kind.fragments, *(kind.tree / name for name in names)]
+    words = '\0'.join(kind.make()).encode()
+    return hashlib.sha256(b''.join([words, *(path.read_bytes() for path in paths if path.is_file())])).hexdigest()
+
+
+def is_current(kind: Kind) -> bool:
+    mark = mark_of(kind)
+    return mark.exists() and mark.read_text() == sources_of(kind)
+
+
 def build(kind: Kind, config_only: bool = False) -> Path:
     """Build what is not up to date. Return the kernel's folder."""
     need('make', 'gcc', 'flex', 'bison', 'bc')
@@ -135,13 +155,19 @@ def build(kind: Kind, config_only: bool = False) -> Path:
         base.fetch(kind.linux)
     log = BUILD / f'log/{kind.name}.log'
     log.parent.mkdir(parents=True, exist_ok=True)
+    if is_current(kind) and is_in_use(kind.name):
+        say(f'{shown(kind.folder)} is in use, and its sources have not changed')
+        return kind.folder
     with locked(kind.name):
+        mark_of(kind).unlink(missing_ok=True)
         configure(kind, log)
         note_other_variant(kind)
         if config_only:
             say(f'configured {shown(kind.folder)}')
         else:
+            sources = sources_of(kind)
             compile_all(kind, log)
+            files.write(mark_of(kind), sources)
     return kind.folder
 
 

@@ -14,7 +14,7 @@ import sys
 from wqlab.kernels import base, build
 from wqlab.kernels.kinds import Kind, one_of
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, logged, plain_environment, sayer, shown
+from wqlab.steps import Failure, locked, logged, plain_environment, sayer, shown
 
 say = sayer('check')
 VENV = ROOT / 'build/venv/bin'
@@ -150,7 +150,7 @@ def main(argv: list[str]) -> int:
     good = check_scripts()
     if not args.no_kernel:
         build.build(kind)
-        good = all([check_style(), check_kernel_doc(),
-                    *(check_folder(kind, name) for name in ('kernel/workqueue', 'lib/cmwq')),
-                    check_originality(kind), good])
+        with locked(kind.name):
+            compiled = [check_folder(kind, name) for name in ('kernel/workqueue', 'lib/cmwq')]
+        good = all([check_style(), check_kernel_doc(), *compiled, check_originality(kind), good])
     return 0 if good else 1

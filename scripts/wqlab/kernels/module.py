@@ -16,7 +16,7 @@ from pathlib import Path
 from wqlab import files
 from wqlab.kernels.build import ERRORS, need, options, release_of
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, locked, logged, sayer, shown
+from wqlab.steps import Failure, locked, logged, sayer, shown, using
 
 say = sayer('module')
 OLDEST, OLDEST_TORTURE = (6, 5), (6, 12)
@@ -83,7 +83,7 @@ def build(folder: Path) -> list[Path]:
     place, log = BUILD / f'module-{release}', BUILD / f'log/module-{release}.log'
     modules = modules_for(version_of(folder))
     need('make', 'gcc')
-    with locked(place.name):
+    with locked(place.name), using(folder):
         place.mkdir(parents=True, exist_ok=True)
         copy_sources(place)
         if logged(log, f'building {" ".join(modules)} for {release}',

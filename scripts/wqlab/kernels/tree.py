@@ -25,6 +25,7 @@ from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, locked, sayer, shown
 
 say = sayer('tree')
+MANIFEST = '.cmwq-overlay'     # lists the files that are not those of the base tree
 DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst': 'workqueue-cmwq.rst',
              'workqueue-adopt.rst': 'workqueue-cmwq-adopt.rst',
              'workqueue-admin.rst': 'workqueue-cmwq-admin.rst',
@@ -90,7 +91,7 @@ class Composer:
     def __init__(self, source: base.Base) -> None:
         self.source = source
         self.tree = BUILD / f'tree-{source.linux}'
-        self.manifest = self.tree / '.cmwq-overlay'
+        self.manifest = self.tree / MANIFEST
         self.changed = 0
 
     def start(self) -> None:

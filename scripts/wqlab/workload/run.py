@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What scripts/run-workload.sh runs: see --help. The modules are listed in __init__.py."""
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from wqlab.bench.boot import BootError, Build
 from wqlab.bench.options import VARIANTS
 from wqlab.bench.record import RecordError
 from wqlab.paths import ROOT
+from wqlab.steps import locked
 from wqlab.workload import engines, options, plot, stats
 from wqlab.workload.profile import tables as profile_tables
 
@@ -65,7 +67,7 @@ def install() -> None:
         raise BootError('could not install what the workloads need: see the lines above')
 
 
-def prepare_builds(params: dict[str, Any], build: bool) -> Builds:
+def prepare_builds(params: dict[str, Any], build: bool, held: contextlib.ExitStack) -> Builds:
     """Return the kernels of a run. With --here there are none."""
     if build:
         install()
@@ -73,7 +75,7 @@ def prepare_builds(params: dict[str, Any], build: bool) -> Builds:
         return {}
     variants = [params['variant']] if params['variant'] else VARIANTS
     builds = {variant: Build(ROOT, params['engine'], variant, 'workload', module=None) for variant in variants}
-    return turns.prepare(PROGRAM, builds, build)
+    return turns.prepare(PROGRAM, builds, build, held)
 
 
 def check_running(record: dict[str, Any]) -> None:
@@ -88,8 +90,8 @@ def check_running(record: dict[str, Any]) -> None:
         raise RecordError(f'this run has measured another {variant} kernel: start a new run')
 
 
-def begin(params: dict[str, Any], build: bool) -> tuple[turns.Results, Builds]:
-    builds = prepare_builds(params, build)
+def begin(params: dict[str, Any], build: bool, held: contextlib.ExitStack) -> tuple[turns.Results, Builds]:
+    builds = prepare_builds(params, build, held)
     if builds:
         params['accel'] = engines.accelerator(params, next(iter(builds.values())))
     record = bench_record.new_record(params, ROOT, builds)
@@ -100,14 +102,14 @@ def begin(params: dict[str, Any], build: bool) -> tuple[turns.Results, Builds]:
     return turns.Results(PROGRAM, record, folder), builds
 
 
-def resume(where: str) -> tuple[turns.Results, Builds]:
+def resume(where: str, held: contextlib.ExitStack) -> tuple[turns.Results, Builds]:
     folder = Path(where) if where else bench_record.find_unfinished(RESULTS)
     record = bench_record.load(folder)
     if 'workloads' not in record['parameters']:
         raise RecordError(f'{folder} is not a run of workloads: continue it with scripts/run-bench.sh')
     if record['complete']:
         raise RecordError(f'{folder} is complete: there is nothing to resume')
-    builds = prepare_builds(record['parameters'], build=False)
+    builds = prepare_builds(record['parameters'], False, held)
     bench_record.check_same_kernels(record, builds)
     if record['parameters']['engine'] == 'here':
         check_running(record)
@@ -137,7 +139,7 @@ def measure(results: turns.Results, builds: Builds) -> int:
     for line in options.notes(params):
         say(f'note: {line}')
     say(f'results go to {shown(results.folder)}/')
-    status = turns.make(results, possible(results.record), once(params, builds))
+    status = turns.make(results, possible(results.record), once(params, builds), builds)
     if not status and not boots_left(results.record):
         results.complete()
     return status
@@ -207,11 +209,14 @@ def main(argv: list[str]) -> int:
         return 0
     signal.signal(signal.SIGTERM, turns.on_term)
     try:
-        results, builds = resume(args.resume) if args.resume is not None else begin(params, not args.no_build)
+        with locked('measurement'), contextlib.ExitStack() as held:
+            results, builds = resume(args.resume, held) if args.resume is not None else \
+                begin(params, not args.no_build, held)
+            status = measure(results, builds)
     except (BootError, RecordError, OSError) as error:
         say(f'{error}')
         return 1
     except KeyboardInterrupt:
         say('interrupted')
         return 130
-    return finish(results, measure(results, builds))
+    return finish(results, status)

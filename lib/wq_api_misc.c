@@ -315,6 +315,215 @@ static void muddled_flags(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&item->runs), 2);
 }
 
+/* What callers may ask for.  WQ_BH is the last, so that a batch has only BH workqueues or none. */
+static const unsigned int flag_bits[] = {
+	WQ_UNBOUND, WQ_PERCPU, WQ_FREEZABLE, WQ_MEM_RECLAIM, WQ_HIGHPRI, WQ_CPU_INTENSIVE,
+	WQ_SYSFS, WQ_POWER_EFFICIENT, __WQ_ORDERED, __WQ_LEGACY, WQ_BH,
+};
+
+#define FLAG_BATCH	256	/* workqueues that exist at the same time */
+#define FLAG_BATCHES	((1 << ARRAY_SIZE(flag_bits)) / FLAG_BATCH)
+
+/* The parameter of the case. */
+struct flag_maker {
+	const char *name;
+	int max_active;
+	bool devm;
+};
+
+static const struct flag_maker flag_makers[] = {
+	{ "default_limit", 0 }, { "limit_1", 1 }, { "limit_2", 2 }, { "devm", 1, true },
+};
+
+KUNIT_ARRAY_PARAM_DESC(flag_maker, flag_makers, name);
+
+/* A workqueue, and an item for each way to queue. */
+struct flag_trial {
+	struct workqueue_struct *wq;
+	unsigned int flags;
+	struct wq_api_item *now, *on, *later;
+	struct rcu_work rcu;
+	atomic_t rcu_runs;
+};
+
+static void flag_rcu_fn(struct work_struct *work)
+{
+	atomic_inc(&container_of(to_rcu_work(work), struct flag_trial, rcu)->rcu_runs);
+}
+
+static struct flag_trial *flag_trials(struct kunit *test)
+{
+	struct flag_trial *trials = wq_api_zalloc(test, FLAG_BATCH * sizeof(*trials));
+	struct wq_api_item *items = wq_api_items(test, FLAG_BATCH * 3);
+	int i;
+
+	for (i = 0; i < FLAG_BATCH; i++) {
+		trials[i].now = items++;
+		trials[i].on = items++;
+		trials[i].later = items++;
+	}
+	return trials;
+}
+
+static unsigned int flags_of(unsigned int combination)
+{
+	unsigned int flags = 0;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(flag_bits); i++)
+		if (combination & BIT(i))
+			flags |= flag_bits[i];
+	return flags;
+}
+
+/* A BH workqueue takes few flags and no limit.  All else is accepted. */
+static bool flags_are_refused(unsigned int flags, int max_active)
+{
+	return (flags & WQ_BH) && ((flags & ~__WQ_BH_ALLOWS) || max_active);
+}
+
+static bool flags_warn(unsigned int flags, int max_active)
+{
+	return flags_are_refused(flags, max_active) ||
+	       !(flags & WQ_PERCPU) == !(flags & WQ_UNBOUND);
+}
+
+static struct workqueue_struct *flag_alloc(struct device *dev, unsigned int flags, int max_active)
+{
+	/* WQ_SYSFS needs a name of its own */
+	static const char name[] = "wq_api_%x";
+#ifdef CONFIG_LOCKDEP
+	/* lockdep has no room for a class of each workqueue */
+	static struct lockdep_map map = STATIC_LOCKDEP_MAP_INIT("wq_api_flags", &map);
+	static struct lockdep_map bh_map = STATIC_LOCKDEP_MAP_INIT("wq_api_flags_bh", &bh_map);
+
+	if (!dev)
+		return alloc_workqueue_lockdep_map(name, flags, max_active,
+						   flags & WQ_BH ? &bh_map : &map, flags);
+#endif
+	return dev ? devm_alloc_workqueue(dev, name, flags, max_active, flags) :
+		     alloc_workqueue(name, flags, max_active, flags);
+}
+
+static void flag_make(struct kunit *test, struct flag_trial *trial, struct device *dev)
+{
+	const struct flag_maker *maker = test->param_value;
+	bool refused = flags_are_refused(trial->flags, maker->max_active);
+
+	trial->wq = NULL;
+	if (!flags_warn(trial->flags, maker->max_active))
+		trial->wq = flag_alloc(dev, trial->flags, maker->max_active);
+	else if (WQ_API_CAN_SUPPRESS)
+		kunit_warning_suppress(test)
+			trial->wq = flag_alloc(dev, trial->flags, maker->max_active);
+	else
+		return;
+	KUNIT_EXPECT_EQ_MSG(test, !trial->wq, refused, "flags 0x%x", trial->flags);
+}
+
+static void flag_queue(struct kunit *test, struct flag_trial *trial)
+{
+	struct workqueue_struct *wq = trial->wq;
+
+	INIT_RCU_WORK(&trial->rcu, flag_rcu_fn);
+	wq_api_set_class(test, &trial->rcu.work);
+	atomic_set(&trial->rcu_runs, 0);
+	atomic_set(&trial->now->runs, 0);
+	atomic_set(&trial->on->runs, 0);
+	atomic_set(&trial->later->runs, 0);
+	if (!wq)
+		return;
+	KUNIT_EXPECT_TRUE(test, queue_work(wq, wq_api_work(trial->now)));
+	KUNIT_EXPECT_TRUE(test, queue_work_on(wq_api_cpu(1), wq, wq_api_work(trial->on)));
+	KUNIT_EXPECT_TRUE(test, queue_delayed_work(wq, &trial->later->dwork, 1));
+	KUNIT_EXPECT_TRUE(test, queue_rcu_work(wq, &trial->rcu));
+}
+
+/* Each item has run once, or there is no workqueue. */
+static bool flag_all_ran(struct flag_trial *trial)
+{
+	return !trial->wq ||
+	       (atomic_read(&trial->now->runs) == 1 && atomic_read(&trial->on->runs) == 1 &&
+		atomic_read(&trial->later->runs) == 1 && atomic_read(&trial->rcu_runs) == 1);
+}
+
+static bool flags_all_ran(struct flag_trial *trials)
+{
+	int i;
+
+	for (i = 0; i < FLAG_BATCH; i++)
+		if (!flag_all_ran(&trials[i]))
+			return false;
+	return true;
+}
+
+static void flag_check(struct kunit *test, struct flag_trial *trial)
+{
+	KUNIT_EXPECT_TRUE_MSG(test, flag_all_ran(trial),
+			      "flags 0x%x: runs: %d, on a CPU %d, delayed %d, after RCU %d",
+			      trial->flags, atomic_read(&trial->now->runs),
+			      atomic_read(&trial->on->runs), atomic_read(&trial->later->runs),
+			      atomic_read(&trial->rcu_runs));
+	/* workqueue.power_efficient may have made it unbound */
+	if (trial->wq && !(trial->flags & (WQ_UNBOUND | WQ_POWER_EFFICIENT)))
+		KUNIT_EXPECT_EQ_MSG(test, trial->on->cpu, wq_api_cpu(1), "flags 0x%x",
+				    trial->flags);
+}
+
+/* No item runs any more.  Destroy the workqueue, unless a device does. */
+static void flag_end(struct flag_trial *trial, struct device *dev)
+{
+	if (!trial->wq)
+		return;
+	cancel_delayed_work_sync(&trial->later->dwork);
+	flush_rcu_work(&trial->rcu);
+	if (!dev)
+		destroy_workqueue(trial->wq);
+}
+
+static bool flags_try_batch(struct kunit *test, struct flag_trial *trials, unsigned int first)
+{
+	const struct flag_maker *maker = test->param_value;
+	unsigned long end = jiffies + WQ_API_TIMEOUT;
+	struct device *dev = NULL;
+	int i;
+
+	if (maker->devm) {
+		dev = kunit_device_register(test, "wq_api");
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
+	}
+	wq_api_items_are_for(test, flags_of(first));
+	for (i = 0; i < FLAG_BATCH; i++) {
+		trials[i].flags = flags_of(first + i);
+		flag_make(test, &trials[i], dev);
+		flag_queue(test, &trials[i]);
+	}
+	while (!flags_all_ran(trials) && time_before(jiffies, end))
+		usleep_range(50, 200);
+	for (i = 0; i < FLAG_BATCH; i++)
+		flag_end(&trials[i], dev);
+	if (dev)
+		kunit_device_unregister(test, dev);
+	for (i = 0; i < FLAG_BATCH; i++)
+		flag_check(test, &trials[i]);
+	return flags_all_ran(trials);
+}
+
+/*
+ * Every combination of flags, also those for which nobody has a use: either the workqueue is
+ * refused, or each of its items runs once.  WQ_UNBOUND | __WQ_ORDERED with a limit of 1 is what
+ * alloc_ordered_workqueue() asks for.
+ */
+static void any_flags(struct kunit *test)
+{
+	struct flag_trial *trials = flag_trials(test);
+	int i;
+
+	for (i = 0; i < FLAG_BATCHES; i++)
+		if (!flags_try_batch(test, trials, i * FLAG_BATCH))
+			break;
+}
+
 #ifdef CONFIG_LOCKDEP
 /* Workqueues that share a lockdep map of their user. */
 static void shared_lockdep_map(struct kunit *test)
@@ -354,6 +563,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(devm_goes_with_device),
 	KUNIT_CASE(other_allocators),
 	KUNIT_CASE(muddled_flags),
+	KUNIT_CASE_PARAM(any_flags, flag_maker_gen_params),
 	KUNIT_CASE(shared_lockdep_map),
 	{}
 };

@@ -39,6 +39,7 @@ static const struct wq_api_kind kinds[] = {
 	{ "percpu_highpri", WQ_PERCPU | WQ_HIGHPRI },
 	{ "percpu_cpu_intensive", WQ_PERCPU | WQ_CPU_INTENSIVE },
 	{ "percpu_mem_reclaim", WQ_PERCPU | WQ_MEM_RECLAIM },
+	{ "percpu_ordered", WQ_PERCPU | __WQ_ORDERED },
 	{ "power_efficient", WQ_PERCPU | WQ_POWER_EFFICIENT },
 	{ "unbound", WQ_UNBOUND, .few = true },
 	{ "unbound_highpri", WQ_UNBOUND | WQ_HIGHPRI },
@@ -273,6 +274,9 @@ struct workqueue_struct *wq_api_wq_kind(struct kunit *test)
 {
 	const struct wq_api_kind *kind = test->param_value;
 
+	/* a flag for internal use, which some drivers take nevertheless */
+	if (kind->flags & __WQ_ORDERED)
+		wq_api_skip_on_base(test, "its items may run twice at a time");
 	wq_api_items_are_for(test, kind->flags);
 	if (kind->ordered)
 		return track(test, alloc_ordered_workqueue("wq_api_%s", kind->flags,

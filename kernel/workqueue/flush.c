@@ -213,7 +213,7 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 	if (!from_cancel) {
 		/* a cancelled item is running already, or will not run */
 		check_flush_dependency(wq, func);
-		if (READ_ONCE(wq->flags) & __WQ_ORDERED)
+		if (wq_is_ordered(READ_ONCE(wq->flags)))
 			nr += older_insert_barrier(pwq, work, &barriers[1]);
 	}
 

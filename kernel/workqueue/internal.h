@@ -577,6 +577,15 @@ extern struct kthread_worker *pwq_unlinker;	/* I after boot */
 extern struct kthread_work pwq_unlink_work;
 void pwq_reaper_start(void);
 
+/*
+ * Does a workqueue with these flags queue in one place only, the default pwq?  Some callers give a
+ * per-CPU workqueue __WQ_ORDERED.  Nobody may change its limit, but its CPUs queue as usual.
+ */
+static inline bool wq_is_ordered(unsigned int flags)
+{
+	return unlikely(flags & __WQ_ORDERED) && (flags & WQ_UNBOUND);
+}
+
 /* the slots of an unbound workqueue for pools of @node, or for those that span nodes */
 static inline struct wq_node_nr_active *wq_slots(struct workqueue_struct *wq, int node)
 {

@@ -131,7 +131,7 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned i
 	int cpu = req_cpu;
 
 	/* at any time all CPUs must queue on the same pwq, or items could overtake */
-	if (unlikely(flags & __WQ_ORDERED))
+	if (wq_is_ordered(flags))
 		return rcu_dereference_sched(wq->dfl_pwq);
 
 	if (likely(cpu == WORK_CPU_UNBOUND)) {
@@ -176,7 +176,7 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, uns
 			break;
 
 		last = work_other_pool(work, pwq->pool);
-		if (unlikely(last) && !(flags & __WQ_ORDERED)) {
+		if (unlikely(last) && !wq_is_ordered(flags)) {
 			struct worker *runner = pool_lock_runner(last, work, wq);
 
 			if (runner) {

@@ -56,7 +56,7 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 	guard(mutex)(&wq->mutex);
 	list_del_rcu(&pwq->pwqs_node);
 	pwq->was_last = list_empty(&wq->pwqs);
-	if (READ_ONCE(wq->flags) & __WQ_ORDERED)
+	if (wq_is_ordered(READ_ONCE(wq->flags)))
 		wq_unplug_oldest(wq);
 }
 

@@ -12,11 +12,11 @@ import pytest
 
 import progress
 from wqlab import procs
+from wqlab.kernels import kinds
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import using
 
 LINUX = os.environ.get('LINUX') or '7.3'
-BASE_TREE = ('KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256')     # variables that name one
 VARIANT = os.environ.get('VARIANT', 'cmwq')
 PATIENCE = 30           # seconds between progress messages while a case waits for a kernel
 
@@ -38,8 +38,8 @@ class Kernel:
 
 
 def unfit(linux):
-    """Return the variables that have no meaning for this release: the base tree that they name is of LINUX."""
-    return BASE_TREE if linux != LINUX else ()
+    """Return the variables that have no meaning for this release: they name another one."""
+    return kinds.TREE if linux != LINUX else ()
 
 
 @contextlib.contextmanager
@@ -100,16 +100,15 @@ class Builds:
     def _build(self, kernel):
         dropped = ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', *unfit(kernel.linux))
         env = {key: value for key, value in os.environ.items() if key not in dropped}
+        env |= {'ENGINE': kernel.engine, 'VARIANT': kernel.variant, 'CONFIG': kernel.config, 'LINUX': kernel.linux}
         self.begun[kernel] = begin = time.monotonic()
         log = BUILD / f'log/test-{kernel.name}.log'
         log.parent.mkdir(parents=True, exist_ok=True)
         progress.say(f'{self.names[kernel]} in the background (log: {log.relative_to(ROOT)})')
         with open(log, 'w') as file:
             self.child = subprocess.Popen(
-                ['nice', '-n', '19', 'make', '--no-print-directory', '-C', str(ROOT), 'kernel',
-                 f'ENGINE={kernel.engine}', f'VARIANT={kernel.variant}', f'CONFIG={kernel.config}',
-                 f'LINUX={kernel.linux}'],
-                env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+                ['nice', '-n', '19', ROOT / 'scripts/lab', 'kernel'], cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
             procs.set_priority(self.child, 19)
             status = self.child.wait()
         if status:

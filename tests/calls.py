@@ -6,8 +6,10 @@ import subprocess
 
 from wqlab.paths import ROOT
 
-FOR_MAKE = ('ENGINE', 'VARIANT', 'CONFIG', 'KERNEL_SRC', 'KDIR', 'LINUX', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256',
-            'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'CMD', 'APPEND')
+MAKEFILE = (ROOT / 'Makefile').read_text()
+TREE, = re.findall('^TREE = (.*)$', MAKEFILE, re.M)
+VALUES = (*re.findall('^VALUES = (.*)$', MAKEFILE, re.M)[0].replace('$(TREE)', TREE).split(), 'ARGS', 'ONLY')
+FOR_MAKE = (*VALUES, 'MAKEFLAGS', 'MFLAGS', 'MAKELEVEL')
 # If a shell starts a program in the background, as a CI may do, the program ignores Ctrl-C. If nohup starts it, it
 # ignores the end of its terminal. With this command it ignores neither.
 HEARS_ALL = ('env', '--default-signal=INT', '--default-signal=HUP')

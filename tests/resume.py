@@ -12,11 +12,12 @@ from pathlib import Path
 
 import progress
 from wqlab import files
+from wqlab.kernels import kinds
 from wqlab.paths import BUILD, ROOT
 
 NOTES = BUILD / 'test/passed.jsonl'
 NOT_SOURCES = ('build', '__pycache__')
-SETTINGS = ('VARIANT', 'LINUX', 'KERNEL_SRC', 'LINUX_TARBALL')
+SETTINGS = ('VARIANT', *kinds.TREE)
 
 
 def sources():

@@ -15,12 +15,11 @@ from wqlab import tap
 from wqlab.guest import GuestError
 from wqlab.guest import run as guest
 from wqlab.kernels import build
-from wqlab.kernels.kinds import Kind
+from wqlab.kernels.kinds import Kind, asked_linux
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, sayer, shown
 
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
-KTAP_HELPERS = BUILD / 'tree-7.3/tools/testing/selftests/kselftest/ktap_helpers.sh'
 TOPOLOGY = 'sockets=2,cores=2,nodes=2'
 TIMEOUT_S = 300
 WHY_LINES = 3
@@ -91,9 +90,10 @@ def log_of(bug, variant):
 def points_of(bug, folder, variant):
     """Boot a kernel, run the bug's test in it, and return the test points but those that were skipped."""
     command, append = commands(bug, variant)
+    helpers = BUILD / f'tree-{asked_linux()}/tools/testing/selftests/kselftest/ktap_helpers.sh'
     outcome = guest.run(folder, command, engine=bug.engine, topology=TOPOLOGY if bug.engine == 'qemu' else None,
                         append=append, timeout=TIMEOUT_S,
-                        files=[f'{SELFTESTS}:/wq', f'{KTAP_HELPERS}:/wq/ktap_helpers.sh'],
+                        files=[f'{SELFTESTS}:/wq', f'{helpers}:/wq/ktap_helpers.sh'],
                         log=log_of(bug, variant))
     points = [point for point in tap.parse(outcome.output, may_skip='.*') if not point.skipped]
     # The other cases of a KUnit suite run, too.
@@ -126,13 +126,15 @@ def main(argv=None):
         if name not in known:
             parser.error(f'there is no bug named {name}: choose from {", ".join(known)}')
     chosen = [bug for bug in BUGS if not args.names or bug.name in args.names]
+    kinds = {(bug, variant): Kind.of(bug.engine, variant, linux=asked_linux())
+             for bug in chosen for variant in ('base', 'cmwq')}
 
     try:
         as_said = 0
         for number, bug in enumerate(chosen, 1):
             say(f'{number} of {len(chosen)}: {bug.name}')
             print(f'{bug.name}: {bug.what}', flush=True)
-            kernels = {variant: build.build(Kind.of(bug.engine, variant)) for variant in ('base', 'cmwq')}
+            kernels = {variant: build.build(kinds[bug, variant]) for variant in ('base', 'cmwq')}
             found = {variant: has_bug(bug, folder, variant) for variant, folder in kernels.items()}
             as_said += found == {'base': True, 'cmwq': False}
     except (GuestError, OSError) as error:

@@ -512,6 +512,18 @@ def test_wrong_options(argv, text, capsys):
     assert ended.value.code == 2 and text in capsys.readouterr().err
 
 
+@pytest.mark.parametrize('name, engine, text', [
+    ('LINUX', [], 'LINUX= is for guests: add --engine'), ('KERNEL_SRC', [], 'KERNEL_SRC= is for guests'),
+    ('KDIR', ['--engine', 'uml'], 'KDIR= is for this machine: leave --engine out'),
+])
+def test_variables_without_effect(monkeypatch, capsys, name, engine, text):
+    monkeypatch.setenv(name, '6.12')
+    with pytest.raises(SystemExit):
+        options.parse_args(engine)
+    assert text in capsys.readouterr().err
+    assert options.parse_args([] if engine else ['--engine', 'uml']) and options.parse_args(['--resume', 'x'])
+
+
 def test_options():
     params, resume, report, build = options.parse_args([])
     assert (resume, report, build, params['engine'], params['minutes']) == (None, None, True, None, options.MINUTES)

@@ -8,6 +8,7 @@ import pytest
 
 from wqlab import basebugs
 from wqlab.paths import ROOT
+from wqlab.steps import Failure
 
 FLUSH = next(bug for bug in basebugs.BUGS if bug.name == 'flush')
 LEAK = next(bug for bug in basebugs.BUGS if bug.name == 'leak')
@@ -56,6 +57,20 @@ def test_result(monkeypatch, tmp_path, capsys, bug, text, says, found):
     monkeypatch.setattr(basebugs.guest, 'run', report(text))
     assert basebugs.has_bug(bug, tmp_path, 'base') is found
     assert capsys.readouterr().out.startswith(f'  base: {says}')
+
+
+def test_release(monkeypatch, tmp_path):
+    kinds, files = [], []
+    monkeypatch.setattr(basebugs.build, 'build', lambda kind: kinds.append(kind.name) or tmp_path)
+    monkeypatch.setattr(basebugs.guest, 'run',
+                        lambda *_, **given: files.extend(given['files']) or types.SimpleNamespace(output=''))
+    monkeypatch.setenv('LINUX', '7.2')
+    assert basebugs.main(['leak']) == 1
+    assert kinds == ['uml-base-release-7.2', 'uml-cmwq-release-7.2'] and any('/tree-7.2/' in name for name in files)
+    monkeypatch.setenv('LINUX', '6.12')
+    with pytest.raises(Failure, match='LINUX=6.12: UML has one CPU'):
+        basebugs.main(['strict', 'leak'])
+    assert len(kinds) == 2
 
 
 @pytest.mark.parametrize('base, ours, status', [

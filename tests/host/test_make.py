@@ -5,18 +5,16 @@ import shutil
 
 import pytest
 
-from calls import call, stub
+from calls import MAKEFILE, TREE, VALUES, call, stub
 from wqlab.paths import ROOT
 
-MAKEFILE = (ROOT / 'Makefile').read_text()
-NAMED = {target: set(re.findall(r'\b([A-Z0-9_]+)=', words)) for target, words in
-         re.findall(r'^([a-z0-9-]+):.*?## (.*)$', MAKEFILE, re.M)}
+NAMED = {target: set(re.findall(r'\b([A-Z0-9_]+)=', re.sub(r'\bTREE\b', TREE.replace(' ', '= ') + '=', words)))
+         for target, words in re.findall(r'^([a-z0-9-]+):.*?## (.*)$', MAKEFILE, re.M)}
 TARGETS = {target: names for target, names in NAMED.items() if target != 'help'}
 # Variables that the programs read from the environment.
-BY_ENVIRONMENT = {'deps': {'ENGINE'}, 'module': {'KDIR'}, 'arm64': {'VARIANT'},
-                  **dict.fromkeys(('test', 'test-quick', 'test-all'), {'VARIANT', 'LINUX'}),
-                  'boot': {'VARIANT', 'CONFIG'}, 'check': {'ENGINE', 'CONFIG'}}
-FOR_KERNELS = {'ENGINE', 'VARIANT', 'CONFIG', 'LINUX', 'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256'}
+BY_ENVIRONMENT = {**dict.fromkeys(TARGETS, {*TREE.split(), 'KDIR'}), 'deps': {'ENGINE', 'CONFIG'}, 'arm64': {'VARIANT'},
+                  **dict.fromkeys(('test', 'test-quick', 'test-all', 'deb'), {'VARIANT', *TREE.split()}),
+                  **dict.fromkeys(('kernel', 'boot', 'check'), {'ENGINE', 'VARIANT', 'CONFIG', *TREE.split()})}
 SAY = 'printf "%s\\n" "$(basename "$0") $*" >>said; env >>env'
 
 
@@ -46,19 +44,30 @@ def spoken(front, tmp_path):
 @pytest.mark.parametrize('way', ['make', 'environment'])
 def test_named_variable_arrives(spoken, target, name, way):
     command, env = spoken(target, f'{name}=x1y') if way == 'make' else spoken(target, **{name: 'x1y'})
-    if name in BY_ENVIRONMENT.get(target, FOR_KERNELS if target in ('tree', 'kernel', 'deb', 'series') else ()):
+    if name in BY_ENVIRONMENT[target]:
         assert f'{name}=x1y' in env
     else:
         assert 'x1y' in command
 
 
 @pytest.mark.parametrize('target', TARGETS)
-@pytest.mark.parametrize('name', ['CPU', 'ENGINE', 'CPUS', 'SEED', 'KDIR'])
-def test_other_variable_is_refused(front, target, name):
-    if name in TARGETS[target]:
-        return
-    done = front(target, f'{name}=8')
-    assert done.returncode and f'make {target} does not take {name}=' in done.stderr and not done.stdout
+@pytest.mark.parametrize('way', ['make', 'environment'])
+def test_all_other_variables_are_refused(front, target, way):
+    """Each variable of any target is named by this one, and arrives as above, or is refused."""
+    others = {name: '8' for name in VALUES if name not in TARGETS[target]}
+    done = front(target, *[f'{name}=8' for name in others]) if way == 'make' else front(target, **others)
+    said, = done.stderr.splitlines()
+    assert done.returncode and not done.stdout
+    assert set(re.search(f'make {target} does not take (.*=)', said)[1].split()) == {f'{name}=' for name in others}
+    assert (way == 'environment') == (' in the environment): see make help' in said)
+
+
+def test_unknown_variable_is_refused(front):
+    assert 'make bench does not take CPU=: see make help' in front('bench', 'CPU=8').stderr
+
+
+def test_what_is_empty_or_for_other_programs_is_not_refused(front):
+    assert front('bench', SEED='', EDITOR='vi').returncode == 0 and front('help', LINUX='6.12').returncode == 0
 
 
 def test_bench_as_asked(spoken):

@@ -152,7 +152,7 @@ def test_host(): pass
 
 
 def test_host_cases_run_while_the_kernel_is_built(suite):
-    suite.write('Makefile', 'kernel:\n\t@until [ -e build/host-ran ]; do sleep 0.1; done\n')
+    suite.write('scripts/lab', '#!/bin/sh\nuntil [ -e build/host-ran ]; do sleep 0.1; done\n')
     suite.write('tests/test_it.py', 'import builds, pytest\n@pytest.mark.kernel(builds.Kernel("uml"))\n'
                 "def test_guest(): pass\ndef test_host(): open('build/host-ran', 'w')\n")
     assert suite.run().out.splitlines()[-1] == '2 passed, 0 failed'
@@ -160,7 +160,7 @@ def test_host_cases_run_while_the_kernel_is_built(suite):
 
 def test_build_fails(suite):
     """The build is tried once, even if several cases need the kernel. All fail and show the reason."""
-    suite.write('Makefile', 'kernel:\n\t@echo tried >>build/tries; echo no compiler >&2; exit 3\n')
+    suite.write('scripts/lab', '#!/bin/sh\necho tried >>build/tries; echo no compiler >&2; exit 3\n')
     suite.write('tests/test_it.py', WITH_KERNEL.replace('def test_guest', 'def test_other(): pass\n'
                 '@pytest.mark.kernel(KERNEL)\ndef test_guest'))
     done = suite.run()
@@ -231,7 +231,7 @@ def processes_of(place):
         time.sleep(0.1)
 
 
-HANGING_BUILD = 'kernel:\n\t@touch build/begun; sh -c "sleep 300; : PLACE"\n'
+HANGING_BUILD = '#!/bin/sh\ntouch build/begun; sh -c "sleep 300; : PLACE"\n'
 HANGING_GUEST = '''from wqlab import procs
 def start(folder):
     with procs.kept(['sh', '-c', 'touch build/begun; sleep 300; : PLACE']) as child:
@@ -240,7 +240,7 @@ def start(folder):
 
 
 @pytest.mark.parametrize('name, text, cases', [
-    ('Makefile', HANGING_BUILD, WITH_KERNEL),
+    ('scripts/lab', HANGING_BUILD, WITH_KERNEL),
     ('tests/guest_job.py', HANGING_GUEST, WITH_GUEST.split('@pytest.mark.kernel(JOB.kernel)\ndef test_other')[0]),
 ], ids=['build', 'guest'])
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

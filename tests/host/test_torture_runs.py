@@ -11,6 +11,7 @@ import pytest
 import test_races
 from wqlab.guest import run as guest
 from wqlab.guest.engines import ENGINES
+from wqlab.kernels import kinds
 from wqlab.paths import ROOT
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
@@ -390,7 +391,7 @@ def matrix(monkeypatch, tmp_path):
     def build(engine, variant, config):
         if config == 'up':
             raise guest.GuestError('the kernel does not build')
-        return tmp_path / f'{engine}-{variant}-{config}-7.3'
+        return tmp_path / f'{engine}-{variant}-{config}-{kinds.asked_linux()}'
     (tmp_path / 'log').touch()
     monkeypatch.setattr(torture, 'KEPT', tmp_path)
     monkeypatch.setattr(torture, 'build', build)
@@ -409,6 +410,27 @@ def test_matrix_goes_on_where_it_was(matrix, tmp_path):
     assert main(['--duration', '9', '--variant', 'base', 'uml']) == 0
     assert tortured[3:] == ['uml-cmwq-release-7.3', 'uml-cmwq-release-7.3', 'uml-base-release-7.3']
     assert '3 passed' in (tmp_path / 'runs.rst').read_text()
+
+
+@pytest.mark.usefixtures('quiet')
+def test_matrix_of_another_release(matrix, tmp_path, monkeypatch):
+    main, tortured = matrix
+    assert main(['qemu']) == 0
+    monkeypatch.setenv('LINUX', '6.12')
+    assert main(['qemu']) == 0 and main(['qemu']) == 0
+    assert tortured == ['qemu-cmwq-release-7.3', 'qemu-cmwq-release-6.12']
+    text = (tmp_path / 'runs.rst').read_text()
+    assert re.search('^qemu-cmwq-release  .* 1 passed$', text, re.M)
+    assert re.search('^qemu-cmwq-release-6.12  .* 1 passed$', text, re.M)
+
+
+def test_release_of_the_kernel(monkeypatch):
+    monkeypatch.setattr(torture, 'build_kernel', lambda kind: kind.name)
+    assert torture.build('qemu', 'cmwq', 'release') == 'qemu-cmwq-release-7.3'
+    monkeypatch.setenv('LINUX', '6.12')
+    assert torture.build('qemu', 'cmwq', 'release') == 'qemu-cmwq-release-6.12'
+    with pytest.raises(guest.GuestError, match='LINUX=6.12: UML has one CPU before 6.19'):
+        torture.build('uml', 'cmwq', 'release')
 
 
 def test_matrix_hides_nothing(matrix, tmp_path, capsys):

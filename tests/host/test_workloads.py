@@ -465,6 +465,11 @@ def test_here_is_this_machine():
     assert chosen['engine'] == 'here' and chosen['cpus'] == len(os.sched_getaffinity(0))
 
 
+def test_here_takes_no_release():
+    done = call('scripts/run-workload.sh', '--here', LINUX='6.12')
+    assert done.returncode == 2 and '--here uses the running kernel: leave LINUX= out' in done.stderr
+
+
 @pytest.mark.parametrize('argv, why', [
     (['nfsd'], 'there is no workload "nfsd": choose from dm-crypt, writeback'),
     (['writeback', 'writeback'], 'named twice'),

@@ -7,6 +7,7 @@ from typing import Any
 from wqlab.advise import loads, pods
 from wqlab.bench import options as bench_options
 from wqlab.guest import GuestError, topology
+from wqlab.kernels.kinds import TREE
 
 MINUTES, SLICE_MS, THRESHOLD = 8, 150, 5
 SIZES = (2, 4, 8, 16, 32)
@@ -112,6 +113,10 @@ def refuse_nonsense(parser: argparse.ArgumentParser, args: argparse.Namespace) -
         parser.error('--topology needs --engine qemu: UML has no topology')
     if args.shard_sizes and args.variant == 'base':
         parser.error('--shard-sizes: the base kernel can change the size only at boot')
+    for name in ('KDIR',) if args.engine else TREE:
+        if os.environ.get(name) and args.resume is None and args.report is None:
+            parser.error(f'{name}= is for ' + ('this machine: leave --engine out' if args.engine else
+                                               'guests: add --engine'))
     host = len(os.sched_getaffinity(0))
     if args.engine == 'uml' and (args.cpus or 1) > host:
         parser.error(f'--cpus {args.cpus}: UML cannot have more CPUs than this machine ({host}): use --engine qemu')

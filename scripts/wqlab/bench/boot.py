@@ -29,7 +29,7 @@ class Build:
 
     def __init__(self, root, engine, variant, config='release', module='lib/cmwq/test_workqueue.ko'):
         self.engine, self.variant, self.config = engine, variant, config
-        self.linux = os.environ.get('LINUX') or kinds.LINUX
+        self.linux = kinds.asked_linux()
         self.folder = Path(root) / 'build' / f'{engine}-{variant}-{config}-{self.linux}'
         self.image = self.folder / ENGINES[engine].image
         self.module = self.folder / module if module else None
@@ -45,10 +45,9 @@ class Build:
                                 f'VARIANT={self.variant} CONFIG={self.config}')
 
     def make(self, root):
-        """Build the kernel. make and its scripts report progress."""
-        argv = ['make', '-C', str(root), '--no-print-directory', 'kernel',
-                f'ENGINE={self.engine}', f'VARIANT={self.variant}', f'CONFIG={self.config}', f'LINUX={self.linux}']
-        if procs.run(argv):
+        """Build the kernel. The program reports progress."""
+        asked = {'ENGINE': self.engine, 'VARIANT': self.variant, 'CONFIG': self.config, 'LINUX': self.linux}
+        if procs.run([Path(root) / 'scripts/lab', 'kernel'], env={**os.environ, **asked}):
             raise BootError(f'building the {self.variant} kernel for {self.engine} failed: '
                             'see the lines above')
 

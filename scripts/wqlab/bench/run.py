@@ -14,6 +14,7 @@ life.py     --mode life
 
 import contextlib
 import dataclasses
+import os
 import signal
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def prepare_builds(params, build, held):
     config = 'lockstat' if params.get('lockstat') else 'release'
     builds = {place: bench_boot.Build(ROOT, params['engine'], variant, config)
               for place, variant in bench_options.places(params).items()}
-    if build and procs.run([ROOT / 'scripts/deps.sh']):
+    if build and procs.run([ROOT / 'scripts/deps.sh'], env={**os.environ, 'ENGINE': params['engine']}):
         raise bench_boot.BootError('could not install what the benchmark needs: see the lines above')
     return turns.prepare(PROGRAM, builds, build, held)
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.kernels import debian
-from wqlab.kernels.kinds import LINUX
+from wqlab.kernels.kinds import LINUX, asked_linux
 from wqlab.paths import BUILD
 from wqlab.steps import Failure, locked, logged, sayer, shown
 
@@ -195,6 +195,6 @@ def fetch(linux: str = LINUX) -> Base:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args(argv)
-    base = fetch(os.environ.get('LINUX') or LINUX)
+    base = fetch(asked_linux())
     print(f'{shown(base.tree)}: {base.origin.read_text().strip()}', file=sys.stderr)
     return 0

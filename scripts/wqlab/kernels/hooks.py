@@ -14,7 +14,6 @@ The exit status is 0 if there is none, and 1 otherwise.
 """
 import argparse
 import dataclasses
-import os
 import re
 import subprocess
 from collections import Counter
@@ -23,7 +22,7 @@ from pathlib import Path
 
 from wqlab.kernels import base, tree
 from wqlab.kernels.build import need
-from wqlab.kernels.kinds import LINUX
+from wqlab.kernels.kinds import LINUX, asked_linux
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, plain_environment, sayer, shown
 
@@ -196,7 +195,7 @@ def check(linux: str, given: str = '') -> list[str]:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('tree', nargs='?', default='', metavar='TREE', help='a pristine kernel tree')
-    given, linux = parser.parse_args(argv).tree, os.environ.get('LINUX') or LINUX
+    given, linux = parser.parse_args(argv).tree, asked_linux()
     found = check(linux, given)
     print(''.join(f'{line}\n' for line in found), end='')
     where = pristine(given, linux)

@@ -11,6 +11,7 @@ from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, plain_environment
 
 LINUX = '7.3'
+TREE = ('LINUX', 'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256')       # variables that choose the base tree
 VARIANTS = ('cmwq', 'base')
 CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up', 'workload', 'lockstat')
 COMMON = ('common', 'workqueue', 'cgroup', 'tracing', 'hang', 'kunit', 'bench', 'selftest', 'torture')
@@ -36,6 +37,10 @@ ENGINES = {engine.name: engine for engine in (
     Engine('arm64', 'arm64', 'arch/arm64/boot/Image', (*COMMON, 'arm64', 'pm', 'crashdump'),
            ('release', 'debug', 'kcsan', 'preempt', 'rt'), cross='aarch64-linux-gnu-'),
 )}
+
+
+def asked_linux() -> str:
+    return os.environ.get('LINUX') or LINUX
 
 
 def one_of(name: str, value: str, allowed) -> str:

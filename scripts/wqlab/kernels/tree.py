@@ -20,7 +20,7 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.kernels import base
-from wqlab.kernels.kinds import LINUX, releases
+from wqlab.kernels.kinds import LINUX, asked_linux, releases
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, locked, sayer, shown
 
@@ -189,5 +189,5 @@ def main(argv: list[str]) -> int:
     if parser.parse_args(argv).list:
         print('\n'.join(' '.join(pair) for pair in our_files()))
         return 0
-    compose(os.environ.get('LINUX') or LINUX)
+    compose(asked_linux())
     return 0

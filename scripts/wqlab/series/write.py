@@ -25,7 +25,7 @@ from pathlib import Path
 
 from wqlab.kernels import base, tree
 from wqlab.kernels.build import need
-from wqlab.kernels.kinds import LINUX
+from wqlab.kernels.kinds import asked_linux
 from wqlab.paths import BUILD, ROOT
 from wqlab.series import cover, maintainers, quote, steps
 from wqlab.steps import Failure, first_match, locked, plain_environment, sayer, shown
@@ -264,5 +264,5 @@ def main(argv: list[str]) -> int:
         raise Failure(f'--changes {args.changes} cannot be read: {error}') from error
     if args.reroll_count > 1 and not changes:
         say('note: reviewers want to know what has changed since the last version: give --changes FILE')
-    write(os.environ.get('LINUX') or LINUX, args.reroll_count, changes)
+    write(asked_linux(), args.reroll_count, changes)
     return 0

@@ -20,6 +20,7 @@ import time
 
 from wqlab import files, tables
 from wqlab.guest import run as guest
+from wqlab.kernels.kinds import asked_linux
 from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
 
@@ -98,7 +99,7 @@ class Progress:
 # The runs
 
 def folder_of(entry, variant):
-    return torture.ROOT / f'build/{entry.engine}-{variant}-{entry.config}-7.3'
+    return torture.ROOT / f'build/{entry.engine}-{variant}-{entry.config}-{asked_linux()}'
 
 
 def words_of(entry, variant):

@@ -27,7 +27,7 @@ from wqlab.guest import run as guest
 from wqlab.guest.engines import find_kernel
 from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.kernels.build import build as build_kernel
-from wqlab.kernels.kinds import Kind
+from wqlab.kernels.kinds import Kind, asked_linux
 from wqlab.logs import check, races
 from wqlab.paths import ROOT
 from wqlab.steps import Failure
@@ -208,9 +208,9 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
 
 
 def build(engine, variant, config):
-    """Build the kernel. Return its folder."""
+    """Build the kernel of the release that LINUX= names. Return its folder."""
     try:
-        return build_kernel(Kind.of(engine, variant, config))
+        return build_kernel(Kind.of(engine, variant, config, asked_linux()))
     except Failure as error:
         raise guest.GuestError(f'the kernel could not be built: {error}') from error
 

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from wqlab import files
+from wqlab.kernels import kinds
 from wqlab.paths import ROOT
 
 FIGURES = ('operations', 'runs', 'attrs', 'masks', 'hotplug', 'violations')
@@ -65,8 +66,8 @@ def now():
 
 
 def words(folder, cpus=None, topology='', append='', params=''):
-    """Describe a configuration. The build folder has a name like uml-cmwq-release-7.3."""
-    name = re.sub(r'-\d+\.\d+$', '', Path(folder).absolute().name)
+    """Describe a configuration. The build folder has a name like uml-cmwq-release-7.3. Another release is named."""
+    name = Path(folder).absolute().name.removesuffix(f'-{kinds.LINUX}')
     return ' '.join(filter(None, (name, cpus and f'{cpus} CPUs', topology, append, params)))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from wqlab.bench.options import VARIANTS, memory, number, refuse_more, understood_by, warnings
 from wqlab.guest import GuestError, topology
+from wqlab.kernels.kinds import TREE
 from wqlab.workload import cases, disks, engines, workloads
 
 # of a set: (pairs of boots, seconds for each case); a profile needs one pair, since its rates are not compared
@@ -103,6 +104,8 @@ def resolve_place(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     if args.here:
         if args.engine or args.cpus or args.topology or args.mem:
             parser.error('--here uses this machine as it is: leave --engine, --cpus, --topology and --mem out')
+        for name in filter(os.environ.get, TREE):
+            parser.error(f'--here uses the running kernel: leave {name}= out')
         args.engine, args.cpus = 'here', host
         return
     args.engine, args.mem = args.engine or 'uml', args.mem or '1536M'

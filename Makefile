@@ -21,11 +21,8 @@ tree: ## get the base tree and put the project's files and patches into a copy o
 kernel: deps ## build one kernel: ENGINE= VARIANT= CONFIG= TREE
 	@scripts/lab kernel
 
-boot: override export ENGINE := qemu
 boot: deps ## boot the QEMU kernel and run a shell or CMD='...' in it: CPUS= TOPOLOGY= MEM= APPEND= VARIANT= CONFIG= TREE
-	@scripts/lab kernel
-	@scripts/lab boot --kernel "$$(scripts/lab kernel --print-dir)" $(call options,CPUS TOPOLOGY MEM APPEND) \
-		$${CMD:+"--command=$$CMD"}
+	@scripts/lab boot $(call options,CPUS TOPOLOGY MEM APPEND) $${CMD:+"--command=$$CMD"}
 
 dump: ## inspect the memory of a running guest with a drgn tool: ARGS='dump --stalls'
 	@scripts/dump-guest.sh $(or $(ARGS),dump)

@@ -98,7 +98,7 @@ class Builds:
         self.held.close()
 
     def _build(self, kernel):
-        dropped = ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', *unfit(kernel.linux))
+        dropped = ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'WQLAB_NO_BUILDS', *unfit(kernel.linux))
         env = {key: value for key, value in os.environ.items() if key not in dropped}
         env |= {'ENGINE': kernel.engine, 'VARIANT': kernel.variant, 'CONFIG': kernel.config, 'LINUX': kernel.linux}
         self.begun[kernel] = begin = time.monotonic()

@@ -150,6 +150,9 @@ def pytest_configure(config):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     named = any('::' in arg for arg in config.args)
+    for item in items:
+        if HOST in item.path.parents and (kernel_of(item) or job_of(item)):
+            raise pytest.UsageError(f'{item.nodeid} needs a kernel: move it to tests/guest')
     limit = TIERS.index(config.getoption('--tier') or ('all' if named else 'test'))
     later = [item for item in items if TIERS.index(tier_of(item)) > limit]
     config.stash[TALLY].left.update(map(tier_of, later))

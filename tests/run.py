@@ -92,7 +92,7 @@ def main(argv):
         tally, results = PLACE / 'tally.json', PLACE / 'junit.xml'
         for path in (tally, results):
             path.unlink(missing_ok=True)
-        status = run_pytest([str(PYTEST), '-q', '-s', '-p', 'no:cacheprovider', '--tb=short', f'--tally={tally}',
+        status = run_pytest([str(PYTEST), '-q', '-s', '--tb=short', f'--tally={tally}',
                              f'--junitxml={results}', *([f'--tier={tier}'] if tier else []), *others], held)
         if not tally.exists():
             say(f'pytest ended early with status {status}: see the lines above')

@@ -502,6 +502,7 @@ def test_the_table():
     (['--engine', 'uml', '--cpus', '500'], 'UML cannot have more CPUs than this machine'),
     (['--engine', 'qemu', '--cpus', '3', '--topology', 'cores=2'], '3 CPUs do not fit'),
     (['--engine', 'qemu', '--topology', 'dies=2'], "topology 'dies=2'"),
+    (['--engine', 'uml', '--cpus', '1', '--loads', 'spread'], '--loads spread: needs more CPUs than 1'),
     (['--engine', 'qemu', '--variant', 'base', '--shard-sizes', '2'], 'only at boot'),
     (['--engine', 'xen'], 'invalid choice'), (['--resume', 'x', '--minutes', '3'], 'give no other options'),
     (['--report', 'x', '--engine', 'uml'], 'give no other options'), (['nonsense'], 'unrecognized arguments'),

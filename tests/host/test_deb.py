@@ -44,7 +44,6 @@ def configured(kind, tmp_path, *, modules=None, fragments=FRAGMENTS):
 
 
 @pytest.mark.tier('test')
-@guests.needs('uml')
 def test_configuration(kind, tmp_path, capfd):
     got = configured(kind, tmp_path)
     assert got['CONFIG_VIRTIO_BLK'] == got['CONFIG_BLK_DEV_LOOP'] == got['CONFIG_TEST_WORKQUEUE'] == 'm'
@@ -60,7 +59,6 @@ def test_configuration(kind, tmp_path, capfd):
 
 
 @pytest.mark.tier('all')
-@guests.needs('uml')
 def test_the_base_variant_differs_in_nothing_else(kind, tmp_path):
     base = deb.Packaged(kind.engine, 'base')
     ours, theirs = configured(kind, tmp_path), configured(base, tmp_path, fragments=[
@@ -71,7 +69,6 @@ def test_the_base_variant_differs_in_nothing_else(kind, tmp_path):
     assert base.folder != kind.folder
 
 
-@guests.needs('uml')
 def test_few_modules(kind, tmp_path):
     listed = tmp_path / 'lsmod'
     listed.write_text('Module                  Size  Used by\nvirtio_blk             28672  2\n')
@@ -81,7 +78,6 @@ def test_few_modules(kind, tmp_path):
 
 
 @pytest.mark.tier('all')
-@guests.needs('uml')
 def test_an_option_is_lost(kind, tmp_path):
     more = tmp_path / 'more.config'
     more.write_text('CONFIG_NO_SUCH_THING=y\n')

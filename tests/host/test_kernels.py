@@ -429,8 +429,8 @@ class HangingBuilds:
             patch.unlink()
         tree = fake_tree(place / 'given', **{'scripts/kconfig/merge_config.sh': 'shift 5; cat "$@" >.config\n'})
         self.copy, self.pids = copy, place / 'pids'
-        self.env = {**CLEAN_ENV, 'PATH': stub(place / 'bin', 'make', MAKE_STUB), 'PIDS': str(self.pids),
-                    'ENGINE': 'uml', 'KERNEL_SRC': str(tree)}
+        self.env = {**CLEAN_ENV, 'WQLAB_NO_BUILDS': '', 'PATH': stub(place / 'bin', 'make', MAKE_STUB),
+                    'PIDS': str(self.pids), 'ENGINE': 'uml', 'KERNEL_SRC': str(tree)}
 
     @contextlib.contextmanager
     def start(self):

@@ -12,7 +12,6 @@ import pytest
 import guests
 import mutants
 import test_long
-from wqlab.kernels import tree
 
 PATCHES = sorted(mutants.PATCHES.glob('*.patch'))
 DOCUMENT = mutants.ROOT / 'Documentation/core-api/workqueue-torture.rst'
@@ -82,10 +81,9 @@ def test_first_fault(outcome, why):
     assert mutants.first_fault(outcome, guests.Boot('some', 'uml', ('sysfs', 'pods'))) == why
 
 
-@guests.needs('uml')
+@pytest.mark.usefixtures('composed')
 def test_scratch_tree_gets_new_files(monkeypatch):
     """A file that is added to the project is added to an existing copy."""
-    tree.compose()
     with tempfile.TemporaryDirectory(dir=mutants.ROOT / 'build') as temp:
         monkeypatch.setattr(mutants, 'TREE', Path(temp))
         mutants.link_our_files()

@@ -140,6 +140,26 @@ def test_tiers(suite, args, passed, left):
     assert {target: int(cases) for cases, target in told} == left
 
 
+def test_a_case_of_the_host_cannot_need_a_kernel(suite):
+    suite.write('tests/host/test_host.py', WITH_KERNEL)
+    done = suite.run()
+    assert done.returncode == 1 and 'tests/host/test_host.py::test_guest needs a kernel: move it' in done.err + done.out
+
+
+# What pytest remembers
+
+def test_last_failed(suite):
+    text = 'def test_a(): pass\ndef test_b(): assert 0\n'
+    assert suite(text) == (1, '1 passed, 1 failed') and suite(text, '--lf') == (1, '0 passed, 1 failed')
+    assert (suite.place / 'build/.pytest_cache').is_dir() and not (suite.place / '.pytest_cache').exists()
+
+
+def test_stepwise(suite):
+    text = 'def test_a(): pass\ndef test_b(): assert {}\ndef test_c(): pass\n'
+    assert suite(text.format(0), '--stepwise') == (1, '1 passed, 1 failed')
+    assert suite(text.format(1), '--stepwise') == (0, '2 passed, 0 failed')
+
+
 # Kernels and their builds
 
 WITH_KERNEL = '''import builds, pytest, time

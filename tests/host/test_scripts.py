@@ -11,14 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import guests
 from calls import CLEAN_ENV, HEARS_ALL, call, refuses, stub
 from wqlab import procs
+from wqlab.kernels.kinds import LINUX
 from wqlab.paths import ROOT
-
-LINUX = guests.LINUX
-NEEDS_UML = guests.needs('uml')
-
 
 # Calling
 
@@ -116,13 +112,13 @@ def test_end_of_an_installation(tmp_path, number):
         assert 'deps: interrupted\n' in child.stderr.read()
 
 
-@NEEDS_UML
+@pytest.mark.usefixtures('composed')
 def test_nothing_changes_when_nothing_changed():
     done = call('scripts/lab', 'tree')
     assert done.returncode == 0 and re.search(r'\b0 changed now', done.stderr), done.stderr
 
 
-@NEEDS_UML
+@pytest.mark.usefixtures('composed')
 def test_every_listed_file_is_in_the_tree():
     pairs = [line.split() for line in call('scripts/lab', 'tree', '--list').stdout.splitlines()]
     assert len(pairs) > 10
@@ -139,52 +135,6 @@ def test_every_listed_file_is_in_the_tree():
 GUEST = ('scripts/lab', 'guest')
 
 
-@NEEDS_UML
-@pytest.mark.parametrize('args, pattern', [
-    (['--kernel', 'build/no-such'], r'build/no-such has no .*make kernel'),
-    (['--topology', 'cores=x'], r"topology 'cores=x': give KEY=NUMBER"),
-    (['--topology', 'cores=0'], r"topology 'cores=0'"),
-    (['--topology', 'dies=2'], r"topology 'dies=2'"),
-    (['--topology', 'cores=4', '--cpus', '3'], r'3 CPUs do not fit'),
-    (['--topology', 'cores=4,nodes=3'], r'nodes=3 does not divide'),
-    (['--topology', 'sockets=2,cores=2,llcs=3'], r'llcs=3 must be a multiple'),
-    (['--topology', 'cores=2'], r'UML has neither a topology'),
-    (['--mem', 'lots'], r"memory 'lots'"),
-    (['--cpus', '0'], r'--cpus: must be at least 1'),
-    (['--file', 'nothing'], r'write HOST:GUEST'),
-    (['--file', '/no/such:/x'], r'there is no /no/such'),
-    (['--bin', 'no-such-program'], r'no-such-program is not installed'),
-    (['--frobnicate'], r'unrecognized arguments: --frobnicate'),
-])
-def test_wrong_call_of_guest(args, pattern):
-    uml = guests.kernel('uml')
-    done = refuses(pattern, *GUEST, '--kernel', uml, *args, '--', 'true', lines=30)
-    assert done.returncode == 2
-
-
-def run_guest(command, *args):
-    return call(*GUEST, '--kernel', guests.kernel('uml'), *args, '--', command)
-
-
-@NEEDS_UML
-@pytest.mark.parametrize('status', [0, 1, 7, 123])
-def test_guest_passes_the_status_on(status):
-    done = run_guest(f'echo out; exit {status}')
-    assert (done.returncode, done.stdout) == (status, 'out\n')
-
-
-@pytest.mark.tier('test')
-@NEEDS_UML
-def test_guest_has_no_end():
-    assert run_guest('sleep 100', '--timeout', '8').returncode == guests.guest.TIMED_OUT
-
-
-@NEEDS_UML
-def test_guest_dies():
-    done = run_guest('poweroff -f; sleep 10')
-    assert done.returncode == guests.guest.DIED and 'the guest died' in done.stderr
-
-
 def test_guest_of_another_architecture(tmp_path):
     """The file shows the architecture. The message names the program that is missing here."""
     image = tmp_path / 'arch/arm64/boot/Image'
@@ -195,23 +145,29 @@ def test_guest_of_another_architecture(tmp_path):
                 kernel, '--', 'true', PATH=str(tmp_path))
 
 
-@NEEDS_UML
-def test_guest_takes_files_along(tmp_path):
-    (tmp_path / 'note').write_text('from the host\n')
-    done = run_guest('cat /there/note; echo marked >/dev/kmsg', '--file', f'{tmp_path}:/there', '--log',
-                     tmp_path / 'log')
-    assert done.stdout == 'from the host\n'
-    log = (tmp_path / 'log').read_text()
-    assert 'from the host' in log and 'marked' in log and 'Linux version' in log
-
-
 @pytest.mark.parametrize('args, pattern', [
     (['--kernel', 'build/no-such'], r'build/no-such has no '),
     (['--kernel', 'build/no-such', '--cpus', 'x'], r'invalid int value'),
-    ([], r'required: --kernel'),
+    (['--topology', 'typo'], r"topology 'typo': give KEY=NUMBER"),
+    (['--topology', 'cores=4', '--cpus', '3'], r'3 CPUs do not fit'),
+    (['--cpus', '0'], r'--cpus: must be at least 1'),
+    (['--mem', 'lots'], r"memory 'lots'"),
+    (['--append', '"a'], r'parameters .*: No closing quotation'),
+    ([], 'standard input is not a terminal'),
 ])
 def test_wrong_call_of_boot(args, pattern):
-    assert refuses(pattern, 'scripts/lab', 'boot', *args, lines=30).returncode == 2
+    """It is refused before a kernel is built."""
+    command = ['--command', 'true'] if args else []
+    assert refuses(pattern, 'scripts/lab', 'boot', *args, *command, lines=30).returncode == 2
+
+
+def test_boot_of_an_unknown_kernel():
+    refuses(r'^boot: QEMU cannot have CONFIG=up', 'scripts/lab', 'boot', '--command', 'true', CONFIG='up')
+
+
+@pytest.mark.parametrize('command', [('kernel',), ('boot', '--command', 'true'), ('torture',)], ids=' '.join)
+def test_no_kernel_is_built_by_the_tests_of_the_host(command):
+    refuses('-7.3 is not built: WQLAB_NO_BUILDS is set', 'scripts/lab', *command)
 
 
 def test_requirements_are_pinned():

@@ -31,7 +31,8 @@ test_one_more()	# SIZE
 def run(shell, folder, text, only=''):
     (folder / 'script.sh').write_text(text)
     return subprocess.run([*shell, 'script.sh'], cwd=folder, capture_output=True, text=True, check=False, env={
-        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.ktap_helpers(), 'WQT_ONLY': only})
+        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.ktap_helpers(guests.kinds.LINUX),
+        'WQT_ONLY': only})
 
 
 def test_all_scripts_run():
@@ -46,7 +47,7 @@ def test_scripts_can_be_executed(path):
     assert path.stat().st_mode & 0o111 == 0o111
 
 
-@guests.needs('uml')
+@pytest.mark.usefixtures('composed')
 @pytest.mark.parametrize('shell', [['bash'], ['busybox', 'sh']], ids=lambda shell: shell[0])
 @pytest.mark.parametrize('words, missing', [
     ('one one_more', ''),
@@ -64,7 +65,7 @@ def test_a_test_in_no_list(tmp_path, shell, words, missing):
         assert (done.returncode == 0) == ('1..' in done.stdout) == (not missing), done
 
 
-@guests.needs('uml')
+@pytest.mark.usefixtures('composed')
 @pytest.mark.parametrize('text, wrong', [
     (f'{SCRIPT}test_one()\n{{\n\t:\n}}\n\nrun_tests one one_more\n', 'script.sh has two tests test_one'),
     (f'{SCRIPT}mv script.sh other.sh\nrun_tests one one_more\n', 'the tests in script.sh cannot be read'),

@@ -149,7 +149,7 @@ run_tests runs cannot cannot:here cannot:there
 '''
 
 
-@guests.needs('uml')
+@pytest.mark.usefixtures('composed')
 @pytest.mark.parametrize('shell', [['bash'], ['busybox', 'sh']], ids=lambda shell: shell[0])
 @pytest.mark.parametrize('reason, skipped', [
     ('one CPU is one pool', 2), ('pool_per_cpu is off', 2), ('the CPUs cannot go offline', 2), ('laziness', 0),
@@ -159,7 +159,7 @@ def test_skip_of_the_scripts(tmp_path, shell, reason, skipped):
     script = tmp_path / 'script.sh'
     script.write_text(SCRIPT.format(lib=guests.SELFTESTS / 'lib.sh', reason=reason))
     done = subprocess.run([*shell, script], capture_output=True, text=True, check=False, env={
-        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.ktap_helpers()})
+        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.ktap_helpers(guests.kinds.LINUX)})
     points = tap.parse(done.stdout, 'one CPU|pool_per_cpu is off|the CPUs')
     assert [(point.name, point.skipped) for point in points] == [
         ('runs', False), ('cannot', skipped > 0), ('cannot: here', skipped > 0), ('cannot: there', False)], done

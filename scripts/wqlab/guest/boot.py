@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Run a shell or one command in one of our kernels, with the files of this machine.
 
-This boots the kernel of a build folder under virtme-ng. The guest sees the host's files
+This boots a kernel under virtme-ng: that of a build folder, or one that is built first if it is
+not up to date, named by VARIANT=, CONFIG= and LINUX= as for `scripts/lab kernel`. The guest sees the host's files
 read-only, with scratch space over /tmp, /run, /var and the like. So python3 and drgn are
 available, and `modprobe test_workqueue` finds the modules. fio, cryptsetup and ext4 need a
 kernel built with CONFIG=workload.
@@ -34,6 +35,8 @@ from wqlab.guest.engines import find_kernel, qemu
 from wqlab.guest.engines.engine import need
 from wqlab.guest.run import accelerator
 from wqlab.guest.topology import complete, megabytes, parse
+from wqlab.kernels.build import build
+from wqlab.kernels.kinds import Kind
 from wqlab.paths import BUILD
 from wqlab.steps import using
 
@@ -47,15 +50,26 @@ def check_for_virtme(folder: Path) -> None:
         raise GuestError(f'{folder.name} has no 9p to use the files of the host: boot it with `scripts/lab guest`')
 
 
-def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str) -> list[str]:
-    topology = complete(parse(args.topology), args.cpus)
-    program = VENV / 'virtme-run'
-    if not program.exists():
+def check(args: argparse.Namespace) -> None:
+    """Raise GuestError for a call that cannot work, before a kernel is built for minutes."""
+    complete(parse(args.topology), args.cpus)
+    megabytes(args.mem)
+    try:
+        shlex.split(args.append)
+    except ValueError as error:
+        raise GuestError(f'parameters {args.append!r}: {error}') from error
+    if not (VENV / 'virtme-run').exists():
         raise GuestError('virtme-ng is not in build/venv: run scripts/deps.sh first')
     need(qemu.PROGRAM)
+    if args.command is None:
+        terminal_is_ours()
+
+
+def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str) -> list[str]:
+    topology = complete(parse(args.topology), args.cpus)
     memory = megabytes(args.mem)
     accel = accelerator(image, args.accel)
-    command = [str(program), '--kdir', str(folder), '--mods', 'auto', '--pwd', '--disable-microvm',
+    command = [str(VENV / 'virtme-run'), '--kdir', str(folder), '--mods', 'auto', '--pwd', '--disable-microvm',
                '--vmcoreinfo', '--force-9p', '--name', 'guest']
     if not Path('/lib/modules').exists():
         # virtme-ng mounts the modules there, and the host's files are read-only.
@@ -139,7 +153,7 @@ def run_shell(command: list[str]) -> int:
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--kernel', required=True, help='build folder')
+    parser.add_argument('--kernel', help='build folder; default: see above')
     parser.add_argument('--cpus', type=int, help='number of CPUs; default: that of the topology, or 2')
     parser.add_argument('--topology', default='', metavar='KEY=N,...', help='as for `scripts/lab guest`')
     parser.add_argument('--mem', default='2G', help='memory of the guest; default: %(default)s')
@@ -151,14 +165,18 @@ def options() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    args = options().parse_args(argv)
+    parser = options()
+    args = parser.parse_args(argv)
+    if args.cpus is not None and args.cpus < 1:
+        parser.error('--cpus: must be at least 1')
     try:
-        _, image, folder = find_kernel(args.kernel, 'qemu')
+        if args.kernel:
+            find_kernel(args.kernel, 'qemu')
+        check(args)
+        _, image, folder = find_kernel(args.kernel or build(Kind.asked({**os.environ, 'ENGINE': 'qemu'})), 'qemu')
         check_for_virtme(folder)
         qmp = running.socket_path()
         command = virtme_command(args, image, folder, qmp)
-        if args.command is None:
-            terminal_is_ours()
     except GuestError as error:
         print(f'boot: {error}', file=sys.stderr)
         return 2

@@ -130,9 +130,16 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned i
 {
 	int cpu = req_cpu;
 
-	/* at any time all CPUs must queue on the same pwq, or items could overtake */
-	if (wq_is_ordered(flags))
-		return rcu_dereference_sched(wq->dfl_pwq);
+	/*
+	 * At any time all CPUs must queue on the same pwq, or items could overtake.  A test of
+	 * wq_is_ordered() would cost others more.  A per-CPU workqueue has no default pwq.
+	 */
+	if (unlikely(flags & __WQ_ORDERED)) {
+		struct pool_workqueue *pwq = rcu_dereference_sched(wq->dfl_pwq);
+
+		if (pwq)
+			return pwq;
+	}
 
 	if (likely(cpu == WORK_CPU_UNBOUND)) {
 		cpu = raw_smp_processor_id();

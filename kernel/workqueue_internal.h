@@ -79,7 +79,7 @@ struct worker {
  *
  * Context: any; in interrupts the interrupted worker does not count.
  * Return: the worker, or %NULL if the caller is not a worker.  BH workers are not found
- * either.
+ * either: current_worker() of kernel/workqueue finds them, too.
  */
 static inline struct worker *current_wq_worker(void)
 {

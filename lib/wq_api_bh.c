@@ -10,7 +10,9 @@
 #include <linux/bottom_half.h>
 #include <linux/cpumask.h>
 #include <linux/interrupt.h>
+#include <linux/irq_work.h>
 #include <linux/preempt.h>
+#include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/timer.h>
 
@@ -258,6 +260,127 @@ static void bh_managed_from_softirq(struct kunit *test)
 	expect_managed(test, caller, 2);
 }
 
+struct bh_chain {
+	struct wq_api_item *items;	/* the first queues the second */
+	struct workqueue_struct *wq;
+	struct task_struct *drainer;	/* set when the first item is queued */
+	int cpu;			/* where the items run */
+};
+
+static int bh_drain_fn(void *arg)
+{
+	struct bh_chain *chain = arg;
+
+	queue_work_on(chain->cpu, chain->wq, wq_api_work(&chain->items[0]));
+	WRITE_ONCE(chain->drainer, current);
+	drain_workqueue(chain->wq);
+	return 0;
+}
+
+/* Wait, in the softirq, until the drainer sleeps. Then queue the next item. */
+static void bh_chain_body(struct wq_api_item *item)
+{
+	u64 end = ktime_get_ns() + 10ULL * NSEC_PER_SEC;
+	struct bh_chain *chain = item->arg;
+	struct task_struct *drainer;
+
+	do {
+		cpu_relax();
+		drainer = READ_ONCE(chain->drainer);
+		item->gave_up = ktime_get_ns() > end;
+	} while (!item->gave_up &&
+		 (!drainer || READ_ONCE(drainer->__state) != TASK_UNINTERRUPTIBLE));
+	queue_work(chain->wq, wq_api_work(&chain->items[1]));
+}
+
+/* "Allowed only from its own items (chained)": fails if a BH item does not count as one. */
+static void bh_drain_includes_chained(struct kunit *test)
+{
+	struct bh_chain *chain = wq_api_zalloc(test, sizeof(*chain));
+
+	wq_api_skip_on_base(test, "the base kernel refuses it");
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "one CPU cannot run an item and the drainer at once");
+
+	chain->items = wq_api_items(test, 2);
+	chain->wq = wq_api_wq_kind(test);
+	chain->cpu = wq_api_cpu(1);
+	chain->items[0].body = bh_chain_body;
+	chain->items[0].arg = chain;
+	wq_api_call_result(test, wq_api_call(test, wq_api_cpu(0), bh_drain_fn, chain));
+	KUNIT_EXPECT_FALSE(test, chain->items[0].gave_up);
+	KUNIT_EXPECT_EQ(test, atomic_read(&chain->items[0].runs), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&chain->items[1].runs), 1);
+}
+
+struct bh_asker {
+	struct irq_work irq;
+	struct timer_list timer;
+	struct work_struct *in_item, *in_irq, *in_timer;
+	bool was_in_irq;
+	struct completion timed_out;
+};
+
+static void bh_ask_in_irq(struct irq_work *irq)
+{
+	struct bh_asker *asker = container_of(irq, struct bh_asker, irq);
+
+	asker->in_irq = current_work();
+	/* without an interrupt of its own, irq_work waits for the tick */
+	smp_store_release(&asker->was_in_irq, in_hardirq());
+}
+
+static void bh_ask_in_timer(struct timer_list *timer)
+{
+	struct bh_asker *asker = timer_container_of(asker, timer, timer);
+
+	asker->in_timer = current_work();
+	complete(&asker->timed_out);
+}
+
+static void bh_ask_body(struct wq_api_item *item)
+{
+	u64 end = ktime_get_ns() + NSEC_PER_SEC;
+	struct bh_asker *asker = item->arg;
+
+	asker->in_item = current_work();
+	irq_work_queue(&asker->irq);
+	/* pairs with the release in bh_ask_in_irq() */
+	while (!smp_load_acquire(&asker->was_in_irq) && ktime_get_ns() < end)
+		cpu_relax();
+}
+
+/* current_work() is the BH item, but neither in an interrupt on top of it nor in other softirqs. */
+static void bh_item_is_current(struct kunit *test)
+{
+	struct bh_asker *asker = wq_api_zalloc(test, sizeof(*asker));
+	struct wq_api_item *item = wq_api_items(test, 1);
+	struct workqueue_struct *wq = wq_api_wq_kind(test);
+
+	wq_api_skip_on_base(test, "the base kernel returns NULL");
+
+	asker->irq = IRQ_WORK_INIT_HARD(bh_ask_in_irq);
+	timer_setup(&asker->timer, bh_ask_in_timer, 0);
+	init_completion(&asker->timed_out);
+	/* values that are wrong */
+	asker->in_irq = wq_api_work(item);
+	asker->in_timer = wq_api_work(item);
+	item->body = bh_ask_body;
+	item->arg = asker;
+
+	queue_work(wq, wq_api_work(item));
+	flush_work(wq_api_work(item));
+	irq_work_sync(&asker->irq);
+	mod_timer(&asker->timer, jiffies);
+	wq_api_wait(test, &asker->timed_out, "the timer expires");
+	timer_delete_sync(&asker->timer);
+
+	KUNIT_EXPECT_TRUE(test, asker->was_in_irq);
+	KUNIT_EXPECT_PTR_EQ(test, asker->in_item, wq_api_work(item));
+	KUNIT_EXPECT_NULL(test, asker->in_irq);
+	KUNIT_EXPECT_NULL(test, asker->in_timer);
+}
+
 /* An item may be queued on a BH workqueue and on one with threads in turn. */
 static void bh_and_threads_mix(struct kunit *test)
 {
@@ -335,6 +458,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(bh_sync_waits_for_other_cpu, bh_kinds),
 	KUNIT_CASE_PARAM(bh_flush_work, bh_kinds),
 	KUNIT_CASE_PARAM(bh_managed_from_softirq, bh_kinds),
+	KUNIT_CASE_PARAM(bh_drain_includes_chained, bh_kinds),
+	KUNIT_CASE_PARAM(bh_item_is_current, bh_kinds),
 	KUNIT_CASE_PARAM(bh_and_threads_mix, bh_kinds),
 	KUNIT_CASE(bh_system_workqueues),
 	KUNIT_CASE(bh_bad_flags),

@@ -29,10 +29,12 @@ static void bh_lock_running(struct worker_pool *pool)
 	int depth = data_race(pool->flags) & POOL_BH_DRAINING ? SINGLE_DEPTH_NESTING : 0;
 
 	spin_lock_nested(&pool->cb_lock, depth);
+	WRITE_ONCE(pool->cb_owner, current);
 }
 
 static void bh_unlock_running(struct worker_pool *pool)
 {
+	WRITE_ONCE(pool->cb_owner, NULL);
 	spin_unlock(&pool->cb_lock);
 }
 

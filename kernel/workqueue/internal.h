@@ -186,6 +186,7 @@ struct worker_pool {
 	bool cpu_stall;				/* used by the watchdog only */
 #ifdef CONFIG_PREEMPT_RT
 	spinlock_t cb_lock;			/* held while the BH worker runs items */
+	struct task_struct *cb_owner;		/* who runs them; others only compare it */
 #endif
 } ____cacheline_aligned_in_smp;			/* a CPU's two pools are one array */
 
@@ -505,6 +506,52 @@ static inline struct worker_pool *cpu_pool(int cpu, int highpri)
 static inline struct worker_pool *bh_pool(int cpu, int highpri)
 {
 	return per_cpu_ptr(bh_worker_pools, cpu) + highpri;
+}
+
+/*
+ * Is the calling softirq the one that serves a pool of this CPU, if any does?  Softirqs of a CPU
+ * never run inside each other, but with PREEMPT_RT they are tasks that preempt each other.
+ */
+static inline bool bh_is_served_here(const struct worker_pool *pool)
+{
+#ifdef CONFIG_PREEMPT_RT
+	return READ_ONCE(pool->cb_owner) == current;
+#else
+	return true;
+#endif
+}
+
+/**
+ * current_worker - the worker whose item is calling
+ *
+ * A softirq has no task of its own: the worker is that of a BH pool of this CPU, or of the dead
+ * CPU's pool that this CPU drains.  An interrupt on top of an item is not the item, be it one of
+ * a thread or of a softirq.
+ *
+ * Context: any.
+ * Return: the worker, or %NULL.
+ */
+static inline struct worker *current_worker(void)
+{
+	int i;
+
+	if (in_nmi() || in_hardirq() || !in_serving_softirq())
+		return current_wq_worker();
+
+	for (i = 0; i < NR_STD_WORKER_POOLS; i++) {
+		struct worker_pool *pool = bh_pool(raw_smp_processor_id(), i);
+		struct worker *worker;
+
+		if (!bh_is_served_here(pool))
+			continue;
+		/* only the softirq itself changes this, and the worker's item */
+		if (pool->drained)
+			pool = pool->drained;
+		worker = list_first_entry_or_null(&pool->workers, struct worker, node);
+		if (worker && worker->current_work)
+			return worker;
+	}
+	return NULL;
 }
 
 /* all pools; P or RCU */

@@ -44,7 +44,7 @@ static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
 /* is the caller an item of @wq? */
 static bool is_own_item(struct workqueue_struct *wq)
 {
-	struct worker *worker = current_wq_worker();
+	struct worker *worker = current_worker();
 
 	return worker && worker->current_pwq && worker->current_pwq->wq == wq;
 }

@@ -499,14 +499,14 @@ unsigned int work_busy(struct work_struct *work)
 EXPORT_SYMBOL_GPL(work_busy);
 
 /**
- * current_work - the item that the calling task is running
+ * current_work - the item that is calling
  *
- * Context: any; in interrupts there is none.
+ * Context: any; for an interrupt on top of an item there is none.
  * Return: the item, which its function may have freed, or %NULL.
  */
 struct work_struct *current_work(void)
 {
-	const struct worker *self = current_wq_worker();
+	const struct worker *self = current_worker();
 
 	return self ? self->current_work : NULL;
 }

@@ -62,6 +62,8 @@ BUGS = (
         'kunit.wq_api_cancel.cancel_sync_finds_older_run'),
     Bug('chain', 'drain_workqueue() returns although the next item of a chain waits on another pool',
         'kunit.wq_api_flush.drain_follows_chain'),
+    Bug('successor', 'a BH item cannot queue the next one while its workqueue is drained',
+        'kunit.wq_api_bh.bh_drain_includes_chained'),
     Bug('rescue', 'without memory for workers, pools that share one slot wait up to 100 ms for each item',
         'rescuer.turns_at_the_slot:pools'),
     Bug('leak', 'destroy_workqueue() warns and leaks memory if the rescuer was called but never ran',

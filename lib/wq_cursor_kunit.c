@@ -15,10 +15,12 @@
 #define mayday_cursor_func	wq_cursor_kunit_func
 #define cursor_init		wq_cursor_kunit_init
 #define cursor_advance		wq_cursor_kunit_advance
+#define cursor_borrow_pwq	wq_cursor_kunit_borrow_pwq
 
 #include "../../kernel/workqueue/cursor.c"
 
 #define NR_OWNERS	3
+#define NR_FEW		60		/* owners with few items each, which nobody seeks */
 #define NR_OTHERS	5000
 #define NR_OWN		500
 #define NR_RANDOM	200
@@ -39,6 +41,7 @@ struct item {
 struct seeker {
 	struct work_struct cursor;
 	int owner;
+	bool borrows;			/* the cursor belongs to no pwq */
 	unsigned int looks;		/* at entries */
 	unsigned int last_nr;		/* of the item it got last */
 };
@@ -52,11 +55,26 @@ static void nothing(struct work_struct *unused)
 {
 }
 
+/* The address of an owner's pwq, which does not exist. */
+static struct pool_workqueue *pwq_of(int owner)
+{
+	return (struct pool_workqueue *)((owner + 1UL) << WORK_STRUCT_PWQ_SHIFT);
+}
+
+/* The owner that an entry of a list names; -1: none */
+static int named_owner(struct work_struct *work)
+{
+	unsigned long data = atomic_long_read(&work->data);
+
+	return data & WORK_STRUCT_PWQ ? (int)(data >> WORK_STRUCT_PWQ_SHIFT) - 1 : -1;
+}
+
 static void item_append(struct item *item, int owner, struct list_head *list)
 {
 	static unsigned int nr;
 
-	atomic_long_set(&item->work.data, 0);
+	atomic_long_set(&item->work.data, (unsigned long)pwq_of(owner) | WORK_STRUCT_PWQ |
+			WORK_STRUCT_PENDING);
 	item->work.func = nothing;
 	item->owner = owner;
 	item->nr = ++nr;
@@ -74,7 +92,7 @@ static struct item *make_items(struct kunit *test, int nr)
 static void seeker_init(struct seeker *seeker, int owner)
 {
 	memset(seeker, 0, sizeof(*seeker));
-	cursor_init(&seeker->cursor);
+	cursor_init(&seeker->cursor, pwq_of(owner));
 	seeker->owner = owner;
 }
 
@@ -91,6 +109,8 @@ static struct item *seek(struct seeker *seeker, struct list_head *list, unsigned
 	struct work_struct *work;
 
 	work = cursor_advance(&seeker->cursor, list, is_sought, seeker, budget);
+	if (seeker->borrows)
+		cursor_borrow_pwq(&seeker->cursor);
 	return work ? item_of(work) : NULL;
 }
 
@@ -219,6 +239,45 @@ static void wq_cursor_barrier_test(struct kunit *test)
 	}
 }
 
+/* An owner lives as long as it has items on the list. */
+static void find_living(struct list_head *list, bool lives[NR_OWNERS + NR_FEW])
+{
+	struct work_struct *work;
+
+	memset(lives, 0, (NR_OWNERS + NR_FEW) * sizeof(*lives));
+	list_for_each_entry(work, list, entry)
+		if (!work_is_cursor(work))
+			lives[item_of(work)->owner] = true;
+}
+
+/*
+ * Takes the cursors of dead owners off the list. After that, whoever follows the word of an entry
+ * gets to the pwq of an owner that lives.
+ */
+static void bury_and_check_names(struct kunit *test, struct list_head *list,
+				 struct seeker *seekers)
+{
+	bool lives[NR_OWNERS + NR_FEW];
+	struct work_struct *work;
+	int i;
+
+	find_living(list, lives);
+	for (i = 0; i < NR_OWNERS; i++) {
+		if (seekers[i].borrows)
+			cursor_borrow_pwq(&seekers[i].cursor);
+		else if (!lives[seekers[i].owner])
+			list_del_init(&seekers[i].cursor.entry);
+	}
+
+	list_for_each_entry(work, list, entry) {
+		int named = named_owner(work);
+
+		KUNIT_ASSERT_GE(test, named, 0);
+		KUNIT_ASSERT_LT(test, named, NR_OWNERS + NR_FEW);
+		KUNIT_ASSERT_TRUE(test, lives[named]);
+	}
+}
+
 /* Checks the rules, and that no item of its owner is in front of a cursor. */
 static void check_list(struct kunit *test, struct list_head *list, struct seeker *seekers)
 {
@@ -274,6 +333,14 @@ static void seek_and_take(struct kunit *test, struct seeker *seeker, struct list
 	item_take(item, list);
 }
 
+/* An owner of its own, or one of the many that have few items each */
+static int pick_owner(struct rnd_state *rnd)
+{
+	u32 random = prandom_u32_state(rnd);
+
+	return random & 1 ? (random >> 1) % NR_OWNERS : NR_OWNERS + (random >> 1) % NR_FEW;
+}
+
 /* Items come, are taken from the front and out of the middle, and get barriers. */
 static void wq_cursor_random_test(struct kunit *test)
 {
@@ -288,6 +355,9 @@ static void wq_cursor_random_test(struct kunit *test)
 	prandom_seed_state(&rnd, used);
 	for (i = 0; i < NR_OWNERS; i++)
 		seeker_init(&seekers[i], i);
+	/* the last one is like the mayday timer */
+	cursor_init(&seekers[NR_OWNERS - 1].cursor, NULL);
+	seekers[NR_OWNERS - 1].borrows = true;
 
 	for (round = 0; round < ROUNDS; round++) {
 		struct item *one = &items[prandom_u32_state(&rnd) % NR_RANDOM];
@@ -295,7 +365,7 @@ static void wq_cursor_random_test(struct kunit *test)
 
 		if (!is_pending(one)) {
 			one->barriers = 0;
-			item_append(one, prandom_u32_state(&rnd) % (NR_OWNERS + 1), &list);
+			item_append(one, pick_owner(&rnd), &list);
 			continue;
 		}
 
@@ -317,6 +387,7 @@ static void wq_cursor_random_test(struct kunit *test)
 				      1 + prandom_u32_state(&rnd) % 20);
 			break;
 		}
+		bury_and_check_names(test, &list, seekers);
 		check_list(test, &list, seekers);
 	}
 }

@@ -11,8 +11,9 @@
  *	worklist: other, other, [cursor], item, other, item
  *
  * A cursor has the type of a work item, because whoever walks the list takes each entry
- * for an item.  But it belongs to no pwq and is never run.  Two rules keep it out of
- * everybody's way:
+ * for an item.  Debuggers do so, too, and follow the data word to the pwq.  So a cursor on
+ * a list names a pwq: the rescuer's names the one that is served, and the timer's that of
+ * the entry before it.  But a cursor is never run.  Two rules keep it out of everybody's way:
  *
  * - It is never the first entry.  Whoever takes an entry off the list also drops the
  *   cursors that would then come first.  All entries that those cursors had passed are
@@ -29,6 +30,14 @@
 
 #include "cursor.h"
 
+/* the word of a cursor that names the same pwq as the word @data of a queued item */
+static unsigned long cursor_data(unsigned long data)
+{
+	/* not active: it has no slot */
+	return (data & WORK_STRUCT_PWQ_MASK) | WORK_STRUCT_PWQ | WORK_STRUCT_PENDING |
+	       WORK_STRUCT_INACTIVE;
+}
+
 /**
  * mayday_cursor_func - marks a cursor; tools know it by this name
  * @unused: the cursor
@@ -41,11 +50,13 @@ void mayday_cursor_func(struct work_struct *unused)
 /**
  * cursor_init - set up a cursor
  * @cursor: on no list from here on, so it stands before the first entry
+ * @pwq: the pwq to which the cursor belongs, or %NULL: see cursor_borrow_pwq()
  */
-void cursor_init(struct work_struct *cursor)
+void cursor_init(struct work_struct *cursor, struct pool_workqueue *pwq)
 {
 	/* not INIT_WORK(): it is no item for debugobjects and lockdep */
-	atomic_long_set(&cursor->data, WORK_STRUCT_NO_POOL);
+	atomic_long_set(&cursor->data,
+			pwq ? cursor_data((unsigned long)pwq) : WORK_STRUCT_NO_POOL);
 	INIT_LIST_HEAD(&cursor->entry);
 	cursor->func = mayday_cursor_func;
 }
@@ -92,4 +103,23 @@ struct work_struct *cursor_advance(struct work_struct *cursor, struct list_head 
 	if (passed != worklist)
 		list_add(&cursor->entry, passed);
 	return found;
+}
+
+/**
+ * cursor_borrow_pwq - let a cursor name the pwq of the entry before it
+ * @cursor: a cursor that belongs to no pwq
+ *
+ * Call this when the cursor has moved, and when a pwq dies that it may name: that pwq has no
+ * entry on the list any more.
+ *
+ * Context: the lock of the list held.
+ */
+void cursor_borrow_pwq(struct work_struct *cursor)
+{
+	unsigned long data = WORK_STRUCT_NO_POOL;
+
+	/* it is never the first entry */
+	if (!list_empty(&cursor->entry))
+		data = cursor_data(atomic_long_read(&list_prev_entry(cursor, entry)->data));
+	atomic_long_set(&cursor->data, data);
 }

@@ -8,6 +8,8 @@
 #include <linux/list.h>
 #include <linux/workqueue.h>
 
+struct pool_workqueue;
+
 /* how many entries to pass while interrupts are off */
 #define CURSOR_STRIDE	256
 
@@ -20,7 +22,8 @@
  */
 typedef bool (*cursor_stop_fn)(struct work_struct *work, void *arg);
 
-void cursor_init(struct work_struct *cursor);
+void cursor_init(struct work_struct *cursor, struct pool_workqueue *pwq);
+void cursor_borrow_pwq(struct work_struct *cursor);
 struct work_struct *cursor_advance(struct work_struct *cursor, struct list_head *worklist,
 				   cursor_stop_fn stop_at, void *arg, unsigned int *budget);
 void mayday_cursor_func(struct work_struct *unused);

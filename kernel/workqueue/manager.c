@@ -56,6 +56,8 @@ static void pool_resign_manager(struct worker_pool *pool)
 
 	pool->manager = NULL;
 	pool->flags &= ~POOL_MANAGER_ACTIVE;
+	/* the timer walks the worklist no more */
+	list_del_init(&pool->mayday_cursor.entry);
 	rcuwait_wake_up(&manager_wait);
 }
 

@@ -70,6 +70,7 @@ void pool_mayday_timeout(struct timer_list *timer)
 		/* the next tick goes on where this one stopped, or starts from the head */
 		if (budget)
 			list_del_init(&pool->mayday_cursor.entry);
+		cursor_borrow_pwq(&pool->mayday_cursor);
 		mod_timer(timer, jiffies + (budget ? MAYDAY_INTERVAL : 1));
 	} while (!budget && ++strides < MAYDAY_STRIDES);
 }

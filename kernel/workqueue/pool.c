@@ -35,7 +35,7 @@ int pool_init(struct worker_pool *pool)
 	ida_init(&pool->worker_ida);
 	timer_setup(&pool->idle_timer, pool_idle_timeout, TIMER_DEFERRABLE);
 	timer_setup(&pool->mayday_timer, pool_mayday_timeout, 0);
-	cursor_init(&pool->mayday_cursor);
+	cursor_init(&pool->mayday_cursor, NULL);
 	INIT_WORK(&pool->idle_cull_work, pool_idle_cull_fn);
 	kthread_init_delayed_work(&pool->start_work, pool_start_fn);
 #ifdef CONFIG_PREEMPT_RT

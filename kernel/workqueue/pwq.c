@@ -54,7 +54,7 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 	INIT_LIST_HEAD(&pwq->pwqs_node);
 	INIT_LIST_HEAD(&pwq->pending_node);
 	INIT_LIST_HEAD(&pwq->mayday_node);
-	cursor_init(&pwq->mayday_cursor);
+	cursor_init(&pwq->mayday_cursor, pwq);
 	return pwq;
 }
 
@@ -96,6 +96,7 @@ void pwq_link(struct pool_workqueue *pwq)
 void pwq_die(struct pool_workqueue *pwq)
 {
 	list_del_init(&pwq->mayday_cursor.entry);
+	cursor_borrow_pwq(&pwq->pool->mayday_cursor);
 
 	/* before there are kthreads, pwq_reaper_start() takes care of the list */
 	if (llist_add(&pwq->release_node, &dead_pwqs) && pwq_unlinker)

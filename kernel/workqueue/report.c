@@ -159,7 +159,7 @@ static void show_items(const char *what, struct list_head *items,
 	list_for_each_entry(work, items, entry) {
 		unsigned long data = work_data(work);
 
-		if (data_pwq(data) != pwq)
+		if (data_pwq(data) != pwq || work_is_cursor(work))
 			continue;
 		if (!line_len)
 			line_add("    %s:", what);

@@ -89,6 +89,9 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 	}
 
 	rescuer->rescue_pwq = NULL;
+	/* if items are left, the next call goes on from here */
+	if (pwq_is_empty(pwq))
+		list_del_init(&pwq->mayday_cursor.entry);
 	/* items may be left, and perhaps no worker that knows of them is awake */
 	pool_unlock_wake_irq(pool, pool_kick(pool));
 }

@@ -36,7 +36,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     'cursor': {
         '': ('NO_DROP_TAKE', 'NO_DROP_CANCEL', 'NO_SKIP', 'SPLIT', 'AT_HEAD', 'NO_PLACE', 'STOP_EARLY',
-             'TAKE_LATE', 'ADD_FIRST', 'STAY_DEAD'),
+             'TAKE_LATE', 'ADD_FIRST', 'STAY_DEAD', 'KEEP_NAME'),
     },
     'drain': {
         '': ('NO_HOME', 'HOME_STALE', 'SET_LATE', 'CLEAR_EARLY'),

@@ -17,7 +17,7 @@
  * - No walk passes an entry twice, so each walk ends.
  * - No entry is taken twice, and each is taken in the end.
  * - Nobody takes a cursor for an item.
- * - A dead pwq has no cursor on the list.
+ * - A dead pwq has no cursor on the list, and the timer's cursor does not name it.
  *
  * Mutations, each of which must break it:
  * - NO_DROP_TAKE, NO_DROP_CANCEL: whoever takes or cancels an item does not call
@@ -30,6 +30,7 @@
  * - TAKE_LATE: the rescuer drops the lock between finding an item and taking it.
  * - ADD_FIRST: new items go to the head of the list.
  * - STAY_DEAD: pwq_put() leaves the cursor of a dead pwq on the list.
+ * - KEEP_NAME: pwq_put() leaves the timer's cursor alone.
  */
 #ifndef ITEMS
 #define ITEMS	3
@@ -59,6 +60,8 @@ bool current = true;		/* and its entries, until a change of attributes */
 
 bool passed[2 * CURSORS];	/* by the rescuer, by the timer */
 bool called[2];			/* pwqs that the timer has called for; 1: ours */
+bool borrowed;			/* the timer's cursor names our pwq, if it is on the list */
+bool dead;			/* our pwq */
 
 hidden byte at, shift, entry, more;	/* used within one d_step only */
 
@@ -115,6 +118,20 @@ inline take_off(cursor)
 	:: at < length -> remove_at()
 	:: else
 	fi
+}
+
+/* cursor_borrow_pwq() */
+inline borrow()
+{
+	find(TIMER);
+	borrowed = false;
+	if
+	:: at < length ->
+		entry = list[at - 1];
+		borrowed = (IS_CURSOR(entry) -> true : ours[entry])
+	:: else
+	fi;
+	assert(!(dead && borrowed))
 }
 
 inline drop_cursors()
@@ -290,7 +307,7 @@ proctype timer()
 		:: d_step { take_off(TIMER); more = false } -> break	/* !pool_lacks_worker() */
 		:: atomic {
 				budget = STRIDE;
-				d_step { advance(TIMER); more = false }
+				d_step { advance(TIMER); borrow(); more = false }
 				if
 				:: budget > 0 ->
 					d_step {
@@ -440,7 +457,13 @@ end:	d_step {
 		take_off(RESCUER);
 #endif
 		find(RESCUER);
-		assert(at == length)
+		assert(at == length);
+		dead = true;
+#ifndef KEEP_NAME
+		borrow();
+#endif
+		find(TIMER);
+		assert(at == length || !borrowed)
 	}
 }
 

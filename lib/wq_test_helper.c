@@ -20,6 +20,8 @@
  *			counters
  *	NAME/queue	"nop|block|hog|ride|roam|linger|pin [cpu=N] [n=N] [ms=N]"
  *			queues single items
+ *	NAME/delay	"calls=N ms=N cpu=N" queues, moves and cancels delayed items that
+ *			name the CPU, and waits until those that were not cancelled ran
  *	NAME/misuse	"listed|reclaim|busy|console [cpu=N]" does what the workqueue
  *			may warn of: queues an item that is on a list, flushes one on
  *			behalf of memory reclaim, takes a reference and keeps it, or
@@ -66,6 +68,7 @@
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/string.h>
+#include <linux/timer.h>
 #include <linux/uaccess.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -967,6 +970,107 @@ static int wqt_write_flush(struct wqt_queue *q, char *input)
 }
 
 /*
+ * Delayed items, all of which name the same CPU
+ */
+#define WQT_DELAYED		16
+
+struct wqt_delayed {
+	struct delayed_work	dwork;
+	struct wqt_queue	*queue;
+	int			due;		/* runs, by what the calls returned */
+	atomic_t		ran;
+};
+
+static void wqt_delayed_fn(struct work_struct *work)
+{
+	struct wqt_delayed *delayed = container_of(work, struct wqt_delayed, dwork.work);
+
+	atomic_inc(&delayed->ran);
+	wqt_account_start(delayed->queue);
+}
+
+/* Only the caller queues the item, so each return value is exact. */
+static void wqt_delay_once(struct wqt_delayed *delayed, unsigned int kind, int cpu,
+			   unsigned long delay)
+{
+	struct workqueue_struct *wq = delayed->queue->wq;
+
+	if (kind < 2)
+		delayed->due += queue_delayed_work_on(cpu, wq, &delayed->dwork, delay);
+	else if (kind == 2)
+		delayed->due += !mod_delayed_work_on(cpu, wq, &delayed->dwork, delay);
+	else
+		delayed->due -= cancel_delayed_work_sync(&delayed->dwork);
+}
+
+static bool wqt_all_ran(struct wqt_delayed *delayed)
+{
+	int i;
+
+	for (i = 0; i < WQT_DELAYED; i++)
+		if (atomic_read(&delayed[i].ran) < delayed[i].due)
+			return false;
+	return true;
+}
+
+static void wqt_delay_all(struct wqt_queue *q, struct wqt_delayed *delayed,
+			  unsigned int calls, unsigned long delay, int cpu)
+{
+	unsigned int call;
+	int i;
+
+	for (call = 0; call < calls; call++) {
+		i = call % WQT_DELAYED;
+		if (!i)
+			fsleep(get_random_u32_below(10000));
+		wqt_delay_once(&delayed[i], call / WQT_DELAYED % 4, cpu, 1 + call % delay);
+	}
+	wait_event_timeout(q->ran_wait, wqt_all_ran(delayed), WQT_SETTLE);
+
+	for (i = 0; i < WQT_DELAYED; i++) {
+		int more;
+
+		/* before the count: the last function may not have returned yet */
+		cancel_delayed_work_sync(&delayed[i].dwork);
+		more = atomic_read(&delayed[i].ran) - delayed[i].due;
+		atomic64_add(delayed[i].due, &q->counters[WQT_QUEUED]);
+		atomic64_add(max(more, 0), &q->counters[WQT_TWICE]);
+		atomic64_add(max(-more, 0), &q->counters[WQT_LOST]);
+	}
+}
+
+static int wqt_write_delay(struct wqt_queue *q, char *input)
+{
+	unsigned int calls = 0, ms = 0, cpu = nr_cpu_ids;
+	struct wqt_delayed *delayed;
+	int i, ret = 0;
+	char *word;
+
+	while (!ret && (word = wqt_next_word(&input))) {
+		if (!wqt_word_number(word, "calls", &calls, &ret) &&
+		    !wqt_word_number(word, "ms", &ms, &ret) &&
+		    !wqt_word_number(word, "cpu", &cpu, &ret))
+			ret = -EINVAL;
+	}
+	if (ret)
+		return ret;
+	if (!calls || !ms || cpu >= nr_cpu_ids)
+		return -ERANGE;
+
+	delayed = kcalloc(WQT_DELAYED, sizeof(*delayed), GFP_KERNEL);
+	if (!delayed)
+		return -ENOMEM;
+	for (i = 0; i < WQT_DELAYED; i++) {
+		delayed[i].queue = q;
+		wqt_init_work(q, &delayed[i].dwork.work, wqt_delayed_fn);
+		timer_setup(&delayed[i].dwork.timer, delayed_work_timer_fn, TIMER_IRQSAFE);
+	}
+	wqt_delay_all(q, delayed, calls, msecs_to_jiffies(ms), cpu);
+	kfree(delayed);
+	return 0;
+}
+
+/*
  * Misuse: what the workqueue warns of
  */
 
@@ -1318,6 +1422,7 @@ struct wqt_file {
 static const struct wqt_file wqt_files[] = {
 	{ "load",	wqt_write_load,		NULL },
 	{ "queue",	wqt_write_queue,	NULL },
+	{ "delay",	wqt_write_delay,	NULL },
 	{ "misuse",	wqt_write_misuse,	NULL },
 	{ "relay",	wqt_write_relay,	NULL },
 	{ "release",	wqt_write_release,	NULL },

@@ -353,8 +353,12 @@ static void dwork_start_timer(struct delayed_work *dwork, int cpu)
 	struct timer_list *timer = &dwork->timer;
 
 	if (!housekeeping_enabled(HK_TYPE_TIMER)) {
-		/* the timer may migrate if nobody asked for a CPU */
-		if (cpu == WORK_CPU_UNBOUND)
+		/*
+		 * The timer may migrate if nobody asked for a CPU.  On an offline CPU it would wait
+		 * until the CPU comes back.  An online CPU goes offline inside stop_machine(), which
+		 * waits until interrupts are on here, and its timers are moved after that.
+		 */
+		if (cpu == WORK_CPU_UNBOUND || !cpu_online(cpu))
 			add_timer_global(timer);
 		else
 			add_timer_on(timer, cpu);
@@ -381,7 +385,6 @@ static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
 		return;
 	}
 
-	WQ_WARN_ON_ONCE(cpu != WORK_CPU_UNBOUND && !cpu_online(cpu));
 	dwork->cpu = cpu;
 	dwork->wq = wq;
 	dwork->timer.expires = jiffies + delay;
@@ -396,9 +399,8 @@ static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
  * @delay: in jiffies; 0 queues at once
  *
  * The timer runs on @cpu, too.  If the system isolates CPUs from timers, it runs on any
- * CPU that is not isolated.  @cpu must be online when the timer is armed: on an offline
- * CPU, the timer would wait until the CPU comes back.  If @cpu goes offline later, the
- * timer moves elsewhere.
+ * CPU that is not isolated.  If @cpu is offline, or goes offline later, the timer runs
+ * elsewhere.  When it expires, the item goes where queue_work_on() would put it then.
  *
  * Context: any but NMI.
  * Return: true if the item was idle, false if it was pending or is disabled.

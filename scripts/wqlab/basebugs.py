@@ -52,6 +52,8 @@ BUGS = (
         'hotplug.limit_raised_while_its_CPU_is_away'),
     Bug('offline', 'a BH item that is queued for an offline CPU waits until the CPU is back',
         'hotplug.queueing_on_a_CPU_that_is_gone:wqt_b'),
+    Bug('delayed', 'a delayed item that names an offline CPU waits until the CPU is back',
+        'hotplug.delayed_items_for_a_CPU_that_is_gone:wqt_u'),
     Bug('drain', 'a BH item that queues itself keeps its CPU from going offline',
         'hotplug.BH_item_that_does_not_end'),
     Bug('stall', 'cancel_work() passes its slot to a waiting item, but no worker is woken to run that item',

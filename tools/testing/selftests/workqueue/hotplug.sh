@@ -148,6 +148,52 @@ test_queueing_on_a_CPU_that_is_gone()	# WORKQUEUES
 	online "$FIRST" && at_home && return $ok
 }
 
+# Each item ran as often as it should, but for the runs that were cancelled.
+delayed_are_right()	# NAME
+{
+	local ok=0
+
+	is_equal "$1: delayed items that did not run" "$(stat_of "$1" lost)" 0 || ok=1
+	is_equal "$1: runs too many" "$(stat_of "$1" twice)" 0 || ok=1
+	[ "$(stat_of "$1" ran)" -gt 0 ] || { diag "$1: nothing ran"; ok=1; }
+	return $ok
+}
+
+# In the base kernel the timer of such an item waits until the CPU is back.
+test_delayed_items_for_a_CPU_that_is_gone()	# WORKQUEUES
+{
+	local wq ok=0
+
+	offline "$FIRST" || return 1
+	for wq in $1; do
+		tell $wq stats 0
+		tell $wq delay "calls=200 ms=10 cpu=$FIRST" && delayed_are_right $wq || ok=1
+	done
+	online "$FIRST" && return $ok
+}
+
+# The CPU goes and comes while delayed items that name it are queued, moved and cancelled.
+test_delayed_items_while_their_CPU_goes_and_comes()	# WORKQUEUES
+{
+	local wq rounds=0 ok=0
+
+	for wq in $1; do
+		rm -f "/tmp/delayed.$wq"
+		tell $wq stats 0
+		{ tell $wq delay "calls=10000 ms=10 cpu=$FIRST"; echo ended >"/tmp/delayed.$wq"; } &
+	done
+	for wq in $1; do
+		while [ ! -s "/tmp/delayed.$wq" ] && [ $rounds -lt 300 ]; do
+			offline "$FIRST" && online "$FIRST" || ok=1
+			rounds=$((rounds + 1))
+		done
+		[ -s "/tmp/delayed.$wq" ] || { diag "$wq: a call does not return"; return 1; }
+		delayed_are_right $wq || ok=1
+	done
+	[ $rounds -gt 2 ] || { diag "the CPU was away only $rounds times"; ok=1; }
+	return $ok
+}
+
 # The items of a strict pod run even if all its CPUs are offline.
 test_empty_pods()
 {
@@ -450,7 +496,10 @@ echo 1 >"$(dev wqt_s affinity_strict)" || bail "no strict workqueue"
 
 set -- running_items_are_finished items_outlast_their_CPU \
 	queueing_on_a_CPU_that_is_gone:"wqt_p wqt_u wqt_s" \
-	queueing_on_a_CPU_that_is_gone:wqt_b empty_pods attributes_while_a_CPU_is_away \
+	queueing_on_a_CPU_that_is_gone:wqt_b \
+	delayed_items_for_a_CPU_that_is_gone:wqt_u \
+	delayed_items_for_a_CPU_that_is_gone:"wqt_p wqt_o wqt_b" \
+	delayed_items_while_their_CPU_goes_and_comes:"wqt_p wqt_u wqt_b" empty_pods attributes_while_a_CPU_is_away \
 	made_while_a_CPU_is_away mask_of_a_CPU_that_is_gone \
 	CPU_that_was_busy_serves_again CPU_waits_for_an_item_with_migration_disabled \
 	BH_item_cancelled_on_a_dead_CPU \
@@ -462,6 +511,9 @@ set -- running_items_are_finished items_outlast_their_CPU \
 	skip "the base kernel fails it, as \`make basebugs\` shows" \
 		limit_raised_while_its_CPU_is_away strict_workers_stay_in_their_pods \
 		queueing_on_a_CPU_that_is_gone:wqt_b BH_item_that_does_not_end \
+		delayed_items_for_a_CPU_that_is_gone:wqt_u \
+		delayed_items_for_a_CPU_that_is_gone:"wqt_p wqt_o wqt_b" \
+		delayed_items_while_their_CPU_goes_and_comes:"wqt_p wqt_u wqt_b" \
 		rescuer_meets_a_CPU_halfway_down:percpu rescuer_meets_a_CPU_halfway_down:unbound
 [ "$(node_sizes | wc -l)" -eq 2 ] ||
 	skip "the CPUs are not on two nodes" rescuer_meets_a_CPU_halfway_down:unbound

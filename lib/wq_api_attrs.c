@@ -8,9 +8,13 @@
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/freezer.h>
+#include <linux/init.h>
+#include <linux/moduleparam.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/string.h>
 #include <linux/topology.h>
+#include <trace/events/sched.h>
 
 #include "wq_api.h"
 
@@ -344,6 +348,125 @@ static void freezing_holds_back(struct kunit *test)
 WQ_API_CANNOT_RUN(freezing_holds_back, "this kernel has no freezer")
 #endif
 
+/*
+ * Boot: items that wait for the first workers make workqueues while workqueue_init() goes on.  Each
+ * wake-up of a worker takes that task so long that the scheduler then prefers the items.
+ */
+#define EARLY_ITEMS	3
+#define EARLY_WQS	6		/* that each item makes, of each kind */
+#define EARLY_WAKE_MS	20
+
+static bool early;
+module_param(early, bool, 0444);
+MODULE_PARM_DESC(early, "Make workqueues at boot for a case to look at (default N)");
+
+struct early_item {
+	struct work_struct work;
+	struct workqueue_struct *reclaim[EARLY_WQS];	/* with a rescuer */
+	struct workqueue_struct *own[EARLY_WQS];	/* with a pool of its own */
+};
+
+static struct early_item early_items[EARLY_ITEMS];
+static bool early_seen;			/* an item has made its workqueues */
+
+static struct workqueue_struct *early_make_own(int nice)
+{
+	struct workqueue_struct *wq = alloc_workqueue("own%d", WQ_UNBOUND, 0, nice);
+	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
+
+	if (wq && attrs) {
+		attrs->nice = nice;
+		WARN_ON(apply_workqueue_attrs(wq, attrs));
+	}
+	free_workqueue_attrs(attrs);
+	return wq;
+}
+
+static void early_fn(struct work_struct *work)
+{
+	struct early_item *item = container_of(work, struct early_item, work);
+	int first = (item - early_items) * EARLY_WQS + 1;
+	int i;
+
+	for (i = 0; i < EARLY_WQS; i++) {
+		item->reclaim[i] = alloc_workqueue("early%d", WQ_UNBOUND | WQ_MEM_RECLAIM, 0,
+						   first + i);
+		item->own[i] = early_make_own(first + i);
+	}
+	WRITE_ONCE(early_seen, true);
+}
+
+/* interrupts are off, and the clock may count ticks yet */
+static void early_wake(void *unused, struct task_struct *task)
+{
+	if (in_task() && is_global_init(current) && !READ_ONCE(early_seen))
+		mdelay(EARLY_WAKE_MS);
+}
+
+/* of all initcalls, only those for consoles come before workqueue_init() */
+static int __init early_queue(void)
+{
+	struct workqueue_struct *wqs[EARLY_ITEMS] = {
+		system_percpu_wq, system_highpri_wq, system_dfl_wq,
+	};
+	int i;
+
+	if (!early)
+		return 0;
+	WARN_ON(register_trace_sched_waking(early_wake, NULL));
+	for (i = 0; i < EARLY_ITEMS; i++) {
+		INIT_WORK(&early_items[i].work, early_fn);
+		queue_work(wqs[i], &early_items[i].work);
+	}
+	return 0;
+}
+console_initcall(early_queue);
+
+static int early_rescuers(void)
+{
+	struct task_struct *task;
+	int nr = 0;
+
+	guard(rcu)();
+	for_each_process(task)
+		nr += !strcmp(task->comm, "kworker/R-early");
+	return nr;
+}
+
+static void early_try(struct kunit *test, struct workqueue_struct *wq, struct wq_api_item *item)
+{
+	KUNIT_ASSERT_NOT_NULL(test, wq);
+	queue_work(wq, wq_api_work(item));
+	/* without a worker, neither destroy_workqueue() nor the case would end */
+	if (wait_for_completion_timeout(&item->finished, 5 * HZ))
+		destroy_workqueue(wq);
+	else
+		KUNIT_FAIL(test, "an item never runs");
+}
+
+/* What items make while workers are started has its rescuer and its workers. */
+static void made_while_workers_start(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, EARLY_ITEMS * EARLY_WQS * 2);
+	int i, k;
+
+	if (!early)
+		kunit_skip(test, "wq_api_kunit.early is off");
+	wq_api_skip_on_base(test, "what is made during boot may get no rescuer");
+	early = false;
+	unregister_trace_sched_waking(early_wake, NULL);
+
+	for (i = 0; i < EARLY_ITEMS; i++)
+		flush_work(&early_items[i].work);
+	KUNIT_EXPECT_EQ(test, early_rescuers(), EARLY_ITEMS * EARLY_WQS);
+	for (i = 0; i < EARLY_ITEMS; i++) {
+		for (k = 0; k < EARLY_WQS; k++) {
+			early_try(test, early_items[i].reclaim[k], items++);
+			early_try(test, early_items[i].own[k], items++);
+		}
+	}
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ordered_across_attr_changes),
 	KUNIT_CASE(nothing_lost_across_attr_changes),
@@ -355,6 +478,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(description_shows),
 	KUNIT_CASE(min_active_is_for_unbound),
 	KUNIT_CASE(freezing_holds_back),
+	KUNIT_CASE(made_while_workers_start),
 	{}
 };
 

@@ -85,6 +85,7 @@ class Boot:
             'the CPUs are not threads of several cores': machine.threads == 1 or machine.cpus == machine.threads,
             'the CPUs are not ten cores': 'isolcpus=' not in self.append,
             'this KUnit cannot suppress warnings': self.linux == OLD,
+            'wq_api_kunit.early is off': 'wq_api_kunit.early=1' not in self.append.split(),
             # Its KUnit gives no reason when a suite that ran at boot runs again.
             '$': self.linux == OLD,
         }.items() if is_true]
@@ -125,7 +126,7 @@ BOOTS: tuple[Boot, ...] = (
          shards='1 1', timeout=400),
     Boot('uml-homes-no-long-run', 'uml', WITH_PLAIN, (BUILT_IN,),
          append='workqueue.pool_per_cpu=1 workqueue.long_run_us=0', tier='all', shards='1 1', timeout=400),
-    Boot('uml-kunit', 'uml', suites=(BUILT_IN,), tier='quick', timeout=400),
+    Boot('uml-kunit', 'uml', suites=(BUILT_IN,), tier='quick', append='wq_api_kunit.early=1', timeout=400),
     Boot('uml-parameters', 'uml', ('boot',), tier='quick', append=GOOD_PARAMETERS),
     Boot('uml-bad-parameters', 'uml', ('rejected',), tier='quick', append=BAD_PARAMETERS),
     Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', tier='quick', dies=True, timeout=60),

@@ -211,7 +211,7 @@ int __init unbound_pools_start(void)
 	struct worker_pool *pool;
 	int bkt;
 
-	/* the reaper runs already, and may free pools */
+	/* the reaper runs already, and may free pools; items of the first pools may make others */
 	guard(mutex)(&wq_pool_mutex);
 
 	hash_for_each(unbound_pool_hash, bkt, pool, hash_node)

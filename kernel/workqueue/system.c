@@ -169,15 +169,19 @@ void __init workqueue_init(void)
 	pwq_reaper_start();
 	pool_starter_run();
 
-	/* nobody else makes workqueues yet, so the list does not change */
+	/* without workers no item runs, so nobody else makes workqueues, and the list stays */
 	list_for_each_entry(wq, &workqueues, list)
 		WARN(rescuer_create(wq), "workqueue: no rescuer for early %s\n", wq->name);
 
+	/*
+	 * From here on items run.  What they make gets its rescuer and workers at once.  They make
+	 * no pool before the older ones have got their workers.
+	 */
+	wq_online = true;
+	wq_boot_needs(!unbound_pools_start());
 	for_each_possible_cpu(cpu)
 		start_percpu_pools(cpu);
-	wq_boot_needs(!unbound_pools_start());
 
-	wq_online = true;
 	wq_watchdog_init();
 }
 

@@ -70,6 +70,8 @@ BUGS = (
         'rescuer.turns_at_the_slot:pools'),
     Bug('leak', 'destroy_workqueue() warns and leaks memory if the rescuer was called but never ran',
         'rescuer.gone_before_it_ran'),
+    Bug('boot', 'a workqueue that an item makes while workers are started at boot gets no rescuer',
+        'kunit.wq_api_attrs.made_while_workers_start'),
     Bug('astray', 'a rescuer that is called to a CPU on its way down runs on one where it is not allowed',
         'hotplug.rescuer_meets_a_CPU_halfway_down:percpu'),
 )
@@ -83,7 +85,8 @@ def commands(bug, variant):
     place, _, name = bug.test.partition('.')
     if place == 'kunit':
         results = f'/sys/kernel/debug/kunit/{name.partition(".")[0]}'
-        return f'echo 1 >{results}/run; cat {results}/results', 'kunit.enable=1 wq_api_kunit.base_bugs=1'
+        return (f'echo 1 >{results}/run; cat {results}/results',
+                'kunit.enable=1 wq_api_kunit.base_bugs=1 wq_api_kunit.early=1')
     return f'export VARIANT={variant} KTAP_HELPERS=/wq/ktap_helpers.sh WQT_ONLY={name}; sh /wq/{place}.sh', ''
 
 

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from calls import call
+from wqlab.kernels import check
 from wqlab.paths import ROOT
 
 
@@ -46,6 +47,15 @@ def test_findings_are_told(tmp_path, name, text, says):
 def test_check_of_the_base():
     done = call('scripts/lab', 'check', VARIANT='base')
     assert done.returncode == 1 and 'VARIANT=base: must be one of: cmwq' in done.stderr
+
+
+OUTSIDE = re.compile(r'ROOT[.]parent|[.][.]/shared|\bshared/bin')
+
+
+def test_nothing_beside_the_repository_is_used():
+    """A clone has all that `make check` and the other targets run."""
+    assert OUTSIDE.search("tool = ROOT" ".parent / 'x'")
+    assert not [name for name in check.tracked() if OUTSIDE.search((ROOT / name).read_text(errors='replace'))]
 
 
 @pytest.mark.tier('all')

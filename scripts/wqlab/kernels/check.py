@@ -132,14 +132,6 @@ def check_folder(kind: Kind, name: str) -> bool:
     return report(f'W=1 and sparse, {name}', [line for line in lines if OURS.search(line)])
 
 
-def check_originality(kind: Kind) -> bool:
-    """Run an optional tool that lies beside the repository. Without it this check passes."""
-    tool = ROOT.parent / 'shared/bin/originality'
-    if not os.access(tool, os.X_OK):
-        return True
-    return report('originality', findings_of(tool, base.Base(kind.linux).tree, ROOT))
-
-
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--no-kernel', action='store_true', help='run only the checkers that need no kernel')
@@ -152,5 +144,5 @@ def main(argv: list[str]) -> int:
         build.build(kind)
         with locked(kind.name):
             compiled = [check_folder(kind, name) for name in ('kernel/workqueue', 'lib/cmwq')]
-        good = all([check_style(), check_kernel_doc(), *compiled, check_originality(kind), good])
+        good = all([check_style(), check_kernel_doc(), *compiled, good])
     return 0 if good else 1

@@ -6,7 +6,7 @@ import signal
 import sys
 
 from wqlab import procs
-from wqlab.steps import Failure
+from wqlab.steps import Failure, told
 
 PROGRAMS = {
     'base': ('kernels.base', 'get the base kernel tree'),
@@ -56,16 +56,23 @@ def main(argv: list[str]) -> int:
 
 
 def run(argv: list[str]) -> int:
-    """main(), but quiet if the reader of our output has gone, as `head` does."""
+    """
+    main(), but quiet if the reader of our output has gone, as `head` does. An error of the system, such as a full disk,
+    is one line. Any other exception is a bug in the script, and Python prints where.
+    """
     try:
         try:
             return main(argv)
         finally:
             print(end='', flush=True)
     except BrokenPipeError:
-        # Python flushes once more on exit. Without this, that would fail with a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        status = 128 + signal.SIGPIPE
+    except OSError as error:
+        print(f'{argv[0]}: {told(error)}', file=sys.stderr)
+        status = 1
+    # Python flushes once more on exit. Without this, that could fail with a traceback.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
 
 
 if __name__ == '__main__':

@@ -19,6 +19,10 @@ def replacing(path: str | os.PathLike, mode: int = 0o644) -> Iterator[Path]:
         yield temp
         temp.chmod(mode)
         os.replace(temp, path)
+    except OSError as error:
+        if error.filename is None:      # as of write()
+            error.filename = str(path)
+        raise
     finally:
         temp.unlink(missing_ok=True)
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Long commands with progress reports, locks between runs, and error messages."""
 import contextlib
+import errno
 import fcntl
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,11 +20,64 @@ from wqlab.paths import BUILD, ROOT
 
 EVERY_S = 10
 GRACE_S = 10
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL_IN_WORDS = re.compile(r'No space left on device|Disk quota exceeded|enough free space')
+MOST_LEFT = 1 << 20     # a file system with less is full
+MAKE_ROOM = 'free some space there and run this again'
+ADVICE = {
+    errno.EACCES: 'change its permissions, or run this as another user',
+    errno.EPERM: 'change its permissions, or run this as another user',
+    errno.EROFS: 'mount it for writing, or use a clone of the project elsewhere',
+    errno.ENOENT: 'check the path',
+    errno.ENOTDIR: 'check the path',
+    errno.EISDIR: 'give a file',
+}
 Word = str | os.PathLike
 
 
 class Failure(Exception):
     """An error. Its text is one line that tells the user what to do. The program ends with status 1."""
+
+
+def need(*tools: str, engine: str = '', config: str = '') -> None:
+    for tool in tools:
+        if not shutil.which(tool):
+            asked = (f'ENGINE={engine} ' if engine else '') + (f'CONFIG={config} ' if config else '')
+            raise Failure(f'{tool} is missing: run {asked}scripts/deps.sh (as root) first')
+
+
+def is_full(place: Word) -> bool:
+    """Return True if nobody can write to the file system of @place, or only little."""
+    with contextlib.suppress(OSError):
+        have = os.statvfs(place)
+        return have.f_bavail * have.f_frsize < MOST_LEFT or bool(have.f_files and not have.f_favail)
+    return False
+
+
+def blame_disk(said: str, *places: Word) -> None:
+    """
+    Raise Failure if a command failed because a disk is full. @said is what it printed. That may be nothing, since its
+    log may be on the same disk. So also look at the file systems of @places.
+    """
+    found = next((line for line in said.splitlines() if FULL_IN_WORDS.search(line)), '') or next(
+        (f'no room for {shown(place)}' for place in places if is_full(place)), '')
+    if found:
+        raise Failure(f'the disk is full: {found}: {MAKE_ROOM}')
+
+
+def told(error: Exception) -> str:
+    """Return an error as one line for the user. If it is one of the system, say what to do."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    names = ', '.join(shown(os.fsdecode(name)) for name in (error.filename, error.filename2)
+                      if isinstance(name, (str, bytes, os.PathLike)))
+    if error.errno in FULL:
+        names = names or ', '.join(shown(place) for place in (BUILD, tempfile.gettempdir()) if is_full(place))
+        return f'the disk is full{names and f": {names}"}: {MAKE_ROOM}'
+    if error.errno == errno.ENOENT and names and '/' not in names and not shutil.which(names):
+        return f'{names} does not exist; if it is a program, run scripts/deps.sh (as root) first'
+    advice = ADVICE.get(error.errno, '')
+    return ': '.join(filter(None, (names, error.strerror, advice)))
 
 
 def sayer(name: str) -> Callable[[str], None]:
@@ -128,8 +185,8 @@ def logged(log: Path, what: str, command: Sequence[Word], *, say: Callable[[str]
            env: dict[str, str] | None = None) -> int:
     """Run a long command, write its output to a log, and report progress every 10 seconds. Return its status.
 
-    When this function ends, even by an exception, every process that the command started has
-    ended. So a lock that the caller holds covers all of them.
+    If it fails since the disk is full, raise Failure. When this function ends, even by an exception, every process
+    that the command started has ended. So a lock that the caller holds covers all of them.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     say(f'{what} (log: {shown(log)})')
@@ -142,6 +199,8 @@ def logged(log: Path, what: str, command: Sequence[Word], *, say: Callable[[str]
             os.killpg(child.pid, signal.SIGTERM)        # let make delete unfinished files
             procs.wait_for(child, GRACE_S)
             raise
-    if status == 0:
+    if status:
+        blame_disk(log.read_text(errors='replace'), log, cwd or '.')
+    else:
         say(f'{what}: done in {time.monotonic() - start:.0f} s')
     return status

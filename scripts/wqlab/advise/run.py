@@ -21,7 +21,7 @@ from wqlab.bench.boot import BootError, Build
 from wqlab.bench.record import RecordError
 from wqlab.kernels import module as kernel_module
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, locked, sayer, shown, using
+from wqlab.steps import Failure, locked, sayer, shown, told, using
 
 say = sayer('advise')
 Record = dict[str, Any]
@@ -134,7 +134,7 @@ def report(record: Record, folder: Path, unsaved: OSError | None = None) -> int:
     """Print the advice and draw the plots. Return the exit status."""
     print('\n'.join(words.lines(record)), flush=True)
     if unsaved:
-        say(f'FAILED: {shown(folder)}/results.json is not complete: {unsaved}')
+        say(f'FAILED: {shown(folder)}/results.json is not complete: {told(unsaved)}')
         return 1
     files = 'results.json'
     if plot.has_plot(record):
@@ -236,7 +236,7 @@ def main(argv: list[str]) -> int:
             record, folder, target = start(where, params, build, held)
             return advise(record, folder, target)
     except (BootError, RecordError, Failure, OSError) as error:
-        say(f'{error}')
+        say(told(error))
         status = 1
     except KeyboardInterrupt:
         say('interrupted')

@@ -160,7 +160,7 @@ def main(argv):
         with locked('measurement'), contextlib.ExitStack() as held:
             results, builds = begin(params, build, held) if where is None else resume(where, held)
             status = measure(results, builds)
-    except (bench_boot.BootError, bench_record.RecordError, OSError) as error:
+    except (bench_boot.BootError, bench_record.RecordError) as error:
         say(f'{error}')
         return 1
     except KeyboardInterrupt:

@@ -18,7 +18,7 @@ from wqlab import procs
 from wqlab.bench import record as bench_record
 from wqlab.bench.boot import BootError, Build
 from wqlab.paths import ROOT
-from wqlab.steps import using
+from wqlab.steps import told, using
 
 # If a boot fails, it is tried again: it says nothing about speed. Each failure is reported and recorded.
 ATTEMPTS = 2
@@ -76,7 +76,7 @@ class Saver:
             bench_record.save(self.record, self.folder)
         except OSError as error:
             if not self.unsaved:
-                self.say(f'{shown(self.folder)}/results.json cannot be written ({error}): continuing without it')
+                self.say(f'{shown(self.folder)}/results.json cannot be written ({told(error)}): continuing without it')
             self.unsaved = error
         else:
             self.unsaved = None
@@ -170,7 +170,7 @@ def make(results: Results, left: list[Boot], once: Once, builds: dict[str, Build
             progress.done(entries)
             results.add(entries)
     except (BootError, OSError) as error:
-        results.program.say(f'{error}')
+        results.program.say(told(error))
         return 1
     except KeyboardInterrupt:
         results.program.say('interrupted')
@@ -193,7 +193,7 @@ def finish(results: Results, status: int, good: bool) -> int:
     if not good:
         status = status or 1
     if results.unsaved:
-        say(f'FAILED: {folder}/results.json is not complete: {results.unsaved}')
+        say(f'FAILED: {folder}/results.json is not complete: {told(results.unsaved)}')
         status = status or 1
     if not results.record['complete']:
         say(f'to continue: scripts/{results.program.name}.sh --resume {folder}')

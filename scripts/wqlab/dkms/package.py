@@ -25,10 +25,9 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.kernels import module
-from wqlab.kernels.build import need
 from wqlab.paths import BUILD, ROOT
 from wqlab.series.write import git_output
-from wqlab.steps import Failure, first_match, locked, plain_environment, sayer, shown
+from wqlab.steps import Failure, blame_disk, first_match, locked, need, plain_environment, sayer, shown
 
 say = sayer('dkms')
 NAME = 'workqueue-test'
@@ -123,6 +122,7 @@ def pack(root: Path, path: Path, seconds: int) -> None:
                           text=True, check=False,
                           env=plain_environment(SOURCE_DATE_EPOCH=str(seconds), DPKG_DEB_THREADS_MAX='1'))
     if done.returncode:
+        blame_disk(done.stderr, path.parent, root)
         raise Failure(f'dpkg-deb failed: {first_match(done.stderr, "error")}')
 
 

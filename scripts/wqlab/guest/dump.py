@@ -29,6 +29,7 @@ from pathlib import Path
 from wqlab import procs
 from wqlab.guest import qmp, running
 from wqlab.paths import ROOT
+from wqlab.steps import told
 
 PYTHON = ROOT / 'build/venv/bin/python3'
 TOOLS = {name: ROOT / f'tools/workqueue/wq_{name}.py' for name in ('dump', 'monitor')}
@@ -201,7 +202,7 @@ def main(argv=None):
     except (DumpError, qmp.QmpError) as error:
         say(error)
     except OSError as error:
-        say(f'{error.filename or ""}: {error.strerror}'.lstrip(': '))
+        say(told(error))
     except KeyboardInterrupt:
         # Ctrl-C is the normal way to end --every without --times.
         return 0 if args.times < 0 else 130

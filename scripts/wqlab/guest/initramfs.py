@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from wqlab import files
 from wqlab.guest import CACHE, GuestError
 from wqlab.guest.setup import Setup
+from wqlab.steps import blame_disk, first_match
 
 if TYPE_CHECKING:
     from wqlab.guest.engines.engine import Engine
@@ -120,6 +121,14 @@ def tool_of_the_host(program: str) -> Path:
     return Path(found)
 
 
+def called(*command: str | Path) -> None:
+    """Run a program of the host that writes to build/.guest."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        blame_disk(done.stderr, CACHE)
+        raise GuestError(f'{Path(command[0]).name} failed: {first_match(done.stderr, "error")}')
+
+
 def cached(name: str, key: object, make: Callable[[], bytes]) -> Path:
     """Return a file under build/.guest. Make it if there is none for this key yet."""
     path = CACHE / f'{name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.cpio'
@@ -172,12 +181,12 @@ def install_modules(folder: Path, built: Sequence[Path], version: str, strip: st
     place = root / 'lib/modules' / version
     place.mkdir(parents=True)
     for module in built:
-        subprocess.run([strip, '-g', '-o', place / module.name, module], check=True)
+        called(strip, '-g', '-o', place / module.name, module)
     (place / 'modules.order').write_text(''.join(f'{module.name}\n' for module in built))
     for name in ('modules.builtin', 'modules.builtin.modinfo'):
         if (folder / name).exists():
             shutil.copy(folder / name, place)
-    subprocess.run([tool_of_the_host('depmod'), '-b', root, version], check=True, capture_output=True)
+    called(tool_of_the_host('depmod'), '-b', root, version)
 
 
 def files_of(pairs: Sequence[str]) -> list[tuple[Path, str]]:

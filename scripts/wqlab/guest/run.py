@@ -38,7 +38,7 @@ from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import complete, megabytes, parse
-from wqlab.steps import using
+from wqlab.steps import told, using
 
 TIMED_OUT, DIED = 124, 125
 KVM_PROBE_S = 20
@@ -221,7 +221,7 @@ def main(argv: list[str] | None = None) -> int:
                      stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
                      qmp=args.qmp, plugin=args.plugin)
     except (GuestError, OSError) as error:
-        print(f'guest: {error}', file=sys.stderr)
+        print(f'guest: {told(error)}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

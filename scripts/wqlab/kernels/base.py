@@ -18,7 +18,6 @@ import re
 import shlex
 import shutil
 import sys
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from wqlab import files
 from wqlab.kernels import debian
 from wqlab.kernels.kinds import LINUX, asked_linux
 from wqlab.paths import BUILD
-from wqlab.steps import Failure, locked, logged, sayer, shown
+from wqlab.steps import FULL, Failure, locked, logged, need, sayer, shown
 
 say = sayer('base')
 SUITES = {'7.3': ('trixie-backports', 'sid'), '7.2': ('trixie-backports', 'sid'),
@@ -36,6 +35,7 @@ ALL_SUITES = ('sid', 'trixie-backports', 'trixie', 'bookworm-backports')
 TESTED = {'7.3': '7.3.4-1~bpo13+1', '7.2': '7.2.12-1~bpo13+1', '6.12': '6.12.107-1'}
 PARTS = ('kernel/workqueue.c', 'include/linux/workqueue.h', 'lib/Kconfig.debug', 'scripts/kconfig/merge_config.sh')
 BUILT = ('.config', 'include/config', 'arch/x86/include/generated')
+PACKERS = {'.xz': 'xz', '.gz': 'gzip', '.bz2': 'bzip2', '.zst': 'zstd'}
 CHUNK = 1 << 20
 
 
@@ -47,6 +47,10 @@ def version_of(folder: Path) -> str:
         return ''
     found = dict(re.findall(r'^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)', text, re.M))
     return '.'.join(found.values()) if len(found) == 3 else ''
+
+
+class NotUnpackedError(Failure):
+    """A package or tarball could not be unpacked, although the disk is not full."""
 
 
 class Base:
@@ -71,13 +75,13 @@ class Base:
         files.write(self.origin, f'{words}, {version_of(self.tree)}, {now}\n')
 
     def fill(self, what: str, command: str, words: str, wrong: str) -> None:
-        """Fill the tree by a shell command that runs in it. On failure, raise Failure(@wrong) and keep the old tree."""
+        """Fill the tree by a shell command that runs in it. On failure, raise Failure and keep the old tree."""
         shutil.rmtree(self.temp, ignore_errors=True)
         self.temp.mkdir(parents=True)
         try:
             if logged(BUILD / 'log/base.log', what, ['bash', '-c', f'set -o pipefail; {command}'], say=say,
                       cwd=self.temp):
-                raise Failure(wrong)
+                raise NotUnpackedError(f'{wrong} (see build/log/base.log)')
             if not self.fits(self.temp):
                 raise Failure(f'{words} is not a Linux {self.linux} tree: '
                               f'it is {version_of(self.temp) or "no kernel tree"}')
@@ -105,7 +109,7 @@ class Base:
         if any((source / part).exists() for part in BUILT):
             raise Failure(f"KERNEL_SRC={given} contains build output: run 'make mrproper' there or name a clean tree")
         self.fill(f'copying {source}', f'tar -C {shlex.quote(str(source))} --exclude=./.git -cf - . | tar -xf -',
-                  f'directory {source}', f'could not copy {source} (see build/log/base.log)')
+                  f'directory {source}', f'could not copy {source}')
 
     def from_tarball(self, given: str, checksum: str) -> None:
         remote = re.match(r'\w+://', given)
@@ -124,10 +128,12 @@ class Base:
             raise Failure(f'LINUX_TARBALL={given} has the checksum {found}, not {checksum}: download it again')
         words = f'tarball sha256:{found}'
         if not self.came_from(words):
+            need('tar', *(tool for suffix, tool in PACKERS.items() if path.name.endswith(suffix)))
             self.fill(f'unpacking {path.name}', f'tar -xf {shlex.quote(str(path))} --strip-components=1', words,
-                      f'{path.name} could not be unpacked (see build/log/base.log)')
+                      f'{path.name} could not be unpacked')
 
     def from_package(self) -> None:
+        need('dpkg-deb', 'tar', 'xz')
         package = f'linux-source-{self.linux}'
         deb = debian.newest_deb(package) or debian.Archive(
             package, SUITES.get(self.linux, ALL_SUITES), say=say,
@@ -136,10 +142,9 @@ class Base:
         try:
             self.fill(f'unpacking {deb.name}', f'dpkg-deb --fsys-tarfile {shlex.quote(str(deb))} | '
                       f'tar -xO ./usr/src/{package}.tar.xz | xz -dc -T0 | tar -x --strip-components=1',
-                      f'package {deb.name}', 'damaged')
-        except Failure as error:
-            if str(error) == 'damaged':
-                debian.damaged(deb)
+                      f'package {deb.name}', f'{deb.name} could not be unpacked')
+        except NotUnpackedError:
+            debian.delete_if_damaged(deb)
             raise
 
 
@@ -165,7 +170,9 @@ def download(url: str, checksum: str) -> Path:
                     say(f'downloading: {done // 10**6} of {total // 10**6 or "?"} MB')
             if total and done != total:
                 raise Failure(f'{url} ended after {done} of {total} bytes: run this again')
-    except (OSError, urllib.error.URLError, ValueError) as error:
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise
         raise Failure(f'could not download {url}: {error}') from error
     if digest(path) != checksum:
         found = digest(path)

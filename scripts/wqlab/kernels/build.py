@@ -13,7 +13,6 @@ import argparse
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,20 +21,24 @@ from wqlab import files
 from wqlab.kernels import base, tree
 from wqlab.kernels.kinds import LINUX, Kind
 from wqlab.paths import BUILD
-from wqlab.steps import Failure, first_match, is_in_use, locked, logged, plain_environment, sayer, shown
+from wqlab.steps import (
+    Failure,
+    blame_disk,
+    first_match,
+    is_in_use,
+    locked,
+    logged,
+    need,
+    plain_environment,
+    sayer,
+    shown,
+)
 
 say = sayer('kernel')
 OPTION = re.compile(r'(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$')
 CHOICE = re.compile(r'CONFIG_WORKQUEUE_(CMWQ|BASE)$')
 ERRORS = re.compile(r'error:|\*\*\*|undefined (reference|!)|No rule to make')
 OURS = re.compile(r'[^ ]*(kernel/workqueue/|lib/cmwq/|linux/cmwq/)[^ ]*: warning:')
-
-
-def need(*tools: str, engine: str = '', config: str = '') -> None:
-    for tool in tools:
-        if not shutil.which(tool):
-            asked = (f'ENGINE={engine} ' if engine else '') + (f'CONFIG={config} ' if config else '')
-            raise Failure(f'{tool} is missing: run {asked}scripts/deps.sh (as root) first')
 
 
 def options_in(text: str) -> dict[str, str]:
@@ -64,7 +67,10 @@ def configure(kind: Kind, log: Path) -> None:
     merge.mkdir(parents=True, exist_ok=True)
     with open(log, 'wb') as out:
         def step(command: list, **more) -> int:
-            return subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False, **more).returncode
+            status = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False, **more).returncode
+            if status:
+                blame_disk(log.read_text(errors='replace'), kind.folder, log)
+            return status
         if step(['sh', kind.tree / 'scripts/kconfig/merge_config.sh', '-m', '-Q', '-O', '.', '/dev/null',
                  *kind.fragments], cwd=merge, env=plain_environment()):
             raise Failure(f'merging the fragments failed: see {shown(log)}')

@@ -14,7 +14,7 @@ import sys
 from wqlab.kernels import base, build
 from wqlab.kernels.kinds import Kind, one_of
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, locked, logged, plain_environment, sayer, shown
+from wqlab.steps import Failure, locked, logged, need, plain_environment, sayer, shown
 
 say = sayer('check')
 VENV = ROOT / 'build/venv/bin'
@@ -138,7 +138,7 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     kind = Kind.asked()
     one_of('VARIANT', kind.variant, ('cmwq',))
-    build.need('perl', 'sparse', 'git')
+    need('perl', 'sparse', 'git')
     good = check_scripts()
     if not args.no_kernel:
         build.build(kind)

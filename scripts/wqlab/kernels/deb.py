@@ -10,6 +10,7 @@ kernel that differs in nothing but the workqueue, to compare the two.
 """
 import argparse
 import dataclasses
+import lzma
 import os
 import subprocess
 from collections.abc import Sequence
@@ -17,10 +18,10 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.kernels import base, debian, tree
-from wqlab.kernels.build import need, not_taken, options_in, release_of, run_make
+from wqlab.kernels.build import not_taken, options_in, release_of, run_make
 from wqlab.kernels.kinds import Kind, releases
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, first_match, locked, sayer, shown
+from wqlab.steps import Failure, blame_disk, first_match, locked, need, sayer, shown
 
 say = sayer('deb')
 PLACE = BUILD / 'deb'
@@ -53,7 +54,7 @@ def debian_config(linux: str, flavour: str = 'cloud-amd64') -> str:
     deb = debian.newest_deb(package, 'amd64') or debian.Archive(
         package, base.SUITES[linux], arch='amd64', say=say, instead=instead).download(base.TESTED[linux])
     packed = debian.unpack(deb, f'*/config.amd64_none_{flavour}.xz')
-    return subprocess.run(['xz', '-dc'], input=packed, stdout=subprocess.PIPE, check=True).stdout.decode()
+    return lzma.decompress(packed).decode()
 
 
 def settled(kind: Packaged, text: str, target: str, log: Path, **environment: Path) -> str:
@@ -65,6 +66,7 @@ def settled(kind: Packaged, text: str, target: str, log: Path, **environment: Pa
                               stderr=subprocess.STDOUT, check=False,
                               env=kind.environment() | {name: str(path) for name, path in environment.items()})
     if done.returncode:
+        blame_disk(log.read_text(errors='replace'), scratch, log)
         raise Failure(f'{target} failed: {first_match(log.read_text(errors="replace"), "error", "***")}')
     return (scratch / '.config').read_text()
 

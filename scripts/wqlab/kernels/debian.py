@@ -18,11 +18,10 @@ import tempfile
 from collections.abc import Sequence
 from functools import cmp_to_key
 from pathlib import Path
-from typing import NoReturn
 
 from wqlab import files
 from wqlab.paths import BUILD
-from wqlab.steps import Failure, locked, logged, plain_environment, sayer, shown
+from wqlab.steps import Failure, blame_disk, first_match, locked, logged, need, plain_environment, sayer, shown
 
 APT = BUILD / 'apt'
 KEYRING = Path('/usr/share/keyrings/debian-archive-keyring.gpg')
@@ -162,12 +161,14 @@ def newest_deb(package: str, arch: str = '') -> Path | None:
 
 def unpack(deb: Path, member: str) -> bytes:
     """Extract one file of a package. Delete the package if it is damaged."""
+    need('dpkg-deb', 'tar')
     with subprocess.Popen(['dpkg-deb', '--fsys-tarfile', deb], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL) as source:
         done = subprocess.run(['tar', '-xO', '--wildcards', member], stdin=source.stdout, capture_output=True,
                               check=False)
     if done.returncode or source.returncode or not done.stdout:
-        damaged(deb)
+        delete_if_damaged(deb)
+        raise Failure(f'{deb.name} has no {member}: {first_match(done.stderr.decode(), "error")}')
     return done.stdout
 
 
@@ -201,8 +202,11 @@ def unpack_all(archive: Archive, suite: str, version: str) -> Path:
                '--download-only', 'install', f'{package}={version}'], say=archive.say):
         raise Failure(f'could not download {package} from {archive.mirror}: check the network')
     for deb in sorted((place / 'cache/archives').glob('*.deb')):
-        if subprocess.run(['dpkg-deb', '-x', deb, place / 'root'], check=False).returncode:
-            damaged(deb)
+        done = subprocess.run(['dpkg-deb', '-x', deb, place / 'root'], stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            blame_disk(done.stderr, place)
+            delete_if_damaged(deb)
+            raise Failure(f'{deb.name} could not be unpacked: {first_match(done.stderr, "error")}')
     final = APT / f'roots/{package}_{version}'
     (place / 'root').rename(final)
     shutil.rmtree(place)
@@ -217,9 +221,14 @@ def in_root(root: Path, program: str) -> list[str]:
     return [str(loader), '--library-path', ':'.join(map(str, libraries)), str(root / program)]
 
 
-def damaged(deb: Path) -> NoReturn:
-    deb.unlink(missing_ok=True)
-    raise Failure(f'{deb.name} was damaged and has been deleted: run this again')
+def delete_if_damaged(deb: Path) -> None:
+    """After something failed with a package: if its content cannot be read, delete it and raise Failure."""
+    with open(deb, 'rb'):
+        pass    # what only lacks a permission is not damaged
+    if subprocess.run(['dpkg-deb', '--fsys-tarfile', deb], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                      check=False).returncode > 0:
+        deb.unlink()
+        raise Failure(f'{deb.name} was damaged and has been deleted: run this again')
 
 
 def busybox() -> Path:

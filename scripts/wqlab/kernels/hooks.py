@@ -21,10 +21,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wqlab.kernels import base, tree
-from wqlab.kernels.build import need
 from wqlab.kernels.kinds import LINUX, asked_linux
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, plain_environment, sayer, shown
+from wqlab.steps import Failure, need, plain_environment, sayer, shown
 
 say = sayer('hooks')
 PUBLIC = 'include/linux/workqueue.h'

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from wqlab import files
-from wqlab.kernels.build import ERRORS, need, options, release_of
+from wqlab.kernels.build import ERRORS, options, release_of
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, locked, logged, sayer, shown, using
+from wqlab.steps import Failure, locked, logged, need, sayer, shown, using
 
 say = sayer('module')
 OLDEST, OLDEST_TORTURE = (6, 5), (6, 12)

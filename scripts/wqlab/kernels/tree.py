@@ -22,7 +22,7 @@ from wqlab import files
 from wqlab.kernels import base
 from wqlab.kernels.kinds import LINUX, asked_linux, releases
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, locked, sayer, shown
+from wqlab.steps import Failure, blame_disk, locked, need, sayer, shown
 
 say = sayer('tree')
 MANIFEST = '.cmwq-overlay'     # lists the files that are not those of the base tree
@@ -82,6 +82,8 @@ def apply(patch: Path, folder: Path) -> str:
     with open(patch, 'rb') as text:
         done = subprocess.run(['patch', '-d', folder, '-p1', '-s', '-f', '--no-backup-if-mismatch'], stdin=text,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        blame_disk(done.stdout, folder)
     return (done.stdout.splitlines() or ['patch failed'])[0] if done.returncode else ''
 
 
@@ -104,6 +106,7 @@ class Composer:
         for path in (temp, self.tree):
             shutil.rmtree(path, ignore_errors=True)
         if subprocess.run(['cp', '-al', f'{self.source.tree}/.', temp], check=False).returncode:
+            blame_disk('', temp.parent)
             raise Failure(f'could not link {shown(self.source.tree)} to {shown(temp)}: see the line above')
         (temp / mark.name).write_text(origin)
         temp.rename(self.tree)
@@ -169,8 +172,7 @@ def same(one: Path, other: Path) -> bool:
 def compose(linux: str = LINUX) -> Path:
     """Make sure that the composed tree exists and is up to date. Return its path."""
     paths = patches(linux)
-    if not shutil.which('patch'):
-        raise Failure('patch is missing: run scripts/deps.sh (as root) first')
+    need('patch', 'cp')
     source = base.fetch(linux)
     with locked('tree'):
         composer = Composer(source)

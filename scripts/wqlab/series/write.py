@@ -24,11 +24,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wqlab.kernels import base, tree
-from wqlab.kernels.build import need
 from wqlab.kernels.kinds import asked_linux
 from wqlab.paths import BUILD, ROOT
 from wqlab.series import cover, maintainers, quote, steps
-from wqlab.steps import Failure, first_match, locked, plain_environment, sayer, shown
+from wqlab.steps import Failure, blame_disk, first_match, locked, need, plain_environment, sayer, shown
 
 say = sayer('series')
 SELFTESTS = 'tools/testing/selftests/workqueue'
@@ -83,6 +82,7 @@ class Repository:
         done = subprocess.run(['git', '-C', str(self.folder), *map(str, words)], input=text, capture_output=True,
                               text=True, env=self.env, check=False)
         if done.returncode:
+            blame_disk(done.stderr, self.folder)
             said = first_match(done.stderr or done.stdout, 'error', 'fatal')
             raise Failure(f'git {words[0]} failed on the series: {said}')
         return done.stdout

@@ -21,6 +21,7 @@ import time
 from wqlab import files, tables
 from wqlab.guest import run as guest
 from wqlab.kernels.kinds import asked_linux
+from wqlab.steps import Failure, told
 from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
 
@@ -119,9 +120,9 @@ def run_one(entry, variant, duration):
         outcome = torture.torture(folder, engine=entry.engine, duration=duration, cpus=entry.cpus,
                                   topology=entry.topology or None, append=entry.append, more=entry.params,
                                   stream=Progress(entry.name), dump=True)
-    except (guest.GuestError, OSError) as error:
-        say(f'{entry.name}: {error}')
-        run = torture_runs.Run.missing(words, torture_runs.now(), folder_of(entry, variant).name, str(error))
+    except (guest.GuestError, Failure, OSError) as error:
+        say(f'{entry.name}: {told(error)}')
+        run = torture_runs.Run.missing(words, torture_runs.now(), folder_of(entry, variant).name, told(error))
     else:
         torture.report(outcome, folder)
         run = torture.made(outcome, folder, words, duration)
@@ -184,7 +185,7 @@ def print_table(made=()):
     try:
         files.write(torture.KEPT / 'runs.rst', text)
     except OSError as error:
-        say(f'the table could not be written to {torture.short(torture.KEPT)}/runs.rst: {error}')
+        say(f'the table could not be written to {torture.short(torture.KEPT)}/runs.rst: {told(error)}')
         return False
     return True
 

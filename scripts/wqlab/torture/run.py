@@ -30,7 +30,7 @@ from wqlab.kernels.build import build as build_kernel
 from wqlab.kernels.kinds import Kind, asked_linux
 from wqlab.logs import check, races
 from wqlab.paths import ROOT
-from wqlab.steps import Failure
+from wqlab.steps import Failure, told
 from wqlab.torture import runs as torture_runs
 
 KEPT = ROOT / 'build' / 'torture'
@@ -239,7 +239,7 @@ def where_to_look(outcome, folder):
         kept = keep_or_drop(outcome, folder.name)
     except OSError as error:
         kept = outcome.log
-        yield f'the log could not be renamed: {error}'
+        yield f'the log could not be renamed: {told(error)}'
     if kept:
         yield f'the log is {short(kept)}; SEED={outcome.seed} makes the same choices again'
     if outcome.core:
@@ -264,7 +264,7 @@ def note(run):
     try:
         torture_runs.add(KEPT, run)
     except (torture_runs.RunsError, OSError) as error:
-        print(f'torture: the run could not be recorded in {short(KEPT)}/runs.json: {error}',
+        print(f'torture: the run could not be recorded in {short(KEPT)}/runs.json: {told(error)}',
               file=sys.stderr, flush=True)
         return False
     return True
@@ -334,7 +334,7 @@ def main(argv=None):
                           cpus=args.cpus, topology=args.topology, mem=args.mem, append=args.append,
                           timeout=args.timeout, more=args.params, stream=Lines(args.duration), dump=True)
     except (guest.GuestError, OSError) as error:
-        print(f'torture: {error}', file=sys.stderr)
+        print(f'torture: {told(error)}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print('torture: interrupted: no verdict', file=sys.stderr)

@@ -14,7 +14,7 @@ from wqlab.bench.boot import BootError, Build
 from wqlab.bench.options import VARIANTS
 from wqlab.bench.record import RecordError
 from wqlab.paths import ROOT
-from wqlab.steps import locked
+from wqlab.steps import locked, told
 from wqlab.workload import engines, options, plot, stats
 from wqlab.workload.profile import tables as profile_tables
 
@@ -170,7 +170,7 @@ def report_profile(record: dict[str, Any], folder: Path) -> bool:
     try:
         files.write(folder / 'profile.txt', text + '\n')
     except OSError as error:
-        say(f'FAILED: {shown(folder)}/profile.txt cannot be written: {error}')
+        say(f'FAILED: {shown(folder)}/profile.txt cannot be written: {told(error)}')
         return False
     say(f'profile: {shown(folder)}/profile.txt; results.json also has the functions of each share')
     return True
@@ -213,7 +213,7 @@ def main(argv: list[str]) -> int:
             results, builds = resume(args.resume, held) if args.resume is not None else \
                 begin(params, not args.no_build, held)
             status = measure(results, builds)
-    except (BootError, RecordError, OSError) as error:
+    except (BootError, RecordError) as error:
         say(f'{error}')
         return 1
     except KeyboardInterrupt:

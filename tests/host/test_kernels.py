@@ -68,6 +68,14 @@ def nothing_left(folder):
 
 # The base tree from a folder
 
+@pytest.mark.parametrize('linux', ['foo', '7', '7.3-rc1', '..', '7.3/../7.2'])
+@pytest.mark.parametrize('program', ['base', 'kernel', 'hooks'])
+def test_wrong_release(copy, linux, program):
+    """The network is not asked, and not blamed."""
+    refuses(rf'^{program}: LINUX={re.escape(linux)} is no release of Linux: give one, such as LINUX=',
+            copy / 'scripts/lab', program, cwd=copy, LINUX=linux, VARIANT='base')
+
+
 @pytest.mark.parametrize('name, pattern', [
     ('absent', r'KERNEL_SRC=\S*absent is not a directory'),
     ('empty', rf'KERNEL_SRC=\S*empty is not a Linux {re.escape(LINUX)} tree'),

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.kernels import debian
-from wqlab.kernels.kinds import LINUX, asked_linux
+from wqlab.kernels.kinds import LINUX, asked_linux, release
 from wqlab.paths import BUILD
 from wqlab.steps import FULL, Failure, locked, logged, need, sayer, shown
 
@@ -57,7 +57,7 @@ class Base:
     """The tree of one release and where it came from."""
 
     def __init__(self, linux: str) -> None:
-        self.linux = linux
+        self.linux = release(linux)
         self.tree = BUILD / f'linux-{linux}'
         self.origin = BUILD / f'.linux-{linux}.origin'
         self.temp = BUILD / f'linux-{linux}.tmp'

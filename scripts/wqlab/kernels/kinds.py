@@ -39,8 +39,14 @@ ENGINES = {engine.name: engine for engine in (
 )}
 
 
+def release(linux: str) -> str:
+    if not re.fullmatch(r'[0-9]+\.[0-9]+', linux):
+        raise Failure(f'LINUX={linux} is no release of Linux: give one, such as LINUX={LINUX}')
+    return linux
+
+
 def asked_linux() -> str:
-    return os.environ.get('LINUX') or LINUX
+    return release(os.environ.get('LINUX') or LINUX)
 
 
 def one_of(name: str, value: str, allowed) -> str:
@@ -68,7 +74,7 @@ class Kind:
     def of(cls, engine='qemu', variant='cmwq', config='release', linux=LINUX) -> 'Kind':
         """Return a kind that can be built, or raise Failure."""
         kind = cls(ENGINES[one_of('ENGINE', engine, ENGINES)], one_of('VARIANT', variant, VARIANTS),
-                   one_of('CONFIG', config, CONFIGS), linux)
+                   one_of('CONFIG', config, CONFIGS), release(linux))
         if not kind.ours and (engine, variant, config) != ('qemu', 'base', 'release'):
             raise Failure(f'LINUX={linux}: there is no patches/{linux} (have: {releases()}): '
                           'only ENGINE=qemu VARIANT=base CONFIG=release can be built')

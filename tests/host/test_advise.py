@@ -15,10 +15,11 @@ import pytest
 
 import copied
 from calls import HEARS_ALL, stub
-from wqlab.advise import keeper, loads, machine, measure, options, pods, verdict, words
+from damage import bugs
+from wqlab.advise import keeper, loads, machine, measure, options, plot, pods, verdict, words
 from wqlab.advise import record as advise_record
 from wqlab.advise import run as advise
-from wqlab.bench import parse
+from wqlab.bench import parse, stats
 from wqlab.bench.record import RecordError
 from wqlab.paths import ROOT
 from wqlab.steps import Failure
@@ -861,12 +862,33 @@ def test_results_that_cannot_be_written_do_not_cost_the_advice(project):
 
 @pytest.mark.parametrize('text, why', [
     (None, 'does not exist'), ('{', 'cannot be read'), ('{}', 'not written by this version'),
-    (json.dumps({'format': 1}), 'not written by this version')])
+    (json.dumps({'format': 1}), r'results\.json: lacks complete, items, kernel, ')])
 def test_records_that_cannot_be_used(tmp_path, text, why):
     if text is not None:
         (tmp_path / 'results.json').write_text(text)
     with pytest.raises(RecordError, match=why):
         advise_record.load(tmp_path)
+
+
+@pytest.mark.tier('test')
+def test_no_damage_is_a_bug(tmp_path, monkeypatch):
+    """Whatever a record lacks or has of another type: it can be used, or is refused in a line."""
+    monkeypatch.setattr(stats, 'RESAMPLES', 40)
+    one = record_of({'system': {}}, turns_of({'system': {'batch': 1.5}}, turns=8))
+    params = {**options.parse_args(['--engine', 'uml'])[0], **one['parameters'], 'engine': 'uml'}
+    one |= {'format': advise_record.FORMAT, 'complete': True, 'parameters': params, 'kernel': {'release': '7.3'},
+            'machine': {'cpu': 'x'}, 'seconds': 1.0, 'cpus': 2}
+
+    def used():
+        found = advise_record.load(tmp_path)
+        if found['present']:
+            advise.conclude(found)
+            words.lines(found)
+            plot.title(found)
+            plot.has_plot(found)
+
+    found, refused = bugs(one, tmp_path / 'results.json', used, RecordError)
+    assert not found and refused > 200
 
 
 def test_what_must_not_change_in_a_run():

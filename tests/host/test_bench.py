@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 import copied
+from damage import bugs, replaced, without
 from wqlab import procs
 from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
@@ -570,13 +571,64 @@ def test_boots_left_to_make(tmp_path):
     ('{"format": 1,', 'cannot be read'),
     ('[]', 'was not written by this version of the benchmark'),
     ('{"format": 99}', 'was not written by this version of the benchmark'),
-    ('{"format": 1}', 'lacks boots, complete, kernels, parameters'),
+    ('{"format": 1}', 'lacks boots, complete, engine, kernels, parameters, summary, topology'),
 ])
 def test_damaged_records_are_refused(tmp_path, text, why):
     if text is not None:
         (tmp_path / 'results.json').write_text(text)
     with pytest.raises(bench_record.RecordError, match=re.escape(why)):
         bench_record.load(tmp_path)
+
+
+ONE = record([boot(1, 'cmwq'), boot(1, 'base')])
+
+
+@pytest.mark.parametrize('damaged, says', [
+    (without(ONE, 'summary'), 'lacks summary: '),
+    (replaced(ONE, 'none', 'summary'), 'summary is "none", and not a list: '),
+    (replaced(ONE, ['x'], 'summary'), 'summary[0] is "x", and not an object: '),
+    (without(ONE, 'summary', 0, 'scope'), 'summary[0] lacks scope: '),
+    (replaced(ONE, '7', 'summary', 0, 'cmwq', 'p50_ns', 'median'), 'summary[0].cmwq.p50_ns.median is "7", and not a '),
+    (without(ONE, 'summary', 0, 'cmwq', 'p50_ns'), 'the summary of cmwq, cpu, lacks p50_ns: '),
+    (replaced(ONE, 'xen', 'parameters', 'engine'), 'parameters.engine is "xen", and not arm64 or qemu or uml: '),
+    (replaced(ONE, True, 'parameters', 'pairs'), 'parameters.pairs is true or false, and not a whole number: '),
+    (replaced(ONE, None, 'boots'), 'boots is null, and not a list: '),
+])
+def test_record_of_another_shape_is_refused(tmp_path, capsys, damaged, says):
+    (tmp_path / 'results.json').write_text(json.dumps(damaged))
+    assert bench_plot.main([str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f'plot: {tmp_path}/results.json: ') and says in said and said.count('\n') == 1
+
+
+class Figure:
+    """A picture that takes no time."""
+
+    def __init__(self, title):
+        self.title = title
+
+    def savefig(self, path, **_):
+        path.write_text(self.title)
+
+
+def used(folder):
+    """Do with a record what scripts/lab plot and run-bench.sh --resume do, without the picture and the boots."""
+    one = bench_record.load(folder, bench_record.BENCH, bench_record.RESUMED)
+    bench_plot.write(one, folder, lambda one: bench_plot.check_figures(one) or Figure(bench_plot.title(one)))
+    bench_record.boots_left(one)
+    bench_summary.summarise(one['boots'])
+    bench_summary.lines(one['summary'], one['parameters'], bench_options.names(one['parameters']))
+    bench.complaints({'failed_boots': [], **one})
+
+
+@pytest.mark.tier('test')
+def test_no_damage_is_a_bug(tmp_path, monkeypatch):
+    """Whatever a record lacks or has of another type: it can be used, or is refused in a line."""
+    monkeypatch.setattr(bench_stats, 'RESAMPLES', 40)
+    monkeypatch.setattr(bench_plot, 'plotting', lambda: SimpleNamespace(close=lambda figure: None))
+    one = record([{**boot(1, variant), 'runs': recorded_runs()[:1]} for variant in ('cmwq', 'base')])
+    found, refused = bugs(one, tmp_path / 'results.json', lambda: used(tmp_path), bench_record.RecordError)
+    assert not found and refused > 1000
 
 
 def test_newest_unfinished_record_is_found(tmp_path):

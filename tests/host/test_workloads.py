@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import copied
-from calls import call
+from calls import call, refuses
+from damage import bugs
 from wqlab.bench import record as bench_record
 from wqlab.bench.boot import BootError, Build
 from wqlab.paths import ROOT
@@ -614,6 +615,37 @@ def test_pictures_of_recorded_data(tmp_path, boots):
     bench_record.save(record(boots), tmp_path)
     assert plot.main([str(tmp_path)]) == 0
     assert (tmp_path / 'plot.png').stat().st_size > 10000 and '</svg>' in (tmp_path / 'plot.svg').read_text()
+
+
+def test_no_damage_is_a_bug(tmp_path):
+    """Whatever a record lacks or has of another type: it can be used, or is refused in a line."""
+    boots = [{**entry, 'runs': entry['runs'][:1], 'profiles': []}
+             for entry in (boot(1, 'writeback', variant, skipped=[{'name': 'a', 'why': 'b'}], trouble=['c'])
+                           for variant in ('cmwq', 'base'))]
+    one = {**record(boots), 'failed_boots': [{**boots[0], 'attempt': 1, 'error': 'd'}]}
+
+    def used():
+        found = run.load(tmp_path)
+        plot.title(found)
+        assert found['summary'] == [] or plot.panels(found['summary'], found['summary'][0]['workload'])
+        run.boots_left(found)
+        run.skipped(found)
+        run.complaints({'failed_boots': [], **found})
+        stats.format_summary(found['summary'])
+        stats.summarise(found['boots'])
+
+    found, refused = bugs(one, tmp_path / 'results.json', used, bench_record.RecordError)
+    assert not found and refused > 200
+
+
+@pytest.mark.parametrize('program', ['plot', 'workload-plot'])
+def test_record_of_the_other_script_is_refused(tmp_path, program):
+    one = record([boot(1, 'writeback', 'base')])
+    if program == 'workload-plot':
+        one['parameters'].pop('workloads')
+    bench_record.save(one, tmp_path)
+    refuses(rf'^plot: {tmp_path}/results.json: parameters lacks .*: it is damaged, or another script wrote it: ',
+            'scripts/lab', program, tmp_path)
 
 
 # --here

@@ -4,14 +4,27 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from wqlab.advise import loads, pods
 from wqlab.bench import record as bench_record
 from wqlab.bench.boot import Build
 from wqlab.bench.record import RecordError
 from wqlab.paths import BUILD, ROOT
+from wqlab.shape import NOTHING, NUMBER
 
 RESULTS = BUILD / 'advise'
 FORMAT = 1
-KEYS = {'complete', 'parameters', 'kernel', 'settings', 'present', 'items', 'turns', 'seconds'}
+NAMES = {*loads.LOADS}
+SIZE = (int, NOTHING)
+RUN = {f'{name}?': NUMBER for name in loads.KEPT if name != 'actual'}
+SHAPE = {
+    'complete': bool, 'kernel': {'release': str}, 'machine': {'cpu': str}, 'seconds': NUMBER,
+    'parameters': {'engine': ({'uml', 'qemu'}, NOTHING), 'variant': (str, NOTHING), 'module': (str, NOTHING),
+                   'minutes': NUMBER, 'slice_ms': int, 'threshold': NUMBER, 'cpus': (int, NOTHING),
+                   'loads': ([NAMES], NOTHING), 'scopes': ([str], NOTHING), 'shard_sizes': ([int], NOTHING)},
+    'present': ({'scope': str, 'shard_size': SIZE, 'can_resize': bool}, NOTHING), 'cpus?': int,
+    'settings': [{'scope': str, 'shard_size': SIZE}], 'same': {...: str}, 'lacking': [str],
+    'items': {**{f'{name}?': int for name in NAMES}},
+    'turns': [{'session': int, 'rounds': [{f'{name}?': {...: RUN} for name in NAMES}]}]}
 Record = dict[str, Any]
 
 
@@ -37,8 +50,14 @@ def save(record: Record, folder: Path) -> None:
 def load(folder: Path) -> Record:
     path = folder / 'results.json'
     record = bench_record.read(path)
-    if not isinstance(record, dict) or record.get('format') != FORMAT or KEYS - record.keys():
+    if not isinstance(record, dict) or record.get('format') != FORMAT:
         raise RecordError(f'{path} was not written by this version of advise.sh: start a new run')
+    bench_record.check(record, path, SHAPE)
+    names = [pods.DEFAULT.name, pods.AGAIN, *(pods.Setting(**one).name for one in record['settings'])]
+    rounds = {load: dict.fromkeys(names, RUN) for load in record['items']}
+    bench_record.check(record, path, {'turns': [{'rounds': [rounds]}]}, *([{'cpus': int}] if record['present'] else []))
+    if record['turns'] and not rounds:
+        raise RecordError(f'{path}: turns of no items: it is damaged: start a new run')
     return record
 
 

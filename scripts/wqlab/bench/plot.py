@@ -47,7 +47,7 @@ def title(record):
     params = record['parameters']
     topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
     engine = '-'.join(filter(None, (record['engine'], params['accel'])))
-    items = [] if params['mode'] == 'life' else [f"{params['items']:,} items"]
+    items = [f"{params['items']:,} items"] if params['items'] else []
     lines = [f'{engine}: {topology}',
              ', '.join([load(params), *items, f"{params['pairs']} boots of each"])]
     fast = [floor.pooled(row, 'items_per_s') for row in record['summary'] if row['scope'] == LINE]
@@ -121,12 +121,23 @@ def panels(record):
     return calls + (found[:2] + found[-1:] if found else [])
 
 
+def check_figures(record):
+    """Raise RecordError if a row of the summary lacks a figure that is drawn."""
+    for row in (row for row in record['summary'] if row['scope'] != LINE):
+        for variant in variants_of([row]):
+            lacking = [metric for metric, _ in panels(record) if metric not in row[variant]]
+            if lacking:
+                raise bench_record.RecordError(f"the summary of {variant}, {row['scope']}, lacks {', '.join(lacking)}: "
+                                               'start a new run')
+
+
 def draw(record):
     pyplot = plotting()
-    if not record['summary']:
+    if not variants_of(record['summary']):
         raise bench_record.RecordError('no boot is recorded: nothing to draw; finish it by run-bench.sh --resume')
     if record['parameters'].get('sweep'):
         return sweep.draw(record, pyplot, COLOURS)
+    check_figures(record)
     rows = [row for row in record['summary'] if row['scope'] != LINE]
     sizes, names = bool(record['parameters']['shard_size']), bench_options.names(record['parameters'])
     shown = panels(record)
@@ -141,7 +152,10 @@ def draw(record):
 
 def write(record, folder, draw=draw):
     """Write both plots, each atomically. Return their paths."""
-    figure = draw(record)
+    try:
+        figure = draw(record)
+    except bench_record.RecordError as error:
+        raise bench_record.RecordError(f'{folder}/results.json: {error}') from None
     paths = []
     for kind in ('png', 'svg'):
         path = Path(folder) / f'plot.{kind}'
@@ -154,13 +168,13 @@ def write(record, folder, draw=draw):
     return paths
 
 
-def main(folders, draw=draw, usage=__doc__):
+def main(folders, draw=draw, usage=__doc__, shapes=()):
     if not folders or '--help' in folders:
         print(usage.strip())
         return 0 if folders else 2
     for folder in folders:
         try:
-            paths = write(bench_record.load(folder), folder, draw)
+            paths = write(bench_record.load(folder, *shapes), folder, draw)
         except bench_record.RecordError as error:
             print(f'plot: {error}', file=sys.stderr)
             return 1

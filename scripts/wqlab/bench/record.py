@@ -14,10 +14,33 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from wqlab import files
-from wqlab.bench import options
+from wqlab import files, shape
+from wqlab.bench import options, parse, stats
+from wqlab.shape import NOTHING, NUMBER
 
 FORMAT = 1
+STAT = {'median': NUMBER, 'min': NUMBER, 'max': NUMBER, 'boots': int, 'spread_percent': NUMBER}
+ROW = {'scope': str, 'shard_size': (int, NOTHING), 'cpus?': (int, NOTHING),
+       **{f'{variant}?': {'locks?': dict, 'rows?': list, ...: STAT} for variant in stats.ORDER},
+       **{f'{name}?': {...: ({**STAT, 'low': NUMBER, 'high': NUMBER}, NOTHING)} for name in stats.RATIO_OF.values()}}
+FAILED = {'attempt': int, 'error': str, 'pair': int, 'variant': str}
+# What run-workload.sh has, too
+COMMON = {'complete': bool, 'engine': str, 'kernels': {...: dict}, 'topology': {...: int}}
+PARAMETERS = {'cpus': int, 'pairs': int, 'variant': ({*options.VARIANTS}, NOTHING), 'accel': (str, NOTHING)}
+BENCH = {
+    **COMMON,
+    'parameters': {**PARAMETERS, 'engine': {*options.ITEMS}, 'mode': {*parse.MODES, 'life'}, 'icount': bool,
+                   'batch': (int, NOTHING), 'items': (int, NOTHING), 'shard_size': ([int], NOTHING),
+                   'sweep?': ([int], NOTHING), 'wq?': str, 'burn_us?': (int, NOTHING), 'append_cmwq?': str},
+    'boots': [{'pair': int, 'variant': {*stats.ORDER}, 'shard_size': (int, NOTHING), 'cpus?': (int, NOTHING),
+               'violations': int, 'trouble': [str], 'passed_over': [str],
+               'runs': [{'scope': str, 'repeat': int, 'items?': int, 'elapsed_ns?': NUMBER,
+                         **{f'{metric}?': (*NUMBER, NOTHING) for metric in stats.METRICS}}]}],
+    'failed_boots?': [FAILED],
+    'summary': [ROW]}
+# What is needed to go on
+RESUMED = {'parameters': {'mem': str, 'scopes': ([str], NOTHING), 'repeats': int, 'boot_timeout': int, 'threads': int,
+                          'strict': bool, 'max_active': (int, NOTHING)}}
 
 
 class RecordError(Exception):
@@ -155,14 +178,21 @@ def read(path):
         raise RecordError(f'{path} cannot be read: {error}') from None
 
 
-def load(folder):
+def check(record, path, *shapes):
+    """Raise RecordError if a record does not have these shapes."""
+    for one in shapes:
+        wrong = shape.fault(record, one)
+        if wrong:
+            raise RecordError(f'{path}: {wrong}: it is damaged, or another script wrote it: start a new run')
+
+
+def load(folder, *shapes):
+    """Return a record of these shapes, by default that of run-bench.sh."""
     path = Path(folder) / 'results.json'
     record = read(path)
     if not isinstance(record, dict) or record.get('format') != FORMAT:
         raise RecordError(f'{path} was not written by this version of the benchmark: start a new run')
-    missing = {'parameters', 'boots', 'kernels', 'complete'} - record.keys()
-    if missing:
-        raise RecordError(f'{path} lacks {", ".join(sorted(missing))}: start a new run')
+    check(record, path, *(shapes or [BENCH]))
     return record
 
 

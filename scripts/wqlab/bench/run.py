@@ -54,7 +54,7 @@ def begin(params, build, held):
 
 def resume(where, held):
     folder = Path(where) if where else bench_record.find_unfinished(RESULTS)
-    record = bench_record.load(folder)
+    record = bench_record.load(folder, bench_record.BENCH, bench_record.RESUMED)
     if record['complete']:
         raise bench_record.RecordError(f'{folder} is complete: there is nothing to resume')
     builds = prepare_builds(record['parameters'], False, held)

@@ -42,7 +42,7 @@ def spread(values):
 
 
 def run_metric(run, metric):
-    if metric == 'ns_per_item' and 'items' in run:
+    if metric == 'ns_per_item' and run.keys() >= {'items', 'elapsed_ns'}:
         return run['elapsed_ns'] / run['items']
     return run.get(metric)
 

@@ -8,7 +8,7 @@ import json
 import re
 from pathlib import Path
 
-from wqlab import files
+from wqlab import files, shape
 from wqlab.kernels import kinds
 from wqlab.paths import ROOT
 
@@ -61,6 +61,9 @@ class Run:
         return cls(configuration, date, kernel, 0, 0, **dict.fromkeys(FIGURES, 0), verdict=why, source=source())
 
 
+SHAPE = {field.name: field.type for field in dataclasses.fields(Run)}
+
+
 def now():
     return datetime.datetime.now(datetime.UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
 
@@ -79,11 +82,16 @@ def source():
 def load(folder):
     path = Path(folder, 'runs.json')
     try:
-        return [Run(**entry) for entry in json.loads(path.read_text())]
+        entries = json.loads(path.read_text())
     except FileNotFoundError:
         return []
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise RunsError(f'{path} was not written by `make torture` ({error}): move it away') from error
+    wrong = shape.fault(entries, [SHAPE], 'runs') or next(
+        (f'unknown: {name}' for entry in entries for name in entry.keys() - SHAPE.keys()), '')
+    if wrong:
+        raise RunsError(f'{path} was not written by `make torture` ({wrong}): move it away')
+    return [Run(**entry) for entry in entries]
 
 
 def add(folder, run):

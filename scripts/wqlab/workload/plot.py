@@ -10,6 +10,7 @@ from typing import Any
 from wqlab.bench import plot as bench_plot
 from wqlab.bench.record import RecordError
 from wqlab.bench.stats import NAMES, in_order
+from wqlab.workload import record as workload_record
 from wqlab.workload import workloads
 
 INCHES = 0.26       # for each case
@@ -86,4 +87,4 @@ def write(record: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def main(folders: list[str]) -> int:
-    return bench_plot.main(folders, draw, __doc__)
+    return bench_plot.main(folders, draw, __doc__, workload_record.SHAPES)

@@ -16,6 +16,7 @@ from wqlab.bench.record import RecordError
 from wqlab.paths import ROOT
 from wqlab.steps import locked, told
 from wqlab.workload import engines, options, plot, stats
+from wqlab.workload import record as workload_record
 from wqlab.workload.profile import tables as profile_tables
 
 RESULTS = ROOT / 'build' / 'workload'
@@ -102,11 +103,13 @@ def begin(params: dict[str, Any], build: bool, held: contextlib.ExitStack) -> tu
     return turns.Results(PROGRAM, record, folder), builds
 
 
+def load(folder: Path) -> dict[str, Any]:
+    return bench_record.load(folder, *workload_record.SHAPES)
+
+
 def resume(where: str, held: contextlib.ExitStack) -> tuple[turns.Results, Builds]:
-    folder = Path(where) if where else bench_record.find_unfinished(RESULTS)
-    record = bench_record.load(folder)
-    if 'workloads' not in record['parameters']:
-        raise RecordError(f'{folder} is not a run of workloads: continue it with scripts/run-bench.sh')
+    folder = Path(where) if where else bench_record.find_unfinished(RESULTS, load)
+    record = load(folder)
     if record['complete']:
         raise RecordError(f'{folder} is complete: there is nothing to resume')
     builds = prepare_builds(record['parameters'], False, held)

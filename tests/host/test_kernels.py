@@ -40,7 +40,16 @@ def copy(tmp_path):
             shutil.copy(source, tmp_path / name)
     (tmp_path / 'build').mkdir()
     (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
+    change(tmp_path, base.SNAPSHOT, 'http://127.0.0.1:1/none')      # no test asks the network
     return tmp_path
+
+
+def change(copy, old, new):
+    """Replace a text in what says where the base tree comes from."""
+    path = copy / 'scripts/wqlab/kernels/base.py'
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
 
 
 def fake_tree(folder, version=f'{LINUX}.0', **files):
@@ -145,25 +154,84 @@ def archive(tmp_path):
     return fill
 
 
-TESTED = base.TESTED[LINUX]
+TESTED = base.TESTED[LINUX].version
 
 
-def test_tested_version_is_preferred(copy, archive):
+def pin(copy, deb):
+    """Take this package for the one that the project was tested with."""
+    change(copy, base.TESTED[LINUX].sha256, hashlib.sha256(deb.read_bytes()).hexdigest())
+
+
+def test_tested_version_is_preferred(copy, tmp_path, archive):
     """Even if another suite comes first and has a newer version."""
-    done = get_base(copy, PATH=archive(trixie_backports=[f'{LINUX}.9-1'], sid=[f'{LINUX}.8-1', TESTED]))
+    path = archive(trixie_backports=[f'{LINUX}.9-1'], sid=[f'{LINUX}.8-1', TESTED])
+    pin(copy, tmp_path / f'archive/{TESTED}.deb')
+    done = get_base(copy, PATH=path)
     assert done.returncode == 0, done.stderr
-    assert version_there(copy) == TESTED.split('-')[0] and 'no longer' not in done.stderr
+    assert version_there(copy) == TESTED.split('-')[0] and 'the project was tested with' not in done.stderr
 
 
 def test_tested_version_is_gone(copy, archive):
     done = get_base(copy, PATH=archive(trixie_backports=[], sid=[f'{LINUX}.9-1', f'{LINUX}.8-1']))
     assert done.returncode == 0 and version_there(copy) == f'{LINUX}.9', done.stderr
-    assert f'{PACKAGE} {TESTED} is no longer in trixie-backports or sid: taking {LINUX}.9-1 of sid' in done.stderr
     assert f'trixie-backports has no {PACKAGE}' in done.stderr
+    assert 'could not download http://127.0.0.1:1/none/' in done.stderr     # in the archive of all that there ever was
+    assert f'{PACKAGE} {TESTED}, with which the project was tested, cannot be had' in done.stderr
+    assert f'taking {PACKAGE} {LINUX}.9-1 of sid' in done.stderr
+    note = f'note: build/linux-{LINUX} is package {PACKAGE}_{LINUX}.9-1_all.deb; the project was tested with {TESTED}'
+    assert note in done.stderr and note in get_base(copy).stderr
+    assert f'package {PACKAGE}_{LINUX}.9-1_all.deb, ' in (copy / f'build/.linux-{LINUX}.origin').read_text()
 
 
-def test_package_is_fetched_once(copy, archive):
+def test_tested_version_of_the_old_archive(copy, tmp_path, archive, server):
+    """The mirror has only others. They are not asked for."""
     path = archive(sid=[TESTED])
+    one, url = server
+    old = tmp_path / 'served' / f'{PACKAGE}_{TESTED}_all.deb'
+    (tmp_path / f'archive/{TESTED}.deb').rename(old)
+    pin(copy, old)
+    change(copy, 'http://127.0.0.1:1/none', url)
+    path = archive(sid=[f'{LINUX}.9-1'])
+    done = get_base(copy, PATH=path)
+    assert done.returncode == 0 and version_there(copy) == TESTED.split('-')[0] and one.asked == 1, done.stderr
+    assert f'downloading {url}' in done.stderr and 'cannot be had' not in done.stderr and 'note:' not in done.stderr
+    shutil.rmtree(copy / f'build/linux-{LINUX}')
+    assert get_base(copy, PATH=path).returncode == 0 and one.asked == 1      # kept
+
+
+@pytest.mark.parametrize('where', ['mirror', 'old archive', 'kept'])
+def test_tested_version_with_another_content(copy, tmp_path, archive, server, where):
+    """It is not used, wherever it comes from."""
+    path = archive(trixie_backports=[f'{LINUX}.9-1'], sid=[TESTED])
+    fake = tmp_path / f'archive/{TESTED}.deb'
+    places = {'mirror': fake, 'old archive': tmp_path / 'served' / f'{PACKAGE}_{TESTED}_all.deb',
+              'kept': copy / f'build/apt/dl/{PACKAGE}_{TESTED}_all.deb'}
+    if where != 'mirror':
+        places[where].parent.mkdir(parents=True, exist_ok=True)
+        fake.rename(places[where])
+        (tmp_path / 'archive/sid').write_text('')
+    change(copy, 'http://127.0.0.1:1/none', server[1])
+    done = get_base(copy, PATH=path)
+    assert done.returncode == 0 and version_there(copy) == f'{LINUX}.9', done.stderr
+    assert f', not {base.TESTED[LINUX].sha256}' in done.stderr and 'cannot be had' in done.stderr
+    assert not (copy / f'build/apt/dl/{PACKAGE}_{TESTED}_all.deb').exists()
+
+
+def test_only_version_has_another_content(copy, archive):
+    refuses(r'trixie-backports and sid have no other linux-source-.*: choose another release, or give KERNEL_SRC=DIR',
+            copy / 'scripts/lab', 'base', cwd=copy, PATH=archive(trixie_backports=[], sid=[TESTED]), lines=12)
+    nothing_left(copy)
+
+
+def test_each_release_has_a_tested_package():
+    assert base.TESTED.keys() == {path.name for path in (ROOT / 'patches').iterdir()}
+    assert all(re.fullmatch('[0-9a-f]{64}', one.sha256) and one.version.startswith(f'{linux}.')
+               for linux, one in base.TESTED.items())
+
+
+def test_package_is_fetched_once(copy, tmp_path, archive):
+    path = archive(sid=[TESTED])
+    pin(copy, tmp_path / f'archive/{TESTED}.deb')
     assert get_base(copy, PATH=path).returncode == 0
     shutil.rmtree(copy / f'build/linux-{LINUX}')
     done = get_base(copy, PATH=path)
@@ -173,6 +241,7 @@ def test_package_is_fetched_once(copy, archive):
 def test_of_a_failed_download_nothing_is_kept(copy, tmp_path, archive):
     """apt-get writes to the final name at once, also what is cut off."""
     path = archive(sid=[TESTED])
+    pin(copy, tmp_path / f'archive/{TESTED}.deb')
     good = (tmp_path / 'bin/apt-get').read_text()
     (tmp_path / 'bin/apt-get').write_text(good.replace('_all.deb";;', '_all.deb"; exit 100;;'))
     refuses(rf'could not download {re.escape(PACKAGE)} ', copy / 'scripts/lab', 'base', cwd=copy, PATH=path, lines=10)
@@ -238,17 +307,18 @@ def test_no_mirror(copy, tmp_path):
 
 
 def test_no_such_package(copy, archive):
-    done = refuses(r'could not download .*KERNEL_SRC=DIR', copy / 'scripts/lab', 'base', cwd=copy,
-                   PATH=archive(trixie_backports=[], sid=[]), lines=10)
+    done = refuses(r'trixie-backports and sid have no other linux-source-.*: choose another release, .*KERNEL_SRC=DIR',
+                   copy / 'scripts/lab', 'base', cwd=copy, PATH=archive(trixie_backports=[], sid=[]), lines=10)
     assert f'sid has no {PACKAGE}' in done.stderr
     nothing_left(copy)
 
 
-def test_damaged_package(copy):
+def test_damaged_package(copy, archive):
     package = copy / f'build/apt/dl/{PACKAGE}_{LINUX}.1-1_all.deb'
     package.parent.mkdir(parents=True)
     package.write_bytes(b'!<arch>\nnonsense')
-    refuses(r'damaged and has been deleted: run this again', copy / 'scripts/lab', 'base', cwd=copy, lines=3)
+    refuses(r'damaged and has been deleted: run this again', copy / 'scripts/lab', 'base', cwd=copy, lines=12,
+            PATH=archive(sid=[]))
     assert not package.exists()
     nothing_left(copy)
 

@@ -181,6 +181,7 @@ def start(where: str | None, params: dict[str, Any], build: bool,
         advise_record.check_same(record, {'kernel': kernel})
         return record, folder, target
     record = advise_record.new(params, kernel)
+    record['base'] = target.base() if isinstance(target, Build) else None
     folder = bench_record.new_folder(advise_record.RESULTS)
     advise_record.save(record, folder)
     return record, folder, target

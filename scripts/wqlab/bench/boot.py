@@ -34,6 +34,11 @@ class Build:
         self.image = self.folder / ENGINES[engine].image
         self.module = self.folder / module if module else None
 
+    def base(self):
+        """Return where the base tree of this kernel came from, or None."""
+        path = self.folder.parent / f'.linux-{self.linux}.origin'
+        return path.read_text(encoding='utf-8').strip() if path.exists() else None
+
     def release(self):
         path = self.folder / 'include/config/kernel.release'
         return path.read_text(encoding='utf-8').strip()

@@ -143,6 +143,7 @@ def new_record(params, root, builds):
         'engine': params['engine'],
         'topology': {'cpus': params['cpus'], **(params['topology'] or {})},
         'kernels': {variant: describe_kernel(build) for variant, build in builds.items()},
+        'base': next((build.base() for build in builds.values()), None),
         'parameters': params,
         'boots': [],
         'summary': [],

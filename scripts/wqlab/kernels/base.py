@@ -4,13 +4,15 @@
 usage: [LINUX=7.3] [KERNEL_SRC=DIR | LINUX_TARBALL=FILE|URL [LINUX_TARBALL_SHA256=SUM]] scripts/lab base
 
 By default this downloads Debian's package linux-source-$LINUX. It needs no root and changes
-nothing outside build/. It takes the version that the project was tested with. If Debian no
-longer has that version, it takes the newest one of the same release.
+nothing outside build/. It takes the version that the project was tested with, from the mirror
+or from the archive of all that Debian ever had, and checks it. Only if both fail, it takes the
+newest version of the same release, and says so.
 KERNEL_SRC=DIR names a clean tree to copy. LINUX_TARBALL= names a release tarball from
 kernel.org. LINUX_TARBALL_SHA256= is its checksum from sha256sums.asc on kernel.org. A URL
 needs the checksum; for a file it is optional.
 """
 import argparse
+import dataclasses
 import datetime
 import hashlib
 import os
@@ -18,6 +20,7 @@ import re
 import shlex
 import shutil
 import sys
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -31,8 +34,22 @@ say = sayer('base')
 SUITES = {'7.3': ('trixie-backports', 'sid'), '7.2': ('trixie-backports', 'sid'),
           '6.12': ('trixie', 'bookworm-backports')}
 ALL_SUITES = ('sid', 'trixie-backports', 'trixie', 'bookworm-backports')
-# The versions that the project was tested with. Any other of the same release works if the patches apply to it.
-TESTED = {'7.3': '7.3.4-1~bpo13+1', '7.2': '7.2.12-1~bpo13+1', '6.12': '6.12.107-1'}
+# Where Debian's archive is kept as it was when the packages below were new
+SNAPSHOT = 'https://snapshot.debian.org/archive/debian/20261125T000000Z/pool/main/l/linux'
+
+
+@dataclasses.dataclass(frozen=True)
+class Tested:
+    version: str
+    sha256: str     # of linux-source-*.deb
+
+
+# What the project was tested with. Any other version of the same release works if the patches apply to it.
+TESTED = {
+    '7.3': Tested('7.3.4-1~bpo13+1', '703e369ddd4cce971452f5a593ee55df3a5c10c83caf0fa0df039633ed181ee3'),
+    '7.2': Tested('7.2.12-1~bpo13+1', '73ca6c22599ba411ab3179642d33501ca2c90174e13c3c8d86e996ea1cbf2a8f'),
+    '6.12': Tested('6.12.107-1', '775b9ef84d7fa7927ccebfec33fbbe9aeb2482ebf9a92c771aafd33fb6e2ee27'),
+}
 PARTS = ('kernel/workqueue.c', 'include/linux/workqueue.h', 'lib/Kconfig.debug', 'scripts/kconfig/merge_config.sh')
 BUILT = ('.config', 'include/config', 'arch/x86/include/generated')
 PACKERS = {'.xz': 'xz', '.gz': 'gzip', '.bz2': 'bzip2', '.zst': 'zstd'}
@@ -73,6 +90,13 @@ class Base:
     def note(self, words: str) -> None:
         now = datetime.datetime.now(datetime.UTC).strftime('%FT%TZ')
         files.write(self.origin, f'{words}, {version_of(self.tree)}, {now}\n')
+
+    def drift(self) -> str:
+        """Return a line if the tree is another version of Debian's package than the tested one, or ''."""
+        tested, words = TESTED.get(self.linux), self.origin.read_text().split(',')[0]
+        if not tested or not words.startswith('package ') or f'_{tested.version}_' in words:
+            return ''
+        return f'{shown(self.tree)} is {words}; the project was tested with {tested.version}'
 
     def fill(self, what: str, command: str, words: str, wrong: str) -> None:
         """Fill the tree by a shell command that runs in it. On failure, raise Failure and keep the old tree."""
@@ -120,7 +144,8 @@ class Base:
             raise Failure(f'LINUX_TARBALL_SHA256={checksum} is not a SHA-256 checksum: give 64 hexadecimal digits')
         if checksum and self.came_from(f'tarball sha256:{checksum}'):
             return
-        path = download(given, checksum) if remote else Path(given).resolve()
+        path = Path(given).resolve() if not remote else download(
+            given, checksum, BUILD / 'dl' / f'{checksum[:12]}-{given.rsplit("/", 1)[-1]}')
         if not path.is_file():
             raise Failure(f'LINUX_TARBALL={given} is not a file: name a release tarball')
         found = digest(path)
@@ -134,11 +159,14 @@ class Base:
 
     def from_package(self) -> None:
         need('dpkg-deb', 'tar', 'xz')
-        package = f'linux-source-{self.linux}'
-        deb = debian.newest_deb(package) or debian.Archive(
-            package, SUITES.get(self.linux, ALL_SUITES), say=say,
-            instead=f'or give KERNEL_SRC=DIR, a Linux {self.linux} tree, or LINUX_TARBALL=FILE|URL'
-        ).download(TESTED.get(self.linux, ''))
+        package, tested = f'linux-source-{self.linux}', TESTED.get(self.linux)
+        deb = kept(package, tested)
+        if not deb:
+            archive = debian.Archive(
+                package, SUITES.get(self.linux, ALL_SUITES), say=say,
+                instead=f'or give KERNEL_SRC=DIR, a Linux {self.linux} tree, or LINUX_TARBALL=FILE|URL')
+            deb = (tested and fetched(archive, tested)) or debian.newest_deb(package) or \
+                archive.newest(tested.version if tested else '')
         try:
             self.fill(f'unpacking {deb.name}', f'dpkg-deb --fsys-tarfile {shlex.quote(str(deb))} | '
                       f'tar -xO ./usr/src/{package}.tar.xz | xz -dc -T0 | tar -x --strip-components=1',
@@ -148,14 +176,48 @@ class Base:
             raise
 
 
+def place_of(package: str, tested: Tested) -> Path:
+    return debian.APT / f'dl/{package}_{tested.version}_all.deb'
+
+
+def kept(package: str, tested: Tested | None) -> Path | None:
+    """Return the tested package, or any if none was tested, if it was downloaded before."""
+    if not tested:
+        return debian.newest_deb(package)
+    deb = place_of(package, tested)
+    return deb if deb.exists() and is_tested(deb, tested) else None
+
+
+def is_tested(deb: Path, tested: Tested) -> bool:
+    """Check a package. Delete it if it is another."""
+    found = digest(deb)
+    if found != tested.sha256:
+        deb.unlink()
+        say(f'{deb.name} has the checksum {found}, not {tested.sha256}: deleted')
+    return found == tested.sha256
+
+
+def fetched(archive: debian.Archive, tested: Tested) -> Path | None:
+    """Download the tested package from the first place that still has it."""
+    deb = archive.exactly(tested.version)
+    if deb and is_tested(deb, tested):
+        return deb
+    deb = place_of(archive.package, tested)
+    try:
+        return download(f'{SNAPSHOT}/{urllib.parse.quote(deb.name)}', tested.sha256, deb)
+    except Failure as error:
+        say(str(error))
+    say(f'{archive.package} {tested.version}, with which the project was tested, cannot be had: taking another version')
+    return None
+
+
 def digest(path: Path) -> str:
     with open(path, 'rb') as file:
         return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
-def download(url: str, checksum: str) -> Path:
-    """Download @url, check its checksum, and keep the file in build/dl. Return its path."""
-    path = BUILD / 'dl' / f'{checksum[:12]}-{url.rsplit("/", 1)[-1]}'
+def download(url: str, checksum: str, path: Path) -> Path:
+    """Download @url to @path, and check its checksum. Return the path."""
     if path.exists() and digest(path) == checksum:
         return path
     say(f'downloading {url}')
@@ -196,6 +258,8 @@ def fetch(linux: str = LINUX) -> Base:
             base.from_package()
         elif not base.origin.exists():
             base.note('found in place')
+    if base.drift():
+        say(f'note: {base.drift()}')
     return base
 
 

@@ -52,7 +52,7 @@ def debian_config(linux: str, flavour: str = 'cloud-amd64') -> str:
         raise Failure(f'LINUX={linux}: no suite of Debian is known to have it: name a configuration by --config FILE')
     package = f'linux-config-{linux}'
     deb = debian.newest_deb(package, 'amd64') or debian.Archive(
-        package, base.SUITES[linux], arch='amd64', say=say, instead=instead).download(base.TESTED[linux])
+        package, base.SUITES[linux], arch='amd64', say=say, instead=instead).download(base.TESTED[linux].version)
     packed = debian.unpack(deb, f'*/config.amd64_none_{flavour}.xz')
     return lzma.decompress(packed).decode()
 

@@ -73,6 +73,7 @@ class Archive:
         self.say = say or sayer('debian')
         self.mirror = mirror(instead)
         self.suites = suites
+        self.listed: dict[str, list[str] | None] = {}
 
     def update(self, suite: str) -> bool:
         for folder in (APT / 'parts', APT / 'cache/archives/partial', APT / f'lists/{suite}{self.arch}/partial'):
@@ -105,27 +106,39 @@ class Archive:
         deb, = place.iterdir()
         return deb.rename(APT / 'dl' / deb.name)
 
-    def download(self, pinned: str = '') -> Path:
-        """Download the pinned version if any suite has it, or else the newest one of the first suite that has any."""
-        others = []
-        for suite in self.suites:
-            versions = self.versions(suite) if self.update(suite) else None
-            if versions == []:
+    def has(self, suite: str) -> list[str] | None:
+        """Return the versions that a suite has, newest first, or None if it cannot be read."""
+        if suite not in self.listed:
+            self.listed[suite] = self.versions(suite) if self.update(suite) else None
+            if self.listed[suite] == []:
                 self.say(f'{suite} has no {self.package}')
-            if not versions:
-                continue
-            if not pinned or pinned in versions:
-                deb = self.fetch(suite, pinned or versions[0])
+        return self.listed[suite]
+
+    def exactly(self, version: str) -> Path | None:
+        """Download this version from the first suite that has it."""
+        return next(filter(None, (self.fetch(suite, version) for suite in self.suites
+                                  if version in (self.has(suite) or []))), None)
+
+    def newest(self, but: str = '') -> Path:
+        """Download the newest version of the first suite that has any but @but."""
+        for suite in self.suites:
+            others = [version for version in self.has(suite) or [] if version != but]
+            if others:
+                self.say(f'taking {self.package} {others[0]} of {suite}')
+                deb = self.fetch(suite, others[0])
                 if deb:
                     return deb
-            else:
-                others.append((suite, versions[0]))
-        for suite, version in others:
-            self.say(f'{self.package} {pinned} is no longer in {" or ".join(self.suites)}: taking {version} of {suite}')
-            deb = self.fetch(suite, version)
-            if deb:
-                return deb
+        if all(versions in ([], [but]) for versions in self.listed.values()):
+            raise Failure(f'{" and ".join(self.suites)} have no {"other " if but else ""}{self.package}: '
+                          f'choose another release, {self.instead}')
         raise Failure(f'could not download {self.package} from {self.mirror}: check the network, {self.instead}')
+
+    def download(self, pinned: str = '') -> Path:
+        """Download the pinned version if any suite has it, or else the newest one of the first suite that has any."""
+        deb = self.exactly(pinned) if pinned else None
+        if pinned and not deb:
+            self.say(f'{self.package} {pinned} is no longer in {" or ".join(self.suites)}')
+        return deb or self.newest()
 
 
 def matching(suite: str, pattern: str, *, instead: str) -> list[Path]:

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A disk that is full, or read-only, and programs that are missing: each script says so, in one line."""
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calls import call, refuses, stub
+from test_kernels import LINUX, PACKAGE, TESTED, copy, fake_tree, pin  # noqa: F401  (copy is a fixture)
+from wqlab import steps
+from wqlab.bench.boot import Build
+from wqlab.paths import ROOT
+
+MIB = 1 << 20
+FULL = r'the disk is full: .*: free some space there and run this again$'
+
+
+def mount(*words):
+    done = subprocess.run(['mount', *map(str, words)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f'cannot mount a small file system: {done.stderr.strip()}')
+
+
+@pytest.fixture
+def project(copy):  # noqa: F811
+    """A copy of the repository whose build/ is a file system of 4 MiB."""
+    if os.geteuid():
+        pytest.skip('only root can mount a small file system')
+    build = copy / 'build'
+    mount('-t', 'tmpfs', '-o', f'size={4 * MIB}', 'small', build)
+    try:
+        (build / 'venv').symlink_to(ROOT / 'build/venv')
+        yield copy
+    finally:
+        subprocess.run(['umount', build], check=True)
+
+
+def package_of(folder, deb, text):
+    """Make a package of the kernel's sources, with this text in them, like Debian's."""
+    fake_tree(folder / 'linux', f'{LINUX}.4', **{'kernel/large.c': text})
+    (folder / 'all/usr/src').mkdir(parents=True)
+    (folder / 'all/DEBIAN').mkdir()
+    (folder / 'all/DEBIAN/control').write_text(f'Package: {PACKAGE}\nVersion: {TESTED}\nArchitecture: all\n'
+                                               'Maintainer: nobody <n@example>\nDescription: a test\n')
+    subprocess.run(['tar', '-C', folder, '-cJf', folder / f'all/usr/src/{PACKAGE}.tar.xz', 'linux'], check=True)
+    deb.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(['dpkg-deb', '-b', folder / 'all', deb], check=True, stdout=subprocess.DEVNULL)
+    return deb
+
+
+def deb_in(folder):
+    return folder / f'build/apt/dl/{PACKAGE}_{TESTED}_all.deb'
+
+
+def test_package_survives_a_full_disk(project, tmp_path):
+    deb = package_of(tmp_path / 'package', deb_in(project), 'x' * (8 * MIB))
+    pin(project, deb)
+    for _ in range(2):      # as often as it is tried
+        done = refuses(FULL, project / 'scripts/lab', 'base', cwd=project, lines=3)
+        assert deb.exists() and 'damaged' not in done.stderr
+    assert not list((project / 'build').glob(f'linux-{LINUX}*'))
+
+
+def without(tmp_path, *names):
+    """Return a PATH that has all programs but these."""
+    for place in ('/usr/sbin', '/usr/bin'):
+        for tool in Path(place).iterdir():
+            link = tmp_path / 'tools' / tool.name
+            link.parent.mkdir(exist_ok=True)
+            if tool.name not in names and not link.is_symlink():
+                link.symlink_to(tool)
+    return str(tmp_path / 'tools')
+
+
+@pytest.mark.parametrize('tool', ['xz', 'tar', 'dpkg-deb'])
+def test_package_survives_a_missing_program(copy, tmp_path, tool):  # noqa: F811
+    deb = package_of(tmp_path / 'package', deb_in(copy), '')
+    pin(copy, deb)
+    path = without(tmp_path, tool)
+    refuses(rf'^base: {tool} is missing: run scripts/deps.sh', copy / 'scripts/lab', 'base', cwd=copy, PATH=path)
+    assert deb.exists()
+    done = call(copy / 'scripts/lab', 'base', cwd=copy)
+    assert done.returncode == 0 and (copy / f'build/linux-{LINUX}/kernel/large.c').exists(), done.stderr
+
+
+def test_userland_survives_a_missing_program(copy, tmp_path):  # noqa: F811
+    deb = copy / 'build/apt/dl/busybox-static_1.0-1_arm64.deb'
+    deb.parent.mkdir(parents=True)
+    shutil.copy(package_of(tmp_path / 'package', tmp_path / 'x.deb', ''), deb)
+    refuses('dpkg-deb is missing: run scripts/deps.sh', copy / 'scripts/lab', 'busybox', cwd=copy,
+            PATH=without(tmp_path, 'dpkg-deb'))
+    refuses(r'busybox-static_1\.0-1_arm64\.deb has no \*/bin/busybox: ', copy / 'scripts/lab', 'busybox', cwd=copy)
+    assert deb.exists()
+
+
+class Prepared:
+    """What the scripts need before they write anything."""
+
+    def __init__(self, project, place):
+        self.project, self.place = project, place
+        for variant in ('cmwq', 'base'):
+            for config in ('release', 'workload'):
+                build = Build(project, 'uml', variant, config)
+                for path in (build.image, build.module, build.folder / '.config',
+                             build.folder / 'include/config/kernel.release'):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(f'{LINUX}.4-{variant}\n')
+                build.image.chmod(0o755)
+        shutil.copytree(ROOT / 'Documentation', project / 'Documentation')     # for dkms
+        kdir = place / 'kdir'
+        for name, text in {'include/config/kernel.release': f'{LINUX}.4\n', '.config': 'CONFIG_MODULES=y\n',
+                           'Module.symvers': ''}.items():
+            (kdir / name).parent.mkdir(parents=True, exist_ok=True)
+            (kdir / name).write_text(text)
+        (place / 'given.config').write_text('CONFIG_X=y\n')
+        for name in ('dh', 'rsync', 'dpkg-buildpackage'):
+            path = stub(place / 'bin', name)
+        git = ['git', '-C', project, '-c', 'user.name=A', '-c', 'user.email=a@example']
+        for words in (['init', '-q'], ['commit', '-q', '--allow-empty', '-m', 'one']):
+            subprocess.run([*git, *words], check=True)
+        self.env = {'PATH': path, 'KERNEL_SRC': str(fake_tree(place / 'given')), 'ENGINE': 'uml',
+                    'WQLAB_NO_BUILDS': ''}      # they end before they build anything
+        self.more = {'module': {'KDIR': str(kdir)}, 'deb': {'VARIANT': 'cmwq', 'ENGINE': 'qemu'}}
+
+    def fill(self):
+        """Write until the disk is full."""
+        with contextlib.suppress(OSError), open(self.project / 'build/rest', 'wb', buffering=0) as file:
+            while file.write(bytes(1 << 12)):
+                pass
+
+
+SCRIPTS = (['base'], ['tree'], ['kernel'], ['series'], ['deb', '--config', 'PLACE/given.config'], ['dkms'], ['module'],
+           ['busybox'], ['bench', '--engine', 'uml', '--no-build'], ['workload', '--engine', 'uml', '--no-build'],
+           ['advise', '--engine', 'uml', '--no-build'], ['torture', '--engine', 'uml'],
+           ['torture', '--kernel', 'build/uml-cmwq-release-7.3'], ['matrix', 'uml'], ['basebugs', 'stall'],
+           ['guest', '--kernel', 'build/uml-cmwq-release-7.3', '--', 'true'], ['pptt', 'build/pptt'])
+
+
+@pytest.mark.parametrize('words', SCRIPTS, ids=lambda words: ' '.join(words[:2]))
+def test_each_script_names_the_full_disk(project, tmp_path, words):
+    prepared = Prepared(project, tmp_path)
+    prepared.fill()
+    env = {**prepared.env, **prepared.more.get(words[0], {})}
+    done = call(project / 'scripts/lab', *(word.replace('PLACE', str(tmp_path)) for word in words), cwd=project, **env)
+    said = done.stderr.splitlines()
+    assert done.returncode in (1, 2) and 'Traceback' not in done.stderr, done.stderr
+    assert any('the disk is full' in line for line in said), done.stderr
+    assert 'Errno' not in done.stderr and 'damaged' not in done.stderr, done.stderr
+
+
+def test_command_that_finds_a_full_disk(project):
+    """Its log may have no room for the reason."""
+    text = (f"import sys; sys.path.insert(0, '{project}/scripts')\n"
+            'from wqlab.paths import BUILD\nfrom wqlab.steps import logged\n'
+            "logged(BUILD / 'log/x.log', 'filling', ['sh', '-c', 'cat /dev/zero >large'], say=print, cwd=BUILD)\n")
+    done = subprocess.run([sys.executable, '-c', text], capture_output=True, text=True, check=False)
+    assert 'Failure: the disk is full: ' in done.stderr
+
+
+def test_read_only_disk(project):
+    mount('-o', 'remount,ro', project / 'build')
+    for words in (['base'], ['busybox'], ['pptt', 'build/x']):
+        refuses('Read-only file system: mount it for writing', project / 'scripts/lab', *words, cwd=project)
+
+
+def test_full_output():
+    """As in `scripts/lab tree --list >/full/file`."""
+    with open('/dev/full', 'wb') as full:
+        done = subprocess.run([ROOT / 'scripts/lab', 'tree', '--list'], stdout=full, stderr=subprocess.PIPE, text=True,
+                              check=False)
+    assert done.returncode == 1 and done.stderr.startswith('tree: the disk is full') and done.stderr.count('\n') == 1
+
+
+@pytest.mark.parametrize('path, says', [
+    ('/nonexistent/x', r'^pptt: /nonexistent/x: No such file or directory: check the path$'),
+    ('/etc/passwd/x', r'^pptt: /etc/passwd/x: Not a directory: check the path$'),
+    ('/tmp', r'^pptt: /tmp: Is a directory: give a file$'),
+])
+def test_path_that_cannot_be_written(path, says):
+    refuses(says, 'scripts/lab', 'pptt', path)
+
+
+def test_errors_of_the_system_are_told():
+    assert steps.told(FileNotFoundError(2, 'No such file or directory', 'no-such-tool')) == \
+        'no-such-tool does not exist; if it is a program, run scripts/deps.sh (as root) first'
+    assert steps.told(PermissionError(13, 'Permission denied', str(ROOT / 'build/x'))) == \
+        'build/x: Permission denied: change its permissions, or run this as another user'
+    assert steps.told(OSError('only words')) == 'only words'
+
+
+def test_bug_in_a_script_keeps_its_traceback(copy):  # noqa: F811
+    (copy / 'scripts/wqlab/kernels/clean.py').write_text('def main(argv):\n    return {}["no such key"]\n')
+    done = call(copy / 'scripts/lab', 'clean', cwd=copy)
+    assert done.returncode == 1 and 'Traceback' in done.stderr and 'KeyError' in done.stderr

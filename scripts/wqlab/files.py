@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from wqlab.steps import Failure
+
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike, mode: int = 0o644) -> Iterator[Path]:
@@ -25,6 +27,14 @@ def replacing(path: str | os.PathLike, mode: int = 0o644) -> Iterator[Path]:
         raise
     finally:
         temp.unlink(missing_ok=True)
+
+
+def read(path: Path) -> str:
+    """Read a file that the user names. If it is no text, raise Failure."""
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        raise Failure(f'{path} is not a text: name another file') from None
 
 
 def write(path: str | os.PathLike, content: str | bytes, mode: int = 0o644) -> None:

@@ -184,6 +184,26 @@ def test_path_that_cannot_be_written(path, says):
     refuses(says, 'scripts/lab', 'pptt', path)
 
 
+@pytest.mark.parametrize('words, env, says', [
+    (['plot', 'PLACE'], {}, r'PLACE/results\.json cannot be read: '),
+    (['deb', '--config', 'PLACE/.config'], {}, r'PLACE/\.config is not a text: name another file$'),
+    (['module'], {'KDIR': 'PLACE'}, r'PLACE/include/config/kernel\.release is not a text: name another file$'),
+    (['torture', '--kernel', 'PLACE'], {}, r'PLACE/\.config is not a text: name another file$'),
+    (['boot', '--kernel', 'PLACE', '--command', 'true'], {}, r'PLACE/\.config is not a text: name another file$'),
+    (['plot', '/etc/passwd'], {}, r'/etc/passwd/results\.json: Not a directory: check the path$'),
+    (['series', '--changes', '/no/such'], {}, r'/no/such: No such file or directory: check the path$'),
+    (['pptt', '--sockets', '9999999', 'PLACE/x'], {}, r'there are at most 1024 sockets, '),
+])
+def test_file_that_is_no_text(tmp_path, words, env, says):
+    for name in ('results.json', '.config', 'include/config/kernel.release', 'Module.symvers', 'linux',
+                 'arch/x86/boot/bzImage'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b'\x7fELF\xd0\n')
+    words, env = ([word.replace('PLACE', str(tmp_path)) for word in words],
+                  {name: value.replace('PLACE', str(tmp_path)) for name, value in env.items()})
+    refuses(says.replace('PLACE', str(tmp_path)), 'scripts/lab', *words, **env, lines=2)
+
+
 def test_errors_of_the_system_are_told():
     assert steps.told(FileNotFoundError(2, 'No such file or directory', 'no-such-tool')) == \
         'no-such-tool does not exist; if it is a program, run scripts/deps.sh (as root) first'

@@ -17,6 +17,7 @@ from pathlib import Path
 from wqlab import files, shape
 from wqlab.bench import options, parse, stats
 from wqlab.shape import NOTHING, NUMBER
+from wqlab.steps import told
 
 FORMAT = 1
 STAT = {'median': NUMBER, 'min': NUMBER, 'max': NUMBER, 'boots': int, 'spread_percent': NUMBER}
@@ -175,7 +176,9 @@ def read(path):
         return json.loads(path.read_text(encoding='utf-8'))
     except FileNotFoundError:
         raise RecordError(f'{path} does not exist: name the folder of a run') from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise RecordError(told(error)) from None
+    except ValueError as error:
         raise RecordError(f'{path} cannot be read: {error}') from None
 
 

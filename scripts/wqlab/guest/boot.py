@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from wqlab import procs
+from wqlab import files, procs
 from wqlab.guest import GuestError, running
 from wqlab.guest.engines import find_kernel, qemu
 from wqlab.guest.engines.engine import need
@@ -46,7 +46,7 @@ VENV = BUILD / 'venv/bin'
 def check_for_virtme(folder: Path) -> None:
     """Raise GuestError if the kernel cannot boot under virtme-ng. Without a .config, assume that it can."""
     config = folder / '.config'
-    if config.exists() and not re.search(r'^CONFIG_9P_FS=[ym]$', config.read_text(), re.M):
+    if config.exists() and not re.search(r'^CONFIG_9P_FS=[ym]$', files.read(config), re.M):
         raise GuestError(f'{folder.name} has no 9p to use the files of the host: boot it with `scripts/lab guest`')
 
 

@@ -164,9 +164,9 @@ def modules(folder: Path, strip: str) -> Path | None:
     order, release = folder / 'modules.order', folder / 'include/config/kernel.release'
     if not (order.exists() and release.exists()):
         return None
-    names = [re.sub(r'\.o$', '.ko', line) for line in order.read_text().split()]
+    names = [re.sub(r'\.o$', '.ko', line) for line in files.read(order).split()]
     built = [folder / name for name in names if (folder / name).exists()]
-    version = release.read_text().strip()
+    version = files.read(release).strip()
 
     def make() -> bytes:
         with tempfile.TemporaryDirectory(dir=CACHE, prefix=f'{os.getpid()}-') as temp:

@@ -23,6 +23,7 @@ DATA, INSTRUCTION, UNIFIED = 0 << 2, 1 << 2, 2 << 2
 ALLOCATE_READ, ALLOCATE_BOTH = 0, 2
 LINE = 64
 KIB = 1024
+MOST = 1024
 
 
 class TopologyError(Exception):
@@ -74,6 +75,8 @@ def core(table, parent, uid, threads):
 def pptt(sockets, cores, threads=1, llcs=None):
     """Return the table. `cores` counts the cores of each socket, `llcs` the caches of all sockets."""
     llcs = llcs or sockets
+    if max(sockets, cores, threads) > MOST:
+        raise TopologyError(f'there are at most {MOST} sockets, cores of each and threads of each')
     if min(sockets, cores, threads, llcs) < 1 or llcs % sockets or sockets * cores % llcs:
         raise TopologyError(f'{llcs} last-level caches do not fit {sockets} sockets of {cores} cores')
     table, uid = Table(), 0

@@ -38,7 +38,7 @@ from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import complete, megabytes, parse
-from wqlab.steps import told, using
+from wqlab.steps import Failure, told, using
 
 TIMED_OUT, DIED = 124, 125
 KVM_PROBE_S = 20
@@ -220,7 +220,7 @@ def main(argv: list[str] | None = None) -> int:
                      files=args.file, bins=args.bin, log=args.log, stream=sys.stdout,
                      stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
                      qmp=args.qmp, plugin=args.plugin)
-    except (GuestError, OSError) as error:
+    except (GuestError, Failure, OSError) as error:
         print(f'guest: {told(error)}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:

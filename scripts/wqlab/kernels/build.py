@@ -48,7 +48,7 @@ def options_in(text: str) -> dict[str, str]:
 
 
 def options(path: Path) -> dict[str, str]:
-    return options_in(path.read_text())
+    return options_in(files.read(path))
 
 
 def not_taken(wanted: dict[str, str], got: dict[str, str]) -> list[str]:
@@ -106,7 +106,7 @@ def note_other_variant(kind: Kind) -> None:
 
 
 def release_of(folder: Path) -> str:
-    return (folder / 'include/config/kernel.release').read_text().strip()
+    return files.read(folder / 'include/config/kernel.release').strip()
 
 
 def run_make(kind: Kind, log: Path, *words: str) -> list[str]:

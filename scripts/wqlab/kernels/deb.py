@@ -76,7 +76,7 @@ def configure(kind: Packaged, given: str, modules: Path | None, fragments: Seque
     text = settled(kind, given, 'olddefconfig', log)
     if modules:
         text = settled(kind, text, 'localmodconfig', log, LSMOD=modules.resolve())
-    wanted = '\n'.join(fragment.read_text() for fragment in fragments)
+    wanted = '\n'.join(files.read(fragment) for fragment in fragments)
     text = settled(kind, f'{text}\n{wanted}', 'olddefconfig', log)
     got = options_in(text)
     # An option that an empty string disables may as well not exist.
@@ -151,7 +151,7 @@ def main(argv: list[str]) -> int:
         raise Failure(f'LINUX={asked.linux}: there is no patches/{asked.linux} (have: {releases()})')
     kind = Packaged(asked.engine, asked.variant, asked.config, asked.linux, few=bool(args.modules))
     fragments = [*fragments_of(kind.variant, args.debug_info), *args.add]
-    given = args.config.read_text() if args.config else debian_config(kind.linux)
+    given = files.read(args.config) if args.config else debian_config(kind.linux)
     for path in write(kind, given, args.modules, fragments):
         say(f'{shown(path)}: install it by apt')
     say(f'the kernel is Linux {release_of(kind.folder)}')

@@ -27,7 +27,7 @@ from wqlab.kernels import base, tree
 from wqlab.kernels.kinds import asked_linux
 from wqlab.paths import BUILD, ROOT
 from wqlab.series import cover, maintainers, quote, steps
-from wqlab.steps import Failure, blame_disk, first_match, locked, need, plain_environment, sayer, shown
+from wqlab.steps import Failure, blame_disk, first_match, locked, need, plain_environment, sayer, shown, told
 
 say = sayer('series')
 SELFTESTS = 'tools/testing/selftests/workqueue'
@@ -261,7 +261,7 @@ def main(argv: list[str]) -> int:
     try:
         changes = args.changes.read_text() if args.changes else ''
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f'--changes {args.changes} cannot be read: {error}') from error
+        raise Failure(f'--changes {args.changes} cannot be read: {told(error)}') from error
     if args.reroll_count > 1 and not changes:
         say('note: reviewers want to know what has changed since the last version: give --changes FILE')
     write(asked_linux(), args.reroll_count, changes)

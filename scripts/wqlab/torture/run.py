@@ -22,6 +22,7 @@ import sys
 import time
 from pathlib import Path
 
+from wqlab import files
 from wqlab.guest import post_mortem, running
 from wqlab.guest import run as guest
 from wqlab.guest.engines import find_kernel
@@ -129,7 +130,7 @@ class Kernel:
     @classmethod
     def of(cls, folder):
         try:
-            options = Path(folder, '.config').read_text().splitlines()
+            options = files.read(Path(folder, '.config')).splitlines()
         except OSError:
             return cls()
         found = [need for option, need in CHECKS.items() if f'{option}=y' in options]
@@ -333,7 +334,7 @@ def main(argv=None):
         outcome = torture(folder, engine=engine, duration=args.duration, seed=args.seed,
                           cpus=args.cpus, topology=args.topology, mem=args.mem, append=args.append,
                           timeout=args.timeout, more=args.params, stream=Lines(args.duration), dump=True)
-    except (guest.GuestError, OSError) as error:
+    except (guest.GuestError, Failure, OSError) as error:
         print(f'torture: {told(error)}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 """Channels carry the output and the input of a guest. A reader splits the output into lines."""
 import contextlib
 import os
+import re
 import select
 import socket
 from pathlib import Path
@@ -14,6 +15,7 @@ PANICKED = '---[ end Kernel panic'
 MOST_KEPT = 64 << 20     # characters; a guest that prints more is killed
 LOG, OUT = 'log', 'out'     # the channels of the kernel's log and of the command's output
 READY = 'ready'
+PAUSE = re.compile(r'(?:# )?host: pause (\d\d?)$')     # the command asks to be stopped for so many seconds
 END_OF_INPUT = b'\x04'       # for a terminal
 
 
@@ -100,6 +102,7 @@ class Reader:
         self.channels, self.mark, self.stream = channels, mark, stream
         self.rc: int | None = None
         self.ready = self.panicked = False
+        self.pause_s = 0
         self.all: list[str] = []
         self.kept: dict[str, list[str]] = {LOG: [], OUT: []}
         self.rest = dict.fromkeys(channels, '')
@@ -136,6 +139,9 @@ class Reader:
                 self.rc = int(rc) if rc.strip().isdigit() else None
             if not text:
                 return
+        pause = PAUSE.match(text) if name == OUT else None
+        if pause:
+            self.pause_s = int(pause[1])
         self.panicked = self.panicked or name == LOG and PANICKED in text
         self.size += len(text)
         if self.size > 2 * MOST_KEPT:   # the guest is being killed and still prints

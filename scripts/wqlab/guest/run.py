@@ -6,7 +6,7 @@ devtmpfs, devpts, debugfs, tracefs and cgroup2 are mounted. The modules of the k
 build folder are under /lib/modules, so `modprobe NAME` works. An arm64 guest has busybox
 only.
 Kernel messages and the command's output use separate channels. The output goes to stdout
-at once. --log gets both.
+at once. --log gets both. The output `host: pause N` stops the guest for N seconds, at most 99.
 
 exit status: that of the command; 124 if the time ran out; 125 if the guest died or did not
 boot; 2 if the command line is wrong.
@@ -24,6 +24,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,8 @@ class Guest:
                 return True
             gone = self.child.poll() is not None
             idle = not self.reader.poll()
+            if self.reader.pause_s:
+                self.pause()
             if self.feeder and self.reader.ready:
                 self.feeder.poll()
             now = time.monotonic()
@@ -105,6 +108,14 @@ class Guest:
                 return self.reader.rc is not None
             if idle:
                 time.sleep(POLL_S)
+
+    def pause(self) -> None:
+        """Stop the guest for as long as its command has asked for. That time does not count."""
+        self.child.send_signal(signal.SIGSTOP)
+        time.sleep(self.reader.pause_s)
+        self.child.send_signal(signal.SIGCONT)
+        self.deadline += self.reader.pause_s
+        self.reader.pause_s = 0
 
     def hear_out(self) -> None:
         """Read until the guest is silent. On a slow console that may take a while."""

@@ -132,6 +132,7 @@ BOOTS: tuple[Boot, ...] = (
     Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', tier='quick', dies=True, timeout=60),
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
+    Boot('uml-pause', 'uml', ('pause',)),
     Boot('uml-debug', 'uml', (*(name for name in EVERYWHERE if name not in SLOW_IN_DEBUG), 'console', 'watchdog'),
          (BUILT_IN,), config='debug', mem='1G', env=ONE_ROUND, shards='1 1', timeout=1500),
     Boot('uml-debug-rest', 'uml', SLOW_IN_DEBUG, config='debug', mem='1G', tier='all', timeout=900),

@@ -183,7 +183,11 @@ struct worker_pool {
 	struct rcu_head rcu;
 	int drain_cpu;				/* L: the live CPU, if POOL_BH_DRAINING */
 	struct worker_pool *drained;		/* L: BH: dead CPU's pool that the worker runs */
-	bool cpu_stall;				/* used by the watchdog only */
+
+	/* used by the watchdog only */
+	unsigned long seen_progress_ts;		/* last_progress_ts at its last look */
+	unsigned long still_since;		/* no progress since, on its clock */
+	bool cpu_stall;
 #ifdef CONFIG_PREEMPT_RT
 	spinlock_t cb_lock;			/* held while the BH worker runs items */
 	struct task_struct *cb_owner;		/* who runs them; others only compare it */

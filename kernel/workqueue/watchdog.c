@@ -5,15 +5,21 @@
  * A pool makes progress when the first item on its worklist changes.  Progress stops
  * when an item of a per-CPU pool never leaves the CPU, when no worker can be made and
  * no rescuer helps, or when a wake-up got lost.  None of these shows up elsewhere.  So
- * the watchdog looks at all pools every workqueue.watchdog_thresh seconds.  If one is
- * stuck, it logs everything that waits or runs.
+ * the watchdog looks at all pools several times in workqueue.watchdog_thresh seconds.  If
+ * one is stuck for that long, it logs everything that waits or runs.
+ *
+ * The machine may not run for a while: a hypervisor pauses it, or its host sleeps.  Jiffies
+ * then jump, and no interface says so on every hypervisor.  That time is no stall.  So the
+ * watchdog has a clock of its own, which advances by one period with each look, however late
+ * the look is.  A pause counts for one period at most.  A real stall is reported even if every
+ * look is late.
  *
  * Code that keeps a CPU for long with good reason touches all watchdogs, including this
  * one; a pool then has the whole threshold again.
  */
 #include <linux/jiffies.h>
 #include <linux/kstrtox.h>
-#include <linux/kvm_para.h>
+#include <linux/minmax.h>
 #include <linux/moduleparam.h>
 #include <linux/nmi.h>
 #include <linux/panic.h>
@@ -27,52 +33,57 @@
 /* a pool is stuck after this many seconds without progress; 0: do not look */
 static unsigned long wq_watchdog_thresh = 30;
 
-/* when the watchdog was last touched: on each CPU, and on any */
-static DEFINE_PER_CPU(unsigned long, wq_watchdog_touched_cpu) = INITIAL_JIFFIES;
-static unsigned long wq_watchdog_touched = INITIAL_JIFFIES;
+/* how often the watchdog looks in that time */
+#define WQ_WATCHDOG_LOOKS	8
+
+/* the watchdog's clock, in jiffies; only the timer's callback writes it */
+static unsigned long wq_watchdog_clock;
+
+/* when, on that clock, the watchdog was last touched: on each CPU, and on any */
+static DEFINE_PER_CPU(unsigned long, wq_watchdog_touched_cpu);
+static unsigned long wq_watchdog_touched;
 
 static bool pool_is_bound(const struct worker_pool *pool)
 {
 	return pool_is_percpu(pool) && !(pool->flags & POOL_BH);
 }
 
-/* when the pool last made progress, or somebody asked the watchdog to leave it alone */
-static unsigned long pool_well_at(const struct worker_pool *pool)
+/* for how long nobody has asked the watchdog to leave the pool alone */
+static unsigned long pool_untouched_for(const struct worker_pool *pool)
 {
-	unsigned long progress = READ_ONCE(pool->last_progress_ts);
-	unsigned long touched;
-
 	if (pool_is_percpu(pool))
-		touched = READ_ONCE(per_cpu(wq_watchdog_touched_cpu, pool->cpu));
-	else
-		touched = READ_ONCE(wq_watchdog_touched);
-
-	return time_after(touched, progress) ? touched : progress;
+		return wq_watchdog_clock -
+		       READ_ONCE(per_cpu(wq_watchdog_touched_cpu, pool->cpu));
+	return wq_watchdog_clock - READ_ONCE(wq_watchdog_touched);
 }
 
 /*
- * If at @now @pool has work and has made no progress for more than @thresh jiffies,
- * return the jiffies since its last progress, else 0.  The first look is without the
- * lock, and finds nearly all pools well.  Under the lock, an item seen on the worklist
- * comes with the time stamp that its queueing wrote.
+ * For how long @pool has had work and made no progress.  This counts from the first look that
+ * found it so.
  */
-static unsigned long pool_stuck_for(struct worker_pool *pool, unsigned long now,
-				    unsigned long thresh)
+static unsigned long pool_still_for(struct worker_pool *pool)
 {
-	if (list_empty(&pool->worklist))
-		return 0;
+	unsigned long progress = READ_ONCE(pool->last_progress_ts);
 
-	/* the host may have stopped us for a while, which is no stall */
-	kvm_check_and_clear_guest_paused();
+	if (list_empty(&pool->worklist) || progress != pool->seen_progress_ts) {
+		pool->seen_progress_ts = progress;
+		pool->still_since = wq_watchdog_clock;
+	}
+	return wq_watchdog_clock - pool->still_since;
+}
 
-	if (!time_after(now, pool_well_at(pool) + thresh))
+/*
+ * If @pool has work and has made no progress for more than @thresh, return for how long, else
+ * 0.  The first look is without the lock, and finds nearly all pools well.  Under the lock, an
+ * item seen on the worklist comes with the time stamp that its queueing wrote.
+ */
+static unsigned long pool_stuck_for(struct worker_pool *pool, unsigned long thresh)
+{
+	if (min(pool_still_for(pool), pool_untouched_for(pool)) <= thresh)
 		return 0;
 
 	guard(raw_spinlock_irqsave)(&pool->lock);
-	if (list_empty(&pool->worklist) || !time_after(now, pool_well_at(pool) + thresh))
-		return 0;
-	/* compute this now: the pool may make progress while the log is written */
-	return now - pool->last_progress_ts;
+	return pool_still_for(pool);
 }
 
 /*
@@ -81,7 +92,6 @@ static unsigned long pool_stuck_for(struct worker_pool *pool, unsigned long now,
  */
 static int find_stuck_pools(unsigned long thresh)
 {
-	unsigned long now = jiffies;
 	char desc[POOL_DESC_LEN];
 	struct worker_pool *pool;
 	int longest = -1;
@@ -90,7 +100,7 @@ static int find_stuck_pools(unsigned long thresh)
 	guard(rcu)();
 
 	for_each_pool(pool, id) {
-		unsigned long stuck = pool_stuck_for(pool, now, thresh);
+		unsigned long stuck = pool_stuck_for(pool, thresh);
 		unsigned int secs;
 
 		pool->cpu_stall = stuck && pool_is_bound(pool);
@@ -206,10 +216,10 @@ static void panic_if_asked_for(unsigned int secs)
 		      secs, wq_panic_on_stall_time);
 }
 
-/* from now on treat all pools as healthy, so that a stall is reported only once a period */
+/* from now on treat all pools as healthy, so that a stall is reported again only as late */
 static void touch_all(void)
 {
-	unsigned long now = jiffies;
+	unsigned long now = READ_ONCE(wq_watchdog_clock);
 	int cpu;
 
 	WRITE_ONCE(wq_watchdog_touched, now);
@@ -223,20 +233,22 @@ static bool wq_watchdog_started;		/* boot has reached wq_watchdog_init() */
 static void wq_watchdog_timer_fn(struct timer_list *timer)
 {
 	unsigned long thresh = READ_ONCE(wq_watchdog_thresh) * HZ;
+	unsigned long period = thresh / WQ_WATCHDOG_LOOKS;
 	int secs;
 
 	if (!thresh)
 		return;
 
+	WRITE_ONCE(wq_watchdog_clock, wq_watchdog_clock + period);
 	secs = find_stuck_pools(thresh);
 	if (secs >= 0) {
 		show_all_workqueues();
 		show_stuck_bound_pools();
 		panic_if_asked_for(secs);
+		touch_all();
 	}
 
-	touch_all();
-	mod_timer(timer, jiffies + thresh);
+	mod_timer(timer, jiffies + period);
 }
 
 /**
@@ -251,7 +263,7 @@ static void wq_watchdog_timer_fn(struct timer_list *timer)
 notrace void wq_watchdog_touch(int cpu)
 {
 	unsigned long patience = READ_ONCE(wq_watchdog_thresh) * HZ / 4;
-	unsigned long now = jiffies;
+	unsigned long now = READ_ONCE(wq_watchdog_clock);
 
 	if (!WARN_ONCE(cpu < 0, "%s should be called with valid CPU", __func__))
 		WRITE_ONCE(per_cpu(wq_watchdog_touched_cpu, cpu), now);
@@ -274,7 +286,7 @@ static void wq_watchdog_restart(unsigned long secs)
 
 	touch_all();
 	WRITE_ONCE(wq_watchdog_thresh, secs);
-	mod_timer(&wq_watchdog_timer, jiffies + secs * HZ);
+	mod_timer(&wq_watchdog_timer, jiffies + secs * HZ / WQ_WATCHDOG_LOOKS);
 }
 
 static int wq_watchdog_set_thresh(const char *val, const struct kernel_param *kp)

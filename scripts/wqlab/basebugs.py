@@ -74,6 +74,8 @@ BUGS = (
         'kunit.wq_api_attrs.made_while_workers_start'),
     Bug('astray', 'a rescuer that is called to a CPU on its way down runs on one where it is not allowed',
         'hotplug.rescuer_meets_a_CPU_halfway_down:percpu'),
+    Bug('pause', 'after the machine was paused, items that have hardly run are reported as a lockup',
+        'pause.pause_is_no_stall'),
 )
 
 

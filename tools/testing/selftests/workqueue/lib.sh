@@ -47,6 +47,18 @@ log_expect_end()
 	echo "wq_selftest: expect end" >/dev/kmsg
 }
 
+# The log since the mark.
+new_log()
+{
+	dmesg | awk -v mark="$MARK" 'seen { print } index($0, mark) { seen = 1 }'
+}
+
+mark_log()
+{
+	MARK="wq_selftest: mark $1"
+	echo "$MARK" >/dev/kmsg
+}
+
 mounted()	# FOLDER
 {
 	grep -q " $1 " /proc/mounts

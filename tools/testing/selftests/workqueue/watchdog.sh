@@ -8,18 +8,6 @@
 
 CPU=$(online_cpus | tail -n 1)
 
-# The log since the mark.
-new_log()
-{
-	dmesg | awk -v mark="$MARK" 'seen { print } index($0, mark) { seen = 1 }'
-}
-
-mark_log()
-{
-	MARK="wq_selftest: mark $1"
-	echo "$MARK" >/dev/kmsg
-}
-
 log_has()	# PATTERN
 {
 	echo "$LOG" | grep -qE "$1" && return

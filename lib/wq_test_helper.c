@@ -1688,6 +1688,7 @@ static int wqt_occupant(void *arg)
 	if (cpumask_andnot(&away, &before, cpumask_of(occupation->cpu)))
 		set_cpus_allowed_ptr(kthreadd, &away);
 
+	sched_set_fifo(current);
 	atomic_set(&wqt_occupant_end, WQT_STAYS);
 	preempt_disable();
 	complete(&occupation->begun);

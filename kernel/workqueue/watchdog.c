@@ -117,7 +117,7 @@ static int find_stuck_pools(unsigned long thresh)
 	return longest;
 }
 
-/* show the workers that occupy the CPU of @pool; return true if there are any; L */
+/* show the workers that run on the CPU of @pool, or want to; return true if there are any; L */
 static bool show_running_workers(struct worker_pool *pool)
 {
 	struct worker *worker;
@@ -135,7 +135,7 @@ static bool show_running_workers(struct worker_pool *pool)
 }
 
 /*
- * No worker occupies the CPU, and yet none serves the pool.  So a worker that should
+ * No busy worker wants the CPU, and yet none serves the pool.  So a worker that should
  * serve it never ran.  L, which also keeps last_woken_worker in memory.
  */
 static void show_missing_worker(struct worker_pool *pool)
@@ -153,25 +153,63 @@ static void show_missing_worker(struct worker_pool *pool)
 	sched_show_task(pool->last_woken_worker->task);
 }
 
+/* does @task run an item of @pool?  L */
+static bool pool_has_busy_task(struct worker_pool *pool, struct task_struct *task)
+{
+	struct worker *worker;
+	int bkt;
+
+	hash_for_each(pool->busy_hash, bkt, worker, hentry)
+		if (worker->task == task)
+			return true;
+	return false;
+}
+
+/*
+ * Name the task that has the CPU of a stuck pool, and show what it does.  The caller holds RCU,
+ * which keeps the task in memory, but no lock, since the CPU may be spinning on that.
+ */
+static void show_cpu_owner(int cpu, struct task_struct *task)
+{
+	static const char * const policies[] = {
+		[SCHED_NORMAL] = "SCHED_OTHER", [SCHED_FIFO] = "SCHED_FIFO",
+		[SCHED_RR] = "SCHED_RR", [SCHED_BATCH] = "SCHED_BATCH",
+		[SCHED_IDLE] = "SCHED_IDLE", [SCHED_DEADLINE] = "SCHED_DEADLINE",
+		[SCHED_EXT] = "SCHED_EXT",
+	};
+	unsigned int policy = READ_ONCE(task->policy);
+
+	pr_info("cpu=%d runs %s[%d], policy=%s rt_priority=%u nice=%d\n", cpu, task->comm,
+		task_pid_nr(task),
+		policy < ARRAY_SIZE(policies) && policies[policy] ? policies[policy] : "unknown",
+		READ_ONCE(task->rt_priority), task_nice(task));
+
+	/* not all architectures can ask another CPU for its backtrace */
+	if (!trigger_single_cpu_backtrace(cpu))
+		sched_show_task(task);
+}
+
+/*
+ * A worker that is ready to run may have been preempted.  So unless the task that has the CPU
+ * is a busy worker, this task is to blame, or it shows why a worker is missing.
+ */
 static void show_stuck_pool(struct worker_pool *pool)
 {
-	bool any = false;
+	struct task_struct *owner = cpu_curr_snapshot(pool->cpu);
+	bool own;
 
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
 		/* for the same reason as in report.c */
 		printk_deferred_enter();
-		any = show_running_workers(pool);
-		if (!any)
+		if (!show_running_workers(pool))
 			show_missing_worker(pool);
+		own = pool_has_busy_task(pool, owner);
 		printk_deferred_exit();
 	}
 
-	/*
-	 * Then find out what the CPU is busy with.  Do not hold the lock, since the
-	 * CPU may be spinning on it.  An offline CPU would not answer.
-	 */
-	if (!any && cpu_online(pool->cpu))
-		trigger_single_cpu_backtrace(pool->cpu);
+	/* an offline CPU would not answer */
+	if (!own && cpu_online(pool->cpu))
+		show_cpu_owner(pool->cpu, owner);
 }
 
 /* this skips unbound pools, which have no CPU, and BH pools, whose worker has no task */

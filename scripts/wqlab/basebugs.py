@@ -76,6 +76,8 @@ BUGS = (
         'hotplug.rescuer_meets_a_CPU_halfway_down:percpu'),
     Bug('pause', 'after the machine was paused, items that have hardly run are reported as a lockup',
         'pause.pause_is_no_stall'),
+    Bug('thief', 'the report of a stuck pool shows a worker that was preempted, and not the task that has the CPU',
+        'watchdog.report_names_the_thief'),
 )
 
 

@@ -73,6 +73,31 @@ test_work_goes_on_afterwards()
 	is_equal "items that ran" "$(stat_of wqt_stuck ran)" 4
 }
 
+# A FIFO thread takes the CPU from the item, which stays ready to run.
+robbed()
+{
+	echo "cpu=$CPU ms=5000" >$HELPER/occupy && within 45 thief_is_named
+	echo leave >$HELPER/occupy
+}
+
+thief_is_named()
+{
+	new_log | grep -qE "cpu=$CPU runs wqt/$CPU\[[0-9]+\], policy=SCHED_FIFO rt_priority=[1-9]"
+}
+
+test_report_names_the_thief()
+{
+	mark_log thief
+	log_expect "BUG: workqueue lockup - pool cpus=$CPU "
+	set_to $PARAMS/watchdog_thresh 1 && get_stuck robbed
+	set_to $PARAMS/watchdog_thresh 30
+	log_expect_end
+	thief_is_named || { diag "the log does not name wqt/$CPU"; return 1; }
+	new_log | sed -n "/runs wqt/,\$p" | grep -q "task:wqt/$CPU \|CPU: $CPU .*Comm: wqt/$CPU " && return
+	diag "the log has no backtrace of wqt/$CPU"
+	return 1
+}
+
 test_no_report_when_off()
 {
 	mark_log off
@@ -100,7 +125,9 @@ thresh=$(cat $PARAMS/cpu_intensive_thresh_us)
 trap 'echo "$thresh" >$PARAMS/cpu_intensive_thresh_us' EXIT
 echo 0 >$PARAMS/cpu_intensive_thresh_us || bail "cpu_intensive_thresh_us is not writable"
 
+[ "$VARIANT" != base ] ||
+	skip "the base kernel does not say it" report_names_the_thief
 run_tests report report_names_the_workqueue report_lists_what_is_in_flight \
 	report_lists_what_is_queued report_lists_what_is_held_back \
-	report_shows_the_worker work_goes_on_afterwards \
+	report_shows_the_worker work_goes_on_afterwards report_names_the_thief \
 	no_report_when_off no_report_without_cause

@@ -208,6 +208,14 @@ enum pool_workqueue_stats {
 	PWQ_NR_STATS,
 };
 
+/* what the watchdog knows of a limit that holds items back; only held.c uses it */
+struct wq_held_watch {
+	unsigned long moves;	/* items that had started and finished, at its last look */
+	unsigned long since;	/* none since, on its clock */
+	unsigned long looked;	/* when it last found items held back */
+	bool reported;
+};
+
 /*
  * struct pool_workqueue - one workqueue's share of one pool
  *
@@ -245,7 +253,8 @@ struct pool_workqueue {
 	struct list_head mayday_node;		/* M: wq->maydays */
 	struct work_struct mayday_cursor;	/* L: on the worklist, before the pwq's items */
 
-	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose */
+	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose; held.c peeks */
+	struct wq_held_watch watch;		/* unless it has slots */
 
 	/* for a dead pwq: see reaper.c */
 	struct llist_node release_node;
@@ -266,7 +275,8 @@ struct wq_node_nr_active {
 	unsigned long freed_ts;			/* N for writes: jiffies of last look for spares */
 	raw_spinlock_t lock;			/* nests in pool->lock */
 	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
-};
+	struct wq_held_watch watch;
+} ____cacheline_aligned_in_smp;			/* for which the allocator must not split a line */
 
 struct wq_flusher;
 struct wq_device;

@@ -27,6 +27,7 @@
 #include <linux/printk.h>
 #include <linux/sched/debug.h>
 
+#include "held.h"
 #include "internal.h"
 #include "report.h"
 
@@ -272,12 +273,13 @@ static void wq_watchdog_timer_fn(struct timer_list *timer)
 {
 	unsigned long thresh = READ_ONCE(wq_watchdog_thresh) * HZ;
 	unsigned long period = thresh / WQ_WATCHDOG_LOOKS;
+	unsigned long now = wq_watchdog_clock + period;
 	int secs;
 
 	if (!thresh)
 		return;
 
-	WRITE_ONCE(wq_watchdog_clock, wq_watchdog_clock + period);
+	WRITE_ONCE(wq_watchdog_clock, now);
 	secs = find_stuck_pools(thresh);
 	if (secs >= 0) {
 		show_all_workqueues();
@@ -285,6 +287,7 @@ static void wq_watchdog_timer_fn(struct timer_list *timer)
 		panic_if_asked_for(secs);
 		touch_all();
 	}
+	wq_look_for_held(&(struct wq_look){ now, period, thresh });
 
 	mod_timer(timer, jiffies + period);
 }

@@ -41,6 +41,7 @@ BAD = re.compile('|'.join((
     r'soft lockup',
     r'hard LOCKUP',
     r'workqueue lockup',
+    r'max_active holds items back, and none has ',
     # the clock: ticks get lost from then on, and all that counts in jiffies is too slow
     r'APIC timer disabled due to verification failure',
     # the TSC: Linux goes by the value that deviates, so the clock runs too fast or too slowly

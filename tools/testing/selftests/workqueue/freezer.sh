@@ -88,6 +88,17 @@ test_busy_one_is_named()
 		suspend freezer 1 && destroy wqt_busy && return $ok
 }
 
+# While an item may not start, the watchdog must not miss it. The other load keeps its timer going.
+test_frozen_items_are_not_reported()
+{
+	start wqt_fu wqt_n || return 1
+	mark_log frozen
+	set_to $PARAMS/watchdog_thresh 2 && suspend freezer $((SECONDS_FROZEN + 1)) &&
+		set_to $PARAMS/watchdog_thresh 30 && progresses wqt_fu || return 1
+	account_is_right wqt_fu && account_is_right wqt_n &&
+		is_equal "reports" "$(new_log | grep -c 'max_active holds items back')" 0
+}
+
 mount_all
 load_helper
 DELAY=/sys/module/suspend/parameters/pm_test_delay
@@ -112,4 +123,4 @@ create wqt_n percpu
 create wqt_m unbound
 
 run_tests frozen_under_load:freezer frozen_under_load:devices \
-	limit_after_the_thaw busy_one_is_named
+	limit_after_the_thaw busy_one_is_named frozen_items_are_not_reported

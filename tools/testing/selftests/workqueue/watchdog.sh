@@ -116,18 +116,69 @@ test_no_report_without_cause()
 		is_equal "number of reports" "$(new_log | grep -c 'workqueue lockup')" 0
 }
 
+HELD="max_active holds items back, and none has "
+
+reports_of_held()	# QUEUE
+{
+	new_log | grep -v wq_selftest: | grep -c "workqueue $1: $HELD"
+}
+
+nr_held_reports_is()	# QUEUE NUMBER
+{
+	[ "$(reports_of_held "$1")" = "$2" ]
+}
+
+# Two items run, and a third one is held back. The watchdog says so each time, but only once.
+# Polling keeps its timer going.
+test_held_back_for_ever()	# QUEUE
+{
+	local round ok=0
+
+	mark_log "held"
+	log_expect "workqueue $1: $HELD"
+	set_to $PARAMS/watchdog_thresh 1 || return 1
+	for round in 1 2; do
+		tell "$1" queue "block cpu=$CPU n=3" || return 1
+		within 50 nr_held_reports_is "$1" $round && within 30 false
+		nr_held_reports_is "$1" $round ||
+			{ diag "$(reports_of_held "$1") reports after $round times"; ok=1; }
+		tell "$1" release 1 && tell "$1" flush 1 || return 1
+	done
+	set_to $PARAMS/watchdog_thresh 30 || return 1
+	log_expect_end
+	LOG=$(new_log)
+	log_has "in-flight: [0-9]+:wqt_block_fn .* for [0-9]+s ,[0-9]+:wqt_block_fn" &&
+		log_has "inactive: wqt_block_fn" && log_has "wqt_block_fn\+0x" && return $ok
+	return 1
+}
+
+# Each item takes less than the threshold, and others are always held back.
+test_no_report_while_items_finish()
+{
+	mark_log full
+	set_to $PARAMS/watchdog_thresh 1 || return 1
+	tell wqt_heldu load "threads=1 depth=8 sleep_us=300000"
+	within 50 false
+	account_is_right wqt_heldu && set_to $PARAMS/watchdog_thresh 30 &&
+		is_equal "number of reports" "$(reports_of_held wqt_heldu)" 0
+}
+
 mount_all
 load_helper
 create wqt_stuck percpu max_active=2
 create wqt_fine percpu
+create wqt_heldp percpu max_active=2
+create wqt_heldu unbound max_active=2
 # A hog that does not count would not delay its pool. Other scripts rely on the detection.
 thresh=$(cat $PARAMS/cpu_intensive_thresh_us)
 trap 'echo "$thresh" >$PARAMS/cpu_intensive_thresh_us' EXIT
 echo 0 >$PARAMS/cpu_intensive_thresh_us || bail "cpu_intensive_thresh_us is not writable"
 
 [ "$VARIANT" != base ] ||
-	skip "the base kernel does not say it" report_names_the_thief
+	skip "the base kernel does not say it" report_names_the_thief \
+		held_back_for_ever:wqt_heldp held_back_for_ever:wqt_heldu
 run_tests report report_names_the_workqueue report_lists_what_is_in_flight \
 	report_lists_what_is_queued report_lists_what_is_held_back \
 	report_shows_the_worker work_goes_on_afterwards report_names_the_thief \
+	held_back_for_ever:wqt_heldp held_back_for_ever:wqt_heldu no_report_while_items_finish \
 	no_report_when_off no_report_without_cause

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Items that max_active holds back while nothing moves.
+ *
+ * If all items that may run wait for one that is held back, they wait for ever.  No pool is
+ * stuck then: its worklist is empty, and its workers sleep.  So with each look at the pools, the
+ * watchdog also looks for limits that hold items back.  It reports a limit if no item under it
+ * has started or finished for workqueue.watchdog_thresh seconds.  An unbound workqueue has a
+ * limit for each node, which several pwqs share, and a per-CPU one has a limit for each pwq.
+ *
+ * Nothing is added to an item's way: pwq->stats count the items anyway.
+ *
+ * What is reported may be legal, since an item may take longer than the threshold.  So there is
+ * no panic, and the report comes once, until something moves.
+ */
+#include <linux/hashtable.h>
+#include <linux/nmi.h>
+#include <linux/printk.h>
+#include <linux/rculist.h>
+#include <linux/sched/debug.h>
+
+#include "flush.h"
+#include "held.h"
+#include "internal.h"
+
+/* a report shows no more stacks than this: max_active may be in the thousands */
+#define HELD_MOST_STACKS	8
+
+static struct wq_held_watch *pwq_held_watch(struct pool_workqueue *pwq)
+{
+	return pwq->slots ? &pwq->slots->watch : &pwq->watch;
+}
+
+/* two pwqs of one workqueue */
+static bool share_limit(struct pool_workqueue *a, struct pool_workqueue *b)
+{
+	return pwq_held_watch(a) == pwq_held_watch(b);
+}
+
+/* how many items under the limit of @pwq have started, and have finished */
+static unsigned long limit_nr_moves(struct pool_workqueue *pwq)
+{
+	struct pool_workqueue *other;
+	unsigned long nr = 0;
+
+	for_each_pwq(other, pwq->wq) {
+		if (!share_limit(other, pwq))
+			continue;
+		/* without L: what this misses, the next look finds */
+		nr += data_race(other->stats[PWQ_STAT_STARTED] +
+				other->stats[PWQ_STAT_COMPLETED]);
+	}
+	return nr;
+}
+
+/* the items of @pwq that workers run, or will run after what they run now; L */
+static int pwq_nr_taken(struct pool_workqueue *pwq)
+{
+	struct work_struct *work;
+	struct worker *worker;
+	int bkt, nr = 0;
+
+	hash_for_each(pwq->pool->busy_hash, bkt, worker, hentry) {
+		if (worker->current_pwq == pwq && worker->current_func != wq_barrier_func)
+			nr++;
+		list_for_each_entry(work, &worker->scheduled, entry)
+			if (work_pwq(work) == pwq && work->func != wq_barrier_func)
+				nr++;
+	}
+	return nr;
+}
+
+/*
+ * Does an item that the limit of @pwq allows to run still wait for a worker?  Then the limit is
+ * not to blame.  If the pool gets stuck, that is reported.
+ */
+static bool limit_has_pending(struct pool_workqueue *pwq)
+{
+	struct pool_workqueue *other;
+
+	for_each_pwq(other, pwq->wq) {
+		if (!share_limit(other, pwq))
+			continue;
+		guard(raw_spinlock_irqsave)(&other->pool->lock);
+		if (pwq_nr_taken(other) < other->nr_active)
+			return true;
+	}
+	return false;
+}
+
+/* show what the workers do that run items of @pwq, but at most @left; return how many are left */
+static int show_stacks(struct pool_workqueue *pwq, int left)
+{
+	struct worker *worker;
+	int bkt;
+
+	guard(raw_spinlock_irqsave)(&pwq->pool->lock);
+	/* for the same reason as in report.c */
+	printk_deferred_enter();
+	hash_for_each(pwq->pool->busy_hash, bkt, worker, hentry) {
+		if (worker->current_pwq != pwq || !left)
+			continue;
+		sched_show_task(worker->task);
+		left--;
+	}
+	printk_deferred_exit();
+	return left;
+}
+
+static void report_held(struct pool_workqueue *pwq, unsigned int secs)
+{
+	struct pool_workqueue *other;
+	int left = HELD_MOST_STACKS;
+
+	pr_warn("workqueue %s: max_active holds items back, and none has started or finished for %us\n",
+		pwq->wq->name, secs);
+	show_one_workqueue(pwq->wq);
+	pr_info("Showing backtraces of workers that run its items:\n");
+	for_each_pwq(other, pwq->wq) {
+		if (share_limit(other, pwq))
+			left = show_stacks(other, left);
+		touch_nmi_watchdog();
+	}
+}
+
+/*
+ * @pwq holds items back.  If this is the first of the looks in a row that find its limit so, or
+ * if an item has moved since the last one, start to count.  Return the jiffies since then.
+ */
+static unsigned long limit_still_for(struct pool_workqueue *pwq, struct wq_held_watch *watch,
+				     const struct wq_look *look)
+{
+	unsigned long moves = limit_nr_moves(pwq);
+
+	if (look->now - watch->looked > look->period || moves != watch->moves) {
+		watch->moves = moves;
+		watch->since = look->now;
+		watch->reported = false;
+	}
+	watch->looked = look->now;
+	return look->now - watch->since;
+}
+
+static void look_at_held(struct pool_workqueue *pwq, const struct wq_look *look)
+{
+	struct wq_held_watch *watch = pwq_held_watch(pwq);
+	unsigned long still;
+
+	/* another pwq with this limit was looked at */
+	if (watch->looked == look->now)
+		return;
+	still = limit_still_for(pwq, watch, look);
+	if (watch->reported || still <= look->thresh || limit_has_pending(pwq))
+		return;
+	watch->reported = true;
+	report_held(pwq, jiffies_to_msecs(still) / MSEC_PER_SEC);
+}
+
+/**
+ * wq_look_for_held - report workqueues that hold items back while nothing moves
+ * @look: this look of the watchdog
+ *
+ * Context: the watchdog's timer.
+ */
+void wq_look_for_held(const struct wq_look *look)
+{
+	struct workqueue_struct *wq;
+	struct pool_workqueue *pwq;
+
+	guard(rcu)();
+
+	list_for_each_entry_rcu(wq, &workqueues, list) {
+		/* a frozen workqueue has to stand still */
+		if (!READ_ONCE(wq->max_active))
+			continue;
+		for_each_pwq(pwq, wq)
+			if (!list_empty(&pwq->inactive_works))
+				look_at_held(pwq, look);
+	}
+}

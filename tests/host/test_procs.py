@@ -170,16 +170,15 @@ procs.end_on_signals()
 if int(sys.argv[2]): start, subprocess.Popen = subprocess.Popen, start_and_signal
 Build(sys.argv[1], 'uml', 'cmwq').make(sys.argv[1])
 '''
-MAKEFILE = '''kernel:
-	@trap 'sleep 0.5; echo ended; exit 1' TERM; touch up; echo up; while :; do sleep 0.1; done
-'''
+BUILDER = '''cd "${0%/*}/.."
+trap 'sleep 0.5; echo ended; exit 1' TERM; touch up; echo up; while :; do sleep 0.1; done'''
 END_SIGNALS = pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 
 
 @contextlib.contextmanager
 def building(folder, at_once=0):
     """Run the builder. It gets the signal `at_once` before it knows that the build has started."""
-    (folder / 'Makefile').write_text(MAKEFILE)
+    stub(folder / 'scripts', 'lab', BUILDER)
     with procs.kept([*HEARS_ALL, sys.executable, '-c', BUILDING, folder, at_once], stdout=subprocess.PIPE, text=True,
                     stderr=subprocess.DEVNULL, env={**os.environ, 'PYTHONPATH': str(ROOT / 'scripts')}) as child:
         assert child.stdout.readline() == 'up\n'
@@ -192,7 +191,7 @@ def building(folder, at_once=0):
 
 @END_SIGNALS
 def test_a_build_ends_before_its_caller(tmp_path, number):
-    """The programs that measure build by make. What it runs may have to end a compiler and to delete its file."""
+    """The programs that measure build by scripts/lab. What it runs may have to end a compiler and to delete its file."""
     with building(tmp_path) as child:
         child.send_signal(number)
 

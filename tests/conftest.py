@@ -14,7 +14,9 @@ is skipped or whose set-up fails counts as failed. Only a reported point may be 
 import contextlib
 import io
 import json
+import os
 import signal
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -26,7 +28,7 @@ import builds
 import junit
 import progress
 import resume
-from wqlab.kernels import kinds
+from wqlab.kernels import kinds, tree
 from wqlab.steps import Failure
 
 TIERS = ('quick', 'test', 'all')
@@ -230,10 +232,25 @@ def report_points(request):
 
 
 @pytest.fixture(autouse=True)
-def default_release(request, monkeypatch):
-    """Cases in tests/host are about the default release, or name another one themselves: hide that of the run."""
-    for name in ('LINUX', *builds.unfit(kinds.LINUX)) if HOST in request.path.parents else ():
+def host(request, monkeypatch):
+    """
+    Cases in tests/host are about the default release, or name another one themselves: hide that of the run. They need
+    no kernel, and build none. They may use the composed source tree.
+    """
+    if HOST not in request.path.parents:
+        return
+    for name in ('LINUX', *builds.unfit(kinds.LINUX)):
         monkeypatch.delenv(name, raising=False)
+    environments = [os.environ, *([sys.modules['calls'].CLEAN_ENV] if 'calls' in sys.modules else [])]
+    for environment in environments:
+        monkeypatch.setitem(environment, 'WQLAB_NO_BUILDS', '1')
+    monkeypatch.setattr(builds.RUN, 'get', lambda _: pytest.fail('a case in tests/host wants a kernel'))
+
+
+@pytest.fixture(scope='session')
+def composed():
+    """Make sure that the composed tree is there."""
+    tree.compose()
 
 
 @pytest.fixture

@@ -191,7 +191,7 @@ def building(folder, at_once=0):
 
 @END_SIGNALS
 def test_a_build_ends_before_its_caller(tmp_path, number):
-    """The programs that measure build by scripts/lab. What it runs may have to end a compiler and to delete its file."""
+    """Programs that measure build by scripts/lab. What it runs may have to end a compiler and to delete its file."""
     with building(tmp_path) as child:
         child.send_signal(number)
 

@@ -155,7 +155,7 @@ def build(kind: Kind, config_only: bool = False) -> Path:
     """Build what is not up to date. Return the kernel's folder."""
     need('make', 'gcc', 'flex', 'bison', 'bc')
     need(f'{kind.engine.cross}gcc', engine=kind.engine.name if kind.engine.cross else '')
-    if os.environ.get('WQLAB_NO_BUILDS'):       # tests/host/conftest.py sets it
+    if os.environ.get('WQLAB_NO_BUILDS'):       # tests/conftest.py sets it
         raise Failure(f'{kind.name} is not built: WQLAB_NO_BUILDS is set')
     if kind.ours:
         tree.compose(kind.linux)

@@ -67,6 +67,9 @@ struct worker {
 
 	work_func_t last_func;			/* OWN+L: psi asks for this */
 	unsigned long last_active;		/* L: jiffies when it went idle */
+#ifdef CONFIG_DEBUG_FS
+	u64 latency_start;			/* OWN+L: ns; perhaps of an older item: latency.c */
+#endif
 	int id;					/* I: number within the pool */
 	struct list_head node;			/* A: pool->workers */
 	struct workqueue_struct *rescue_wq;	/* I: rescuers only */

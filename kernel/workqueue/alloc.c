@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 
 #include "internal.h"
+#include "latency.h"
 
 /* what each item reads of its workqueue fills exactly one cache line */
 static_assert(!IS_ENABLED(CONFIG_64BIT) || offsetof(struct workqueue_struct, mutex) == 64);
@@ -89,6 +90,7 @@ void wq_free(struct workqueue_struct *wq)
 {
 	if (wq->flags & WQ_UNBOUND)
 		wq_free_slots(wq);
+	wq_latency_free(wq);
 	free_percpu(wq->cpu_pwq);
 	free_workqueue_attrs(wq->unbound_attrs);
 	wq_free_lockdep(wq);

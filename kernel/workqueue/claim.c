@@ -9,6 +9,7 @@
 #include <linux/cpumask.h>
 
 #include "internal.h"
+#include "latency.h"
 #include "pwq.h"
 #include "worklist.h"
 
@@ -25,13 +26,15 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 	struct task_struct *wake = NULL;
 
 	debug_work_deactivate(work);
+	if (latency_wanted())
+		latency_note_cancelled(work);
 
 	work_leave_barriers(work, pool);
 	list_del_init(&work->entry);
 	worklist_drop_cursors(&pool->worklist);
 	work_set_offq_pending(work, home);
 
-	pwq_item_done(pwq, data);
+	pwq_item_done(pwq, data, PWQ_STAT_CANCELLED);
 	/*
 	 * Barriers, or an item that gets the slot, may find all workers asleep.  If
 	 * the CPU of a BH pool is down, workqueue_softirq_dead() runs what is left

@@ -12,6 +12,7 @@
 #include <linux/hashtable.h>
 #include <linux/kthread.h>
 #include <linux/log2.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/moduleparam.h>
 #include <linux/printk.h>
@@ -88,23 +89,27 @@ void wq_worker_running(struct task_struct *task)
 	WRITE_ONCE(worker->sleeping, 0);
 }
 
-#ifdef CONFIG_WQ_CPU_INTENSIVE_REPORT
+/* CPU time of the item that the tick interrupted, since it last slept */
+static u64 worker_unslept_ns(struct worker *worker)
+{
+	return READ_ONCE(worker->task->se.sum_exec_runtime) - worker->current_at;
+}
 
-/* a function is reported at this many occurrences, then at each higher power of two; 0: never */
-static unsigned int wq_cpu_intensive_warning_thresh = 4;
-module_param_named(cpu_intensive_warning_thresh, wq_cpu_intensive_warning_thresh,
-		   uint, 0644);
+#if defined(CONFIG_WQ_CPU_INTENSIVE_REPORT) || defined(CONFIG_DEBUG_FS)
 
 /*
- * The functions seen so far.  Entries are never removed.  They come from a static
+ * The functions that ran for long.  Entries are never removed.  They come from a static
  * table because this runs in the timer interrupt.  Once the table is full, new
- * offenders go unreported.
+ * offenders go unnoticed.
  */
 #define NR_HOGS		128
 
 struct hog {
 	work_func_t func;		/* I */
-	atomic64_t seen;
+	atomic64_t times;
+	atomic64_t cpu_us;
+	u64 longest_us;			/* racy: the tick of another CPU may undo a rise */
+	char wq_name[WQ_NAME_LEN];	/* hogs_lock */
 	struct hlist_node node;		/* hogs_lock for writes, RCU for reads */
 };
 
@@ -140,28 +145,87 @@ static struct hog *hog_find_or_add(work_func_t func)
 	return hog;
 }
 
-static void report_hog(work_func_t func)
+static void hog_add(struct hog *hog, u64 more_us, u64 unslept_us)
+{
+	atomic64_add(more_us, &hog->cpu_us);
+	if (unslept_us > READ_ONCE(hog->longest_us))
+		WRITE_ONCE(hog->longest_us, unslept_us);
+}
+
+#ifdef CONFIG_WQ_CPU_INTENSIVE_REPORT
+
+/* a function is reported at this many occurrences, then at each higher power of two; 0: never */
+static unsigned int wq_cpu_intensive_warning_thresh = 4;
+module_param_named(cpu_intensive_warning_thresh, wq_cpu_intensive_warning_thresh,
+		   uint, 0644);
+
+static void report_hog(work_func_t func, u64 times)
 {
 	unsigned int thresh = READ_ONCE(wq_cpu_intensive_warning_thresh);
-	struct hog *hog = hog_find_or_add(func);
-	u64 seen;
 
-	if (!hog || !thresh)
-		return;
-
-	seen = atomic64_inc_return(&hog->seen);
-	if (seen != thresh && (seen < thresh || !is_power_of_2(seen)))
+	if (!thresh || (times != thresh && (times < thresh || !is_power_of_2(times))))
 		return;
 
 	/* a console may take locks that must not be taken under pool->lock */
 	printk_deferred_enter();
 	pr_warn("workqueue: %ps hogged CPU for >%luus %llu times, consider switching to WQ_UNBOUND\n",
-		func, READ_ONCE(wq_cpu_intensive_thresh_us), seen);
+		func, READ_ONCE(wq_cpu_intensive_thresh_us), times);
 	printk_deferred_exit();
 }
 
 #else
-static void report_hog(work_func_t func) { }
+static void report_hog(work_func_t func, u64 times) { }
+#endif
+
+/* the item that the tick interrupted was found to hog its CPU */
+static void note_hog(struct worker *worker)
+{
+	u64 us = div_u64(worker_unslept_ns(worker), NSEC_PER_USEC);
+	struct hog *hog = hog_find_or_add(worker->current_func);
+
+	if (!hog)
+		return;
+	scoped_guard(raw_spinlock, &hogs_lock)
+		memcpy(hog->wq_name, worker->current_pwq->wq->name, WQ_NAME_LEN);
+	hog_add(hog, us, us);
+	report_hog(hog->func, atomic64_inc_return(&hog->times));
+}
+
+/* one more tick of such an item, or of one whose workqueue has WQ_CPU_INTENSIVE */
+static void note_hog_goes_on(struct worker *worker)
+{
+	struct hog *hog = hog_find(worker->current_func);
+
+	if (hog)
+		hog_add(hog, TICK_USEC, div_u64(worker_unslept_ns(worker), NSEC_PER_USEC));
+}
+
+/**
+ * wq_get_hog - copy what is known about a function that ran for long
+ * @nr: 0 for the first one that was found, and so on
+ * @copy: for the result
+ *
+ * Return: false if there are not so many.
+ */
+bool wq_get_hog(unsigned int nr, struct wq_hog *copy)
+{
+	struct hog *hog;
+
+	guard(raw_spinlock_irq)(&hogs_lock);
+	if (nr >= nr_hogs)
+		return false;
+	hog = &hogs[nr];
+	copy->func = hog->func;
+	copy->times = atomic64_read(&hog->times);
+	copy->cpu_us = atomic64_read(&hog->cpu_us);
+	copy->longest_us = READ_ONCE(hog->longest_us);
+	memcpy(copy->wq_name, hog->wq_name, WQ_NAME_LEN);
+	return true;
+}
+
+#else
+static void note_hog(struct worker *worker) { }
+static void note_hog_goes_on(struct worker *worker) { }
 #endif
 
 /* has the item that the tick interrupted had its CPU for too long? */
@@ -176,8 +240,7 @@ static bool worker_hogs_cpu(struct worker *worker)
 	if (!thresh || (worker->flags & WORKER_NOT_RUNNING) || READ_ONCE(worker->sleeping))
 		return false;
 
-	return READ_ONCE(worker->task->se.sum_exec_runtime) - worker->current_at >=
-		(u64)thresh * NSEC_PER_USEC;
+	return worker_unslept_ns(worker) >= (u64)thresh * NSEC_PER_USEC;
 }
 
 /**
@@ -192,21 +255,28 @@ void wq_worker_tick(struct task_struct *task)
 	struct pool_workqueue *pwq = worker->current_pwq;
 	struct worker_pool *pool;
 	struct task_struct *next;
+	unsigned long ran;
 
 	if (!pwq)
 		return;
 	/* read the pool only now: a rescuer without an item may be leaving its pool */
 	pool = worker->pool;
 
-	/* workers of an unbound pool meet here; a lost tick does no harm */
+	/* workers of an unbound pool meet here; what gets lost does no harm */
 	data_race(pwq->stats[PWQ_STAT_CPU_TIME] += TICK_USEC);
 
+	ran = jiffies - worker->current_start;
+	/* data_race(): as above */
+	data_race(pwq->longest_run = max(pwq->longest_run, ran));
+
+	if (worker->flags & WORKER_CPU_INTENSIVE)
+		note_hog_goes_on(worker);
 	if (!worker_hogs_cpu(worker))
 		return;
 
 	raw_spin_lock(&pool->lock);
 	worker_set_flags(worker, WORKER_CPU_INTENSIVE);
-	report_hog(worker->current_func);
+	note_hog(worker);
 	pwq->stats[PWQ_STAT_CPU_INTENSIVE]++;
 	next = pool_kick(pool);
 	if (next)

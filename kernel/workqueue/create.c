@@ -7,6 +7,7 @@
 #include <linux/slab.h>
 
 #include "internal.h"
+#include "latency.h"
 
 /* make WQ_POWER_EFFICIENT workqueues unbound */
 bool wq_power_efficient = IS_ENABLED(CONFIG_WQ_POWER_EFFICIENT_DEFAULT);
@@ -68,6 +69,7 @@ static int wq_publish(struct workqueue_struct *wq)
 	/* the system may be frozen while the workqueue is created */
 	scoped_guard(mutex, &wq->mutex)
 		wq_apply_max_active(wq);
+	wq_latency_attach(wq);
 	list_add_tail_rcu(&wq->list, &workqueues);
 	return 0;
 }

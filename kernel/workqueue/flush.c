@@ -132,6 +132,7 @@ static void pwq_insert_barrier(struct pool_workqueue *pwq, struct wq_barrier *ba
 		color = data_color(data);
 	}
 
+	pwq->stats[PWQ_STAT_BARRIERS]++;
 	pwq->nr_in_flight[color]++;
 	pwq_insert(pwq, &barrier->work, before, flags | color_data(color));
 }

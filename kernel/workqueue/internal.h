@@ -204,6 +204,9 @@ enum pool_workqueue_stats {
 	PWQ_STAT_REPATRIATED,	/* workers woken back into their pod */
 	PWQ_STAT_MAYDAY,	/* calls for the rescuer */
 	PWQ_STAT_RESCUED,	/* items the rescuer took */
+	PWQ_STAT_CANCELLED,	/* items taken off before they ran */
+	PWQ_STAT_BARRIERS,	/* flush barriers queued; they start and complete, too */
+	PWQ_STAT_BARRIERS_DONE,	/* those of them that completed */
 
 	PWQ_NR_STATS,
 };
@@ -255,6 +258,7 @@ struct pool_workqueue {
 
 	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose; held.c peeks */
 	struct wq_held_watch watch;		/* unless it has slots */
+	unsigned long longest_run;		/* jiffies; under L, and by ticks as CPU_TIME */
 
 	/* for a dead pwq: see reaper.c */
 	struct llist_node release_node;
@@ -278,8 +282,15 @@ struct wq_node_nr_active {
 	struct wq_held_watch watch;
 } ____cacheline_aligned_in_smp;			/* for which the allocator must not split a line */
 
+/* what is kept of pwqs that are gone */
+struct wq_counts {
+	u64 stats[PWQ_NR_STATS];
+	unsigned long longest_run;		/* jiffies */
+};
+
 struct wq_flusher;
 struct wq_device;
+struct wq_latency;
 
 /*
  * struct workqueue_struct - where users queue
@@ -318,6 +329,10 @@ struct workqueue_struct {
 	struct worker *rescuer;			/* P and M for writes; either for reads */
 	struct list_head maydays;		/* M: pwqs that need the rescuer */
 
+#ifdef CONFIG_DEBUG_FS
+	struct wq_counts gone;			/* W: sum over the pwqs that were unlinked */
+	struct wq_latency __percpu *latency;	/* P for writes: see latency.h */
+#endif
 #ifdef CONFIG_SYSFS
 	struct wq_device *wq_dev;		/* for its creator and destroyer only */
 #endif
@@ -611,6 +626,16 @@ void pool_idle_timeout(struct timer_list *timer);
 void pool_idle_cull_fn(struct work_struct *work);
 
 /* concurrency.c */
+/* a function that ran for long */
+struct wq_hog {
+	work_func_t func;
+	u64 times;
+	u64 cpu_us;
+	u64 longest_us;				/* without a sleep */
+	char wq_name[WQ_NAME_LEN];		/* where it did so last */
+};
+
+bool wq_get_hog(unsigned int nr, struct wq_hog *copy);
 void wq_cpu_intensive_init(void);
 
 /* active.c */
@@ -787,6 +812,13 @@ static inline void workqueue_sysfs_unregister(struct workqueue_struct *wq) { }
 /* report.c */
 void show_pwq(struct pool_workqueue *pwq);		/* L */
 void show_one_worker_pool(struct worker_pool *pool);
+
+/* debugfs.c */
+#ifdef CONFIG_DEBUG_FS
+void pwq_keep_counts(struct pool_workqueue *pwq);
+#else
+static inline void pwq_keep_counts(struct pool_workqueue *pwq) { }
+#endif
 
 /* watchdog.c */
 #ifdef CONFIG_WQ_WATCHDOG

@@ -28,6 +28,7 @@ static inline void pwq_put(struct pool_workqueue *pwq)
  * pwq_item_done - an item has run, or was dequeued
  * @pwq: the pwq it was queued on
  * @data: value of work->data while it was queued
+ * @how: %PWQ_STAT_COMPLETED or %PWQ_STAT_CANCELLED
  *
  * The item's slot goes to the next item.  The item's reference, which keeps the
  * workqueue and the pool, is dropped last.
@@ -35,7 +36,8 @@ static inline void pwq_put(struct pool_workqueue *pwq)
  * Context: lock of the pool held; it may be dropped and retaken, but interrupts stay off
  * throughout.
  */
-static inline void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
+static inline void pwq_item_done(struct pool_workqueue *pwq, unsigned long data,
+				 enum pool_workqueue_stats how)
 {
 	int color = data_color(data);
 
@@ -44,7 +46,11 @@ static inline void pwq_item_done(struct pool_workqueue *pwq, unsigned long data)
 	/* flush barriers and items that were held back have no slot */
 	if (!(data & WORK_STRUCT_INACTIVE))
 		pwq_free_slot(pwq);
+	else if (how == PWQ_STAT_COMPLETED)
+		pwq->stats[PWQ_STAT_BARRIERS_DONE]++;
 
+	/* after the lock may have been dropped, so that nobody sees only one of these changes */
+	pwq->stats[how]++;
 	if (!--pwq->nr_in_flight[color] && unlikely(pwq->flush_color == color))
 		pwq_flushed(pwq);
 	pwq_put(pwq);

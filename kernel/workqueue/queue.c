@@ -9,6 +9,7 @@
 
 #include "active.h"
 #include "internal.h"
+#include "latency.h"
 #include "worklist.h"
 
 /*
@@ -30,6 +31,8 @@ static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
 {
 	unsigned long flags = color_data(pwq->work_color);
 
+	if (latency_wanted())
+		latency_note_queued(work);
 	pwq->nr_in_flight[pwq->work_color]++;
 
 	if (!pwq_reserve_own(pwq) && !pwq_reserve_active(pwq)) {

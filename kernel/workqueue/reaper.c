@@ -55,6 +55,7 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 
 	guard(mutex)(&wq->mutex);
 	list_del_rcu(&pwq->pwqs_node);
+	pwq_keep_counts(pwq);
 	pwq->was_last = list_empty(&wq->pwqs);
 	if (wq_is_ordered(READ_ONCE(wq->flags)))
 		wq_unplug_oldest(wq);

@@ -8,6 +8,7 @@
 #include <trace/events/workqueue.h>
 
 #include "internal.h"
+#include "latency.h"
 #include "pwq.h"
 #include "worker.h"
 
@@ -97,7 +98,8 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 {
 	struct pool_workqueue *pwq = worker->current_pwq;
 
-	pwq->stats[PWQ_STAT_COMPLETED]++;
+	if (latency_wanted())
+		latency_note_end(worker, data);
 
 	/* worker_begin_item() or a tick has set this */
 	if (unlikely(worker->flags & WORKER_CPU_INTENSIVE))
@@ -111,7 +113,7 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 	worker->current_pwq = NULL;
 	worker->current_color = WORK_NR_COLORS;
 
-	pwq_item_done(pwq, data);
+	pwq_item_done(pwq, data, PWQ_STAT_COMPLETED);
 }
 
 /* run one item, which is on no list; drops and retakes pool->lock */
@@ -133,6 +135,8 @@ static void worker_run_item(struct worker *worker, struct work_struct *work)
 
 	worker_begin_item(worker, work, pwq, data);
 	pwq->stats[PWQ_STAT_STARTED]++;
+	if (latency_wanted())
+		latency_note_start(worker, work, data);
 
 	/*
 	 * Chain: if this worker does not count, it wakes a worker for the next

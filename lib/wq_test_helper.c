@@ -22,6 +22,7 @@
  *			queues single items
  *	NAME/delay	"calls=N ms=N cpu=N" queues, moves and cancels delayed items that
  *			name the CPU, and waits until those that were not cancelled ran
+ *	NAME/cancel	"N" queues N items, then cancels them; fails if one of them has run
  *	NAME/misuse	"listed|reclaim|busy|console [cpu=N]" does what the workqueue
  *			may warn of: queues an item that is on a list, flushes one on
  *			behalf of memory reclaim, takes a reference and keeps it, or
@@ -80,6 +81,7 @@
 #define WQT_MAX_THREADS		64
 #define WQT_MAX_DEPTH		1024
 #define WQT_MAX_ITEMS		4096
+#define WQT_MAX_CANCELLED	100000
 #define WQT_MAX_INPUT		4096
 #define WQT_MAX_SERIES		1024
 #define WQT_NAME_LEN		24
@@ -938,6 +940,36 @@ static int wqt_write_queue(struct wqt_queue *q, char *input)
 	return ret;
 }
 
+static void wqt_cancelled_fn(struct work_struct *work)
+{
+}
+
+static int wqt_write_cancel(struct wqt_queue *q, char *input)
+{
+	struct work_struct *items;
+	unsigned int i, n;
+	int ret;
+
+	ret = kstrtouint(strim(input), 0, &n);
+	if (ret)
+		return ret;
+	if (!n || n > WQT_MAX_CANCELLED)
+		return -ERANGE;
+	items = kvcalloc(n, sizeof(*items), GFP_KERNEL);
+	if (!items)
+		return -ENOMEM;
+
+	for (i = 0; i < n; i++) {
+		wqt_init_work(q, &items[i], wqt_cancelled_fn);
+		queue_work(q->wq, &items[i]);
+	}
+	for (i = 0; i < n; i++)
+		if (!cancel_work_sync(&items[i]))
+			ret = -EBUSY;
+	kvfree(items);
+	return ret;
+}
+
 static int wqt_write_release(struct wqt_queue *q, char *input)
 {
 	spin_lock_bh(&q->held_lock);
@@ -1423,6 +1455,7 @@ static const struct wqt_file wqt_files[] = {
 	{ "load",	wqt_write_load,		NULL },
 	{ "queue",	wqt_write_queue,	NULL },
 	{ "delay",	wqt_write_delay,	NULL },
+	{ "cancel",	wqt_write_cancel,	NULL },
 	{ "misuse",	wqt_write_misuse,	NULL },
 	{ "relay",	wqt_write_relay,	NULL },
 	{ "release",	wqt_write_release,	NULL },

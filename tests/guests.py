@@ -25,7 +25,7 @@ RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
 BUILT_IN = 'kunit'              # all suites, if they are built into the kernel
-BEYOND_BASE = {'resize', 'homes', 'console'}     # scripts that test features which the base kernel lacks
+BEYOND_BASE = {'resize', 'homes', 'console', 'stats'}     # scripts that test features which the base kernel lacks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,11 +92,11 @@ class Boot:
         return '|'.join(reasons) or None
 
 
-EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'homes', 'rescuer', 'isolate', 'observe')
+EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'homes', 'rescuer', 'isolate', 'observe', 'stats')
 # These take a third of a debug guest's time. The other scripts and torture take nearly all of the same locks.
 SLOW_IN_DEBUG = ('sysfs', 'params', 'observe', 'rescuer')
 # With a pool for each CPU, these take half a minute and find nothing that they do not find without it.
-ALIKE_WITH_HOMES = ('sysfs', 'params', 'observe')
+ALIKE_WITH_HOMES = ('sysfs', 'params', 'observe', 'stats')
 ONE_ROUND = 'WQT_ROUNDS=1'
 # `params` expects the defaults
 WITH_PLAIN = tuple(name for name in EVERYWHERE if name != 'params')
@@ -141,7 +141,8 @@ BOOTS: tuple[Boot, ...] = (
          tier='all', timeout=900),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',
-         ('sysfs', 'params', 'pods', 'masks', 'homes', 'hotplug', 'freezer', 'sysrq', 'resize', 'console'),
+         ('sysfs', 'params', 'pods', 'masks', 'homes', 'hotplug', 'freezer', 'sysrq', 'resize', 'console',
+          'stats'),
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', timeout=900),
     Boot('qemu-homes', 'qemu', ('homes', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append='workqueue.pool_per_cpu=1', env=ONE_ROUND,

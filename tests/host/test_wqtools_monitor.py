@@ -16,7 +16,7 @@ import pytest
 
 import wq_monitor
 from wqlab.paths import ROOT
-from wqtools import asbase, program, stats
+from wqtools import asbase, debugfs, program, stats
 
 TOOLS = ROOT / 'tools/workqueue'
 
@@ -175,7 +175,7 @@ def test_cells_keep_their_width(number):
 
 @pytest.mark.parametrize('width', [1, 40, 60, 80, 100, 132, 200, 300])
 def test_columns_fit_the_terminal(width):
-    columns = stats.choose(('total', 'rate'), width)
+    columns = stats.choose(('total', 'rate', 'wait'), width)
     least = stats.NAME_WIDTH + stats.TYPE_WIDTH + stats.WIDTH
     for row in three_rows():
         assert len(stats.line(row, columns)) == len(stats.header(columns)) <= max(width, least)
@@ -298,6 +298,7 @@ def test_active_top_and_order(capsys):
     (['('], 'not a regular expression'), (['-i', '-1'], 'a number of at least 0'),
     (['-i', 'nan'], 'a number of at least 0'), (['-n', '0'], 'a whole number of at least 1'),
     (['--sort', 'size'], 'invalid choice'), (['--plain', '--total', '--rate'], 'not allowed'),
+    (['--debugfs', '--symbols', 'x'], 'the running kernel'),
     (['--json', '--screen'], 'not allowed'), (['--rate'], 'of --screen or --plain'),
 ])
 def test_wrong_calls_are_told_in_one_line(argv, says, capsys):
@@ -330,6 +331,81 @@ def test_screen_needs_a_terminal(monkeypatch):
     monkeypatch.setattr(wq_monitor, 'Monitor', lambda prog, args: None)
     with pytest.raises(program.Trouble, match='--screen needs a terminal'):
         wq_monitor.watch(wq_monitor.options(['--screen']))
+
+
+# Without drgn
+
+FILES = {
+    'workqueues': '''\
+workqueue type reclaim queued started completed cancelled in_flight held_back cpu_time_us longest_ms cpu_intensive \
+cm_wakeup repatriated mayday rescued
+events percpu 0 9 8 6 1 2 0 20000 30 1 2 0 0 0
+events percpu 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+tty-UML\\040console unbound 1 5 5 5 0 0 0 0 0 0 0 3 4 1
+''',
+    'latency': '''\
+workqueue kind items missed longest_us from_us:items
+tty-UML\\040console wait 100 2 17 0:50 1:40 8:9 16:1
+tty-UML\\040console run 100 0 3 0:98 2:2
+'''}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    def write(**texts):
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+    write(**FILES)
+    monkeypatch.setattr(debugfs.read, '__defaults__', (debugfs.read.__defaults__[0], str(tmp_path)))
+    monkeypatch.setattr(debugfs.present, '__defaults__', (str(tmp_path),))
+    write.folder = tmp_path
+    return write
+
+
+def test_counts_from_debugfs(files):
+    first, second, last = debugfs.read()
+    assert first.total('started') == 8 and first.in_flight == 2 and first.total('cpu_time') == 20000
+    assert first.key != second.key and second.total('started') == 0
+    assert (last.name, last.type, last.mem_reclaim) == ('tty-UML console', 'unbound', True)
+    assert (last.total('repatriated'), last.total('mayday'), last.total('rescued')) == (3, 4, 1)
+    assert [one.name for one in debugfs.read(lambda name: name.startswith('tty'))] == ['tty-UML console']
+
+
+def test_waits_from_debugfs(files, capsys):
+    """Half of the items waited for less than 1 us, 99 of 100 for less than 16."""
+    wq_monitor.watch(wq_monitor.options(['--debugfs', '-i', '0', '--json']))
+    events, _, tty = map(json.loads, capsys.readouterr().out.splitlines())
+    assert tty['wait_us'] == {'p50': 1, 'p99': 16} and 'wait_us' not in events and 'address' not in tty
+    wq_monitor.watch(wq_monitor.options(['--debugfs', '-i', '0', '--plain', 'tty']))
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split()[-4:] == ['p50', 'us', 'p99', 'us'] and line.split()[-2:] == ['1', '16']
+
+
+def test_waits_are_those_since_the_last_sample(files):
+    old = debugfs.read()[-1]
+    files(latency=FILES['latency'].replace('100 2 17 0:50 1:40', '110 2 17 0:50 1:50'))
+    new = debugfs.read()[-1]
+    assert stats.waited(old, new) == {50: 2, 99: 2}
+    assert stats.waited(new, old) == {50: 1, 99: 16}, 'measured anew'
+    assert stats.waited(new, new) == {}
+
+
+def test_fallback_without_drgn(files, monkeypatch, capsys):
+    """The table is the same, and the reason is told. With --symbols, or without the files, it fails as before."""
+    def fail(args):
+        raise program.Trouble('no debug information')
+    monkeypatch.setattr(program, 'get', fail)
+    wq_monitor.watch(wq_monitor.options(['-i', '0', 'events']))
+    said = capsys.readouterr()
+    assert said.out.splitlines()[2].split() == ['events', '8', '2', '0.0', '1', '2', '-', '-']
+    assert 'no debug information' in said.err and len(said.err.splitlines()) == 1
+    with pytest.raises(program.Trouble):
+        wq_monitor.watch(wq_monitor.options(['-i', '0', '--symbols', 'vmlinux']))
+    (files.folder / 'workqueues').unlink()
+    with pytest.raises(program.Trouble, match='no debug information'):
+        wq_monitor.watch(wq_monitor.options(['-i', '0']))
+    with pytest.raises(program.Trouble, match='mount debugfs'):
+        wq_monitor.watch(wq_monitor.options(['-i', '0', '--debugfs']))
 
 
 # The screen, on a pseudo terminal

@@ -4,16 +4,20 @@
 import argparse
 import json
 import math
+import os
 import re
 import signal
 import sys
 import time
 
-from wqtools import asbase, program, stats
+from wqtools import asbase, debugfs, program, stats
 
 DESCRIPTION = __doc__ + '''
 Run it by drgn (drgn [-c FILE -s VMLINUX] wq_monitor.py ...) or by a python that has drgn.
 Ctrl-C ends it. A dump does not change, so it is shown once, without rates.
+
+If drgn cannot read the running kernel, it reads /sys/kernel/debug/workqueue, which cmwq has.
+There, flush barriers are not counted as items, and no counts are lost.
 
 Unless told otherwise it prints the table that the script of this name in a kernel tree prints:
   total    items that began to run
@@ -35,6 +39,9 @@ their columns, as a total since the workqueue was created and, with "_rate", per
                  unbound: workers brought back to their pod
   maydays        times the rescuer was called
   rescued        items that the rescuer took
+  wait_p50, wait_p99
+                 us that half of the items, and 99 of 100, did not wait longer for, since the last
+                 sample: the next power of two. Only from debugfs, while its latency_enable is 1.
 "-" means that a workqueue of this kind does not have the count. Counts are lost when the
 attributes of a workqueue change. Its total may then drop, and * is shown behind its name.
 A rate is never below 0.
@@ -48,9 +55,10 @@ keys on the screen:
   name, unbound (0 or 1), mem_reclaim (0 or 1)
   started, completed, cpu_time (us), cpu_intensive, cm_wakeup, repatriated, mayday, rescued
                totals; 0 if a workqueue of this kind does not have the count
-  address, type ("percpu", "unbound", "ordered" or "bh")
+  address, type ("percpu", "unbound", "ordered" or "bh"); debugfs has no address
   in_flight    as above
   reset        1 if counts were lost since the last sample
+  wait_us      an object with p50 and p99, see above; absent if there are none
   interval     seconds since the last sample
   rate         an object with the counts that this workqueue has, per second; this and
                interval are absent in the first sample of a workqueue
@@ -107,7 +115,10 @@ def options(argv=None):
     what.add_argument('--rate', dest='kinds', action='store_const', const=('rate',),
                       help='with --screen or --plain: no totals')
     program.add_options(parser)
+    parser.add_argument('--debugfs', action='store_true', help=f'read {debugfs.FOLDER}, even if drgn could be used')
     args = parser.parse_args(argv)
+    if args.debugfs and (args.core or args.symbols):
+        parser.error('--debugfs is about the running kernel: leave --core and --symbols out')
     if args.kinds and not (args.screen or args.plain):
         parser.error('--total and --rate select columns of --screen or --plain: give one of these, too')
     args.kinds = args.kinds or ('total', 'rate')
@@ -118,12 +129,17 @@ class Monitor:
     """Takes samples and keeps the last one, to compute differences."""
 
     def __init__(self, prog, args):
-        from wqtools import counters
-        self.read = lambda: counters.read(prog, self.wanted)
+        self.read = self.reader(prog)
         self.args = args
         self.sort, self.reverse, self.active = args.sort, args.reverse, args.active
         self.last, self.last_time = None, None
         self.rows, self.seconds, self.time = [], None, None
+
+    def reader(self, prog):
+        if prog is None:
+            return lambda: debugfs.read(self.wanted)
+        from wqtools import counters
+        return lambda: counters.read(prog, self.wanted)
 
     def wanted(self, name):
         return not self.args.names or any(one.search(name) for one in self.args.names)
@@ -256,10 +272,26 @@ def main():
     return 0
 
 
+def opened(args):
+    """Return drgn's Program and its source, or None and "debugfs"."""
+    if args.debugfs:
+        return None, 'debugfs'
+    try:
+        prog = program.get(args)
+        return prog, program.source(prog)
+    except program.Trouble as why:
+        if args.core or args.symbols or not debugfs.present():
+            raise
+        print(f'wq_monitor: {debugfs.FOLDER} is read: {why}', file=sys.stderr)
+        return None, 'debugfs'
+
+
 def watch(args):
-    prog = program.get(args)
+    prog, source = opened(args)
     monitor, count = Monitor(prog, args), args.count
-    if program.source(prog) != 'live':
+    waits = ('wait',) if source == 'debugfs' else ()
+    args.kinds += waits
+    if source == 'core':
         if args.interval or (args.count or 1) > 1:
             print('wq_monitor: a dump does not change: it is shown once', file=sys.stderr)
         count = 1
@@ -270,11 +302,11 @@ def watch(args):
     if args.json:
         print_samples(monitor, count, print_json)
     elif args.plain or args.screen and count == 1:
-        print_samples(monitor, count, Lines(args.kinds if count != 1 else ('total',)))
+        print_samples(monitor, count, Lines(args.kinds if count != 1 else ('total', *waits)))
     elif not args.screen:
         print_samples(monitor, count, print_table)
     elif sys.stdout.isatty():
-        run_screen(monitor, count, program.release(prog))
+        run_screen(monitor, count, os.uname().release if source == 'debugfs' else program.release(prog))
     else:
         raise program.Trouble('--screen needs a terminal: use --plain to print lines')
 

@@ -177,7 +177,10 @@ def as_json(row, when, seconds):
     """
     result = {'timestamp': when, 'name': row.name, 'unbound': int(is_unbound(row)),
               'mem_reclaim': int(row.mem_reclaim), **row.count,
-              'address': f'{row.address:#x}', 'type': row.type, 'in_flight': row.in_flight, 'reset': int(row.reset)}
+              **({} if row.address is None else {'address': f'{row.address:#x}'}), 'type': row.type,
+              'in_flight': row.in_flight, 'reset': int(row.reset)}
+    if row.wait:
+        result['wait_us'] = {f'p{percent}': us for percent, us in row.wait.items()}
     if row.rate is not None:
         result['interval'] = round(seconds, 3)
         result['rate'] = {key: round(rate, 3) for key, rate in row.rate.items() if rate is not None}

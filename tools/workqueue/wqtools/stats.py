@@ -9,6 +9,7 @@ import dataclasses
 from typing import Callable, Optional
 
 WRAP = 1 << 64
+PERCENTS = (50, 99)
 COUNTERS = ('started', 'completed', 'cpu_time', 'cpu_intensive', 'cm_wakeup', 'repatriated', 'mayday', 'rescued')
 
 
@@ -16,15 +17,17 @@ COUNTERS = ('started', 'completed', 'cpu_time', 'cpu_intensive', 'cm_wakeup', 'r
 class Reading:
     """One workqueue at one time."""
     name: str
-    address: int
+    address: Optional[int]      # None: not known
     type: str                   # as in model.Workqueue
     mem_reclaim: bool
     pwqs: dict                  # address -> {counter: number}, without counters that the kernel lacks
+    nth: int = 0                # of those with this name, if the address is not known
+    wait: Optional[dict] = None  # least us of a bucket -> items that waited so long; None: not measured
 
     @property
     def key(self):
         # a name may be used twice, and an address may be reused
-        return self.address, self.name
+        return self.address, self.name, self.nth
 
     def total(self, counter):
         """None if this kind of workqueue does not have the count."""
@@ -99,10 +102,30 @@ class Row:
     rate: Optional[dict]        # counter -> per second, or None
     reset: bool                 # some counts were lost since the last sample
     count: dict                 # counter -> number, as the kernel counted it
+    wait: dict                  # percent -> us, of the items that began since the last sample; empty if none did
 
     @property
     def active(self):
         return bool(self.in_flight or self.rate and any(self.rate.values()))
+
+
+def percentile(hist, percent):
+    """The time that so many percent of the items do not exceed, in us: the end of the bucket. None without items."""
+    due, so_far = sum(hist.values()) * percent / 100, 0
+    for least, items in sorted(hist.items()):
+        so_far += items
+        if items and so_far >= due:
+            return 2 * least or 1
+    return None
+
+
+def waited(old, new):
+    """Percentiles of the waits between two Readings. After a new start of the measurement, all of the new ones."""
+    before, now = (old.wait if old else None) or {}, new.wait or {}
+    since = {least: items - before.get(least, 0) for least, items in now.items()}
+    if any(items < 0 for items in since.values()) or before.keys() - now.keys():
+        since = now
+    return {percent: us for percent in PERCENTS if (us := percentile(since, percent)) is not None}
 
 
 def row(old, new, seconds):
@@ -114,7 +137,7 @@ def row(old, new, seconds):
         reset = lost_counts(old, new)
     return Row(new.name, new.address, new.type, new.mem_reclaim, new.in_flight,
                {counter: new.total(counter) for counter in COUNTERS}, rate, reset,
-               {counter: new.count(counter) for counter in COUNTERS})
+               {counter: new.count(counter) for counter in COUNTERS}, waited(old, new))
 
 
 def rows(old, new, seconds):
@@ -131,7 +154,7 @@ class Column:
     heading: str
     value: Callable             # Row -> number, or None: not for this workqueue
     show: Callable              # number -> text
-    kind: str                   # "total", "rate" or "always"
+    kind: str                   # "total", "rate", "wait" or "always"
 
 
 def _count(number):
@@ -155,6 +178,10 @@ def _totals(counter):
 
 def _rates(counter):
     return lambda row: row.rate and row.rate[counter]
+
+
+def _waits(percent):
+    return lambda row: row.wait.get(percent)
 
 
 def _either(one, other):
@@ -191,6 +218,8 @@ def _columns():
             continue
         yield Column(key, heading, total, _count, 'total')
         yield Column(f'{key}_rate', f'{heading}/s', rate, _rate, 'rate')
+    for percent in PERCENTS:
+        yield Column(f'wait_p{percent}', f'p{percent} us', _waits(percent), _count, 'wait')
 
 
 COLUMNS = tuple(_columns())
@@ -199,8 +228,9 @@ WIDTH = 8                   # of a column, with the space before it
 NAME_WIDTH = 24
 TYPE_WIDTH = 8
 # the order in which columns are kept if not all fit
-KEEP = ('started_rate', 'in_flight', 'cpu_time_rate', 'started', 'wakeups_rate', 'completed', 'cpu_time', 'wakeups',
-        'completed_rate', 'cpu_intensive', 'maydays', 'rescued', 'cpu_intensive_rate', 'maydays_rate', 'rescued_rate')
+KEEP = ('started_rate', 'in_flight', 'wait_p99', 'cpu_time_rate', 'started', 'wait_p50', 'wakeups_rate', 'completed',
+        'cpu_time', 'wakeups', 'completed_rate', 'cpu_intensive', 'maydays', 'rescued', 'cpu_intensive_rate',
+        'maydays_rate', 'rescued_rate')
 
 
 def choose(kinds, width=None):

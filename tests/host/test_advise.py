@@ -16,7 +16,7 @@ import pytest
 import copied
 from calls import HEARS_ALL, stub
 from damage import bugs
-from wqlab.advise import keeper, loads, machine, measure, options, plot, pods, verdict, words
+from wqlab.advise import keeper, loads, machine, measure, options, plot, pods, verdict, waits, words
 from wqlab.advise import record as advise_record
 from wqlab.advise import run as advise
 from wqlab.bench import parse, stats
@@ -896,3 +896,39 @@ def test_what_must_not_change_in_a_run():
     advise_record.check_same(record, {'present': {'scope': 'cache_shard'}})
     with pytest.raises(RecordError, match="'present' has changed since .* to {'scope': 'numa'}: start a new run"):
         advise_record.check_same(record, {'present': {'scope': 'numa'}})
+
+
+# The machine's own work
+
+@pytest.mark.parametrize('found, says', [
+    ([{'name': 'wb', 'unbound': 1, 'wait_us': {'p50': 2, 'p99': 64}},
+      {'name': 'kcryptd', 'unbound': 1, 'wait_us': {'p50': 8, 'p99': 512}},
+      {'name': 'quiet', 'unbound': 1}, {'name': 'mm', 'unbound': 0, 'wait_us': {'p50': 1, 'p99': 9999}}],
+     'less than 512 us (kcryptd), 64 us (wb)'),
+    ([{'name': 'mm', 'unbound': 0, 'wait_us': {'p50': 1, 'p99': 9999}}], 'no item of an unbound workqueue'),
+    ([], 'no item of an unbound workqueue'),
+])
+def test_waits_of_own_work(found, says):
+    assert waits.note(found).endswith(says) or says in waits.note(found)
+
+
+@pytest.mark.parametrize('text, on', [('1\n', True), ('0\n', False), (None, False)])
+def test_own_work_is_told_only_while_it_is_measured(tmp_path, monkeypatch, text, on):
+    if text:
+        (tmp_path / 'latency_enable').write_text(text)
+    assert waits.measured(tmp_path) == on
+    monkeypatch.setattr(waits, 'measured', lambda: on)
+    monkeypatch.setattr(waits, 'rows', list)
+    told = [one for one in advise.notes({'engine': None, 'cpus': None}) if 'own work' in one]
+    assert len(told) == on
+    assert not [one for one in advise.notes({'engine': 'qemu', 'cpus': None}) if 'own work' in one]
+
+
+def test_waits_come_from_the_monitor(monkeypatch, tmp_path):
+    monitor = tmp_path / 'monitor.py'
+    monkeypatch.setattr(waits, 'MONITOR', monitor)
+    monitor.write_text('import sys\nassert sys.argv[1:] == ["--debugfs", "-i", "0", "--json"]\n'
+                       'print(\'{"name": "wb"}\')')
+    assert waits.rows() == [{'name': 'wb'}]
+    monitor.write_text('print("{}")\nraise SystemExit(1)')
+    assert waits.rows() == []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
-from wqlab.advise import machine, measure, options, plot, pods, verdict, words
+from wqlab.advise import machine, measure, options, plot, pods, verdict, waits, words
 from wqlab.advise import record as advise_record
 from wqlab.advise.loads import LOADS
 from wqlab.advise.machine import Subject
@@ -159,6 +159,8 @@ def notes(params: dict[str, Any]) -> list[str]:
         found.append('UML has no caches: cpu, smt, cache and cache_shard have the same pods there')
     if params.get('accel') == 'tcg':
         found.append('QEMU emulates the CPUs: this shows how it works, and is no advice for a machine')
+    if not params['engine'] and waits.measured():
+        found.append(waits.note(waits.rows()))
     return found
 
 

@@ -931,16 +931,18 @@ static __always_inline bool __wq_known_same(const struct workqueue_struct *wq,
  *
  * A system workqueue may hold items that wait for a lock of the caller. To flush it
  * is then a deadlock, which the caller cannot foresee. So flushing one causes a
- * warning at compile time.
+ * warning at compile time. The former names of system workqueues cause none, so that modules
+ * that use them still build with -Werror.
  *
  * Context: Process context. May sleep. Not from an item of @wq.
  */
 static __always_inline void flush_workqueue(struct workqueue_struct *wq)
 {
-	if (__wq_known_same(wq, system_percpu_wq) ||
-	    __wq_known_same(wq, system_wq) ||
-	    __wq_known_same(wq, system_dfl_wq) ||
-	    __wq_known_same(wq, system_unbound_wq) ||
+	/* before 7.0 the former names were the ones to use, and the new ones caused no warning */
+	const bool old = IS_ENABLED(CONFIG_WORKQUEUE_OLD_CALLERS);
+
+	if (__wq_known_same(wq, old ? system_wq : system_percpu_wq) ||
+	    __wq_known_same(wq, old ? system_unbound_wq : system_dfl_wq) ||
 	    __wq_known_same(wq, system_highpri_wq) ||
 	    __wq_known_same(wq, system_long_wq) ||
 	    __wq_known_same(wq, system_dfl_long_wq) ||

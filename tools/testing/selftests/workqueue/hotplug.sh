@@ -499,7 +499,8 @@ set -- running_items_are_finished items_outlast_their_CPU \
 	queueing_on_a_CPU_that_is_gone:wqt_b \
 	delayed_items_for_a_CPU_that_is_gone:wqt_u \
 	delayed_items_for_a_CPU_that_is_gone:"wqt_p wqt_o wqt_b" \
-	delayed_items_while_their_CPU_goes_and_comes:"wqt_p wqt_u wqt_b" empty_pods attributes_while_a_CPU_is_away \
+	delayed_items_while_their_CPU_goes_and_comes:"wqt_p wqt_u wqt_b" \
+	empty_pods attributes_while_a_CPU_is_away \
 	made_while_a_CPU_is_away mask_of_a_CPU_that_is_gone \
 	CPU_that_was_busy_serves_again CPU_waits_for_an_item_with_migration_disabled \
 	BH_item_cancelled_on_a_dead_CPU \

@@ -4,14 +4,16 @@
  *
  * If all items that may run wait for one that is held back, they wait for ever.  No pool is
  * stuck then: its worklist is empty, and its workers sleep.  So with each look at the pools, the
- * watchdog also looks for limits that hold items back.  It reports a limit if no item under it
- * has started or finished for workqueue.watchdog_thresh seconds.  An unbound workqueue has a
- * limit for each node, which several pwqs share, and a per-CPU one has a limit for each pwq.
+ * watchdog also looks for limits that hold items back.  It reports a limit if all items under it
+ * have slept for workqueue.watchdog_thresh seconds without a break, as nobody does who works,
+ * polls or waits for a device again and again.  An unbound workqueue has a limit for each node,
+ * which several pwqs share, and a per-CPU one has a limit for each pwq.
  *
- * Nothing is added to an item's way: pwq->stats count the items anyway.
+ * Nothing is added to an item's way: pwq->stats count the items anyway, and the scheduler counts
+ * how often a task sleeps.
  *
- * What is reported may be legal, since an item may take longer than the threshold.  So there is
- * no panic, and the report comes once, until something moves.
+ * What is reported may be legal, since a single sleep may take longer than the threshold.  So
+ * there is no panic, and the report comes once, until something moves.
  */
 #include <linux/hashtable.h>
 #include <linux/nmi.h>
@@ -37,7 +39,20 @@ static bool share_limit(struct pool_workqueue *a, struct pool_workqueue *b)
 	return pwq_held_watch(a) == pwq_held_watch(b);
 }
 
-/* how many items under the limit of @pwq have started, and have finished */
+/* how often the workers that run items of @pwq have left a CPU; L */
+static unsigned long pwq_nr_switches(struct pool_workqueue *pwq)
+{
+	struct worker *worker;
+	unsigned long nr = 0;
+	int bkt;
+
+	hash_for_each(pwq->pool->busy_hash, bkt, worker, hentry)
+		if (worker->current_pwq == pwq)
+			nr += data_race(worker->task->nvcsw + worker->task->nivcsw);
+	return nr;
+}
+
+/* this changes if an item under the limit of @pwq starts, finishes, or sleeps once more */
 static unsigned long limit_nr_moves(struct pool_workqueue *pwq)
 {
 	struct pool_workqueue *other;
@@ -46,21 +61,26 @@ static unsigned long limit_nr_moves(struct pool_workqueue *pwq)
 	for_each_pwq(other, pwq->wq) {
 		if (!share_limit(other, pwq))
 			continue;
-		/* without L: what this misses, the next look finds */
-		nr += data_race(other->stats[PWQ_STAT_STARTED] +
-				other->stats[PWQ_STAT_COMPLETED]);
+		guard(raw_spinlock_irqsave)(&other->pool->lock);
+		nr += other->stats[PWQ_STAT_STARTED] + other->stats[PWQ_STAT_COMPLETED] +
+		      pwq_nr_switches(other);
 	}
 	return nr;
 }
 
-/* the items of @pwq that workers run, or will run after what they run now; L */
-static int pwq_nr_taken(struct pool_workqueue *pwq)
+/*
+ * The items of @pwq that sleep in a worker, or that a sleeping worker will run after what it runs
+ * now; L
+ */
+static int pwq_nr_asleep(struct pool_workqueue *pwq)
 {
 	struct work_struct *work;
 	struct worker *worker;
 	int bkt, nr = 0;
 
 	hash_for_each(pwq->pool->busy_hash, bkt, worker, hentry) {
+		if (task_is_running(worker->task))
+			continue;
 		if (worker->current_pwq == pwq && worker->current_func != wq_barrier_func)
 			nr++;
 		list_for_each_entry(work, &worker->scheduled, entry)
@@ -71,10 +91,10 @@ static int pwq_nr_taken(struct pool_workqueue *pwq)
 }
 
 /*
- * Does an item that the limit of @pwq allows to run still wait for a worker?  Then the limit is
- * not to blame.  If the pool gets stuck, that is reported.
+ * Does an item that the limit of @pwq allows to run compute, or wait for a CPU or a worker?  Then
+ * the limit is not to blame.  If the pool gets stuck, that is reported.
  */
-static bool limit_has_pending(struct pool_workqueue *pwq)
+static bool limit_lets_move(struct pool_workqueue *pwq)
 {
 	struct pool_workqueue *other;
 
@@ -82,7 +102,7 @@ static bool limit_has_pending(struct pool_workqueue *pwq)
 		if (!share_limit(other, pwq))
 			continue;
 		guard(raw_spinlock_irqsave)(&other->pool->lock);
-		if (pwq_nr_taken(other) < other->nr_active)
+		if (pwq_nr_asleep(other) < other->nr_active)
 			return true;
 	}
 	return false;
@@ -125,7 +145,7 @@ static void report_held(struct pool_workqueue *pwq, unsigned int secs)
 
 /*
  * @pwq holds items back.  If this is the first of the looks in a row that find its limit so, or
- * if an item has moved since the last one, start to count.  Return the jiffies since then.
+ * if something has moved since the last one, start to count.  Return the jiffies since then.
  */
 static unsigned long limit_still_for(struct pool_workqueue *pwq, struct wq_held_watch *watch,
 				     const struct wq_look *look)
@@ -150,7 +170,7 @@ static void look_at_held(struct pool_workqueue *pwq, const struct wq_look *look)
 	if (watch->looked == look->now)
 		return;
 	still = limit_still_for(pwq, watch, look);
-	if (watch->reported || still <= look->thresh || limit_has_pending(pwq))
+	if (watch->reported || still <= look->thresh || limit_lets_move(pwq))
 		return;
 	watch->reported = true;
 	report_held(pwq, jiffies_to_msecs(still) / MSEC_PER_SEC);

@@ -213,8 +213,8 @@ enum pool_workqueue_stats {
 
 /* what the watchdog knows of a limit that holds items back; only held.c uses it */
 struct wq_held_watch {
-	unsigned long moves;	/* items that had started and finished, at its last look */
-	unsigned long since;	/* none since, on its clock */
+	unsigned long moves;	/* what limit_nr_moves() said at its last look */
+	unsigned long since;	/* the same since, on its clock */
 	unsigned long looked;	/* when it last found items held back */
 	bool reported;
 };
@@ -256,7 +256,7 @@ struct pool_workqueue {
 	struct list_head mayday_node;		/* M: wq->maydays */
 	struct work_struct mayday_cursor;	/* L: on the worklist, before the pwq's items */
 
-	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose; held.c peeks */
+	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose */
 	struct wq_held_watch watch;		/* unless it has slots */
 	unsigned long longest_run;		/* jiffies; under L, and by ticks as CPU_TIME */
 

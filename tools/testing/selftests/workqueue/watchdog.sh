@@ -163,6 +163,17 @@ test_no_report_while_items_finish()
 		is_equal "number of reports" "$(reports_of_held wqt_heldu)" 0
 }
 
+# Two items compute for longer than the threshold, and a third one is held back.
+test_no_report_while_items_compute()
+{
+	mark_log compute
+	set_to $PARAMS/watchdog_thresh 1 || return 1
+	tell wqt_heldu queue "hog ms=4000 n=2" && tell wqt_heldu queue "nop" || return 1
+	within 30 false
+	tell wqt_heldu flush 1 && set_to $PARAMS/watchdog_thresh 30 &&
+		is_equal "number of reports" "$(reports_of_held wqt_heldu)" 0
+}
+
 mount_all
 load_helper
 create wqt_stuck percpu max_active=2
@@ -181,4 +192,4 @@ run_tests report report_names_the_workqueue report_lists_what_is_in_flight \
 	report_lists_what_is_queued report_lists_what_is_held_back \
 	report_shows_the_worker work_goes_on_afterwards report_names_the_thief \
 	held_back_for_ever:wqt_heldp held_back_for_ever:wqt_heldu no_report_while_items_finish \
-	no_report_when_off no_report_without_cause
+	no_report_while_items_compute no_report_when_off no_report_without_cause

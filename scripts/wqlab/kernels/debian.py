@@ -74,6 +74,7 @@ class Archive:
         self.mirror = mirror(instead)
         self.suites = suites
         self.listed: dict[str, list[str] | None] = {}
+        self.failed = False     # to download what a suite has
 
     def update(self, suite: str) -> bool:
         for folder in (APT / 'parts', APT / 'cache/archives/partial', APT / f'lists/{suite}{self.arch}/partial'):
@@ -101,6 +102,7 @@ class Archive:
         if logged(APT / f'{suite}-download.log', f'downloading {self.package} {version}{size}',
                   ['apt-get', *own_apt(suite, self.arch), '-q', 'download', f'{self.package}={version}'],
                   say=self.say, cwd=place):
+            self.failed = True
             return None
         (APT / 'dl').mkdir(exist_ok=True)
         deb, = place.iterdir()
@@ -128,7 +130,7 @@ class Archive:
                 deb = self.fetch(suite, others[0])
                 if deb:
                     return deb
-        if all(versions in ([], [but]) for versions in self.listed.values()):
+        if not self.failed and all(versions in ([], [but]) for versions in self.listed.values()):
             raise Failure(f'{" and ".join(self.suites)} have no {"other " if but else ""}{self.package}: '
                           f'choose another release, {self.instead}')
         raise Failure(f'could not download {self.package} from {self.mirror}: check the network, {self.instead}')

@@ -39,7 +39,7 @@ struct worker {
 	unsigned long current_start;		/* OWN+L: jiffies */
 	/*
 	 * CPU time (ns) when the last item started or went on after a sleep, or when the worker
-	 * last found no item.  OWN+L, but worker_create() writes it as well.  wq_worker_running()
+	 * last found no item.  OWN+L, but create_worker() writes it as well.  wq_worker_running()
 	 * needs no lock: the worker is not idle then, and others read this of idle workers only.
 	 */
 	u64 current_at;

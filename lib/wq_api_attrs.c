@@ -160,7 +160,7 @@ static int pool_node_after_move(struct kunit *test, struct workqueue_struct *wq,
 		known = *pod_node;
 		*pod_node = NUMA_NO_NODE;
 		wq_pods_gen++;
-		ret = wq_apply_attrs_locked(wq, attrs);
+		ret = apply_workqueue_attrs_locked(wq, attrs);
 		*pod_node = known;
 		wq_pods_gen++;
 		node = wq_pwq(wq, cpu)->pool->node;
@@ -208,7 +208,7 @@ static void pods_are_not_replaced_in_silence(struct kunit *test)
 
 static void set_global_mask(void *mask)
 {
-	wq_set_unbound_cpumask(mask);
+	workqueue_set_unbound_cpumask(mask);
 }
 
 /*
@@ -227,7 +227,7 @@ static void congested_outside_the_mask(struct kunit *test)
 	cpumask_copy(all, wq_requested_unbound_cpumask);
 	attrs->affn_scope = WQ_AFFN_CPU;
 	KUNIT_ASSERT_EQ(test, apply_workqueue_attrs(wq, attrs), 0);
-	KUNIT_ASSERT_EQ(test, wq_set_unbound_cpumask(cpumask_of(wq_api_cpu(0))), 0);
+	KUNIT_ASSERT_EQ(test, workqueue_set_unbound_cpumask(cpumask_of(wq_api_cpu(0))), 0);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, set_global_mask, all), 0);
 
 	wq_api_congests(test, wq, cpu, items);

@@ -45,7 +45,7 @@
 static unsigned int wq_slot_turn __read_mostly = 8;
 module_param_named(slot_turn, wq_slot_turn, uint, 0644);
 
-static bool slots_take(struct wq_node_nr_active *slots)
+static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 {
 	int nr = atomic_read(&slots->nr);
 
@@ -64,7 +64,7 @@ static bool slots_take(struct wq_node_nr_active *slots)
 static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 					struct pool_workqueue *pwq)
 {
-	if (slots_take(slots))
+	if (tryinc_node_nr_active(slots))
 		return true;
 
 	guard(raw_spinlock)(&slots->lock);
@@ -72,7 +72,7 @@ static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
 	smp_mb();	/* (4) here and in spare.c */
 	slots_free_spares(pwq->wq, slots);
-	if (!slots_take(slots))
+	if (!tryinc_node_nr_active(slots))
 		return false;
 	list_del_init(&pwq->pending_node);
 	return true;
@@ -108,12 +108,12 @@ bool pwq_reserve_active(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_activate_first - activate the oldest held-back item if the limit allows it
+ * pwq_activate_first_inactive - activate the oldest held-back item if the limit allows it
  * @pwq: pwq that is not parked, its pool locked
  *
  * Return: true if an item became active; the caller kicks the pool.
  */
-bool pwq_activate_first(struct pool_workqueue *pwq)
+bool pwq_activate_first_inactive(struct pool_workqueue *pwq)
 {
 	struct work_struct *work = list_first_entry_or_null(&pwq->inactive_works,
 							    struct work_struct, entry);
@@ -125,7 +125,7 @@ bool pwq_activate_first(struct pool_workqueue *pwq)
 		return false;
 
 	pwq->nr_active++;
-	pwq_activate(pwq, work);
+	__pwq_activate_work(pwq, work);
 
 	/*
 	 * Keep the invariant: park @pwq if it has more held-back items.  No free slot is missed:
@@ -151,7 +151,7 @@ static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *sl
 	guard(raw_spinlock)(&slots->lock);
 	pwq = list_first_entry_or_null(&slots->pending_pwqs, struct pool_workqueue,
 				       pending_node);
-	if (!pwq || !slots_take(slots))
+	if (!pwq || !tryinc_node_nr_active(slots))
 		return NULL;
 	if (!list_is_last(&pwq->pending_node, &slots->pending_pwqs))
 		list_move_tail(&pwq->pending_node, &slots->pending_pwqs);
@@ -162,7 +162,7 @@ static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *sl
 static void pwq_activate_next(struct pool_workqueue *pwq)
 {
 	pwq->nr_active++;
-	pwq_activate(pwq, list_first_entry(&pwq->inactive_works, struct work_struct, entry));
+	__pwq_activate_work(pwq, list_first_entry(&pwq->inactive_works, struct work_struct, entry));
 	rescuer_follows_slot(pwq);
 }
 
@@ -209,7 +209,7 @@ static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
 
 	raw_spin_lock(&pool->lock);
 	used = pwq_use_slot(pwq, slots);
-	pool_unlock_wake(pool, pool_kick(pool));
+	pool_unlock_wake(pool, kick_pool(pool));
 	return used;
 }
 
@@ -218,7 +218,7 @@ static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
  * wakes nobody in the caller's own pool: if the caller is a worker of that pool, it goes
  * on to the next item; any other caller kicks the pool.
  */
-static void slots_hand_over(struct wq_node_nr_active *slots, struct worker_pool *own)
+static void node_activate_pending_pwq(struct wq_node_nr_active *slots, struct worker_pool *own)
 {
 	struct pool_workqueue *pwq;
 	bool used = false;
@@ -239,7 +239,8 @@ static void slots_hand_over(struct wq_node_nr_active *slots, struct worker_pool 
 /*
  * An item of @pwq is done or was cancelled.  May the next held-back item of @pwq have the
  * slot, or is it the turn of other pwqs?  @pwq also loses the slot if more slots are taken than
- * a lowered limit allows.  A limit that is lowered right now may be missed, as in slots_take().
+ * a lowered limit allows.  A limit that is lowered right now may be missed, as in
+ * tryinc_node_nr_active().
  */
 static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
@@ -279,7 +280,7 @@ void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, 
 	if (!spare || pwq_take_back_spare(pwq))
 		(void)atomic_dec_return(&slots->nr);	/* (1), (2) in the head comment */
 	if (!list_empty(&slots->pending_pwqs))		/* (3) */
-		slots_hand_over(slots, pwq->pool);
+		node_activate_pending_pwq(slots, pwq->pool);
 }
 
 /*
@@ -306,7 +307,7 @@ static void slots_fill(struct wq_node_nr_active *slots)
 }
 
 /* the CPUs an unbound workqueue may use now; P or W */
-static const struct cpumask *wq_effective_cpumask(struct workqueue_struct *wq)
+static const struct cpumask *unbound_effective_cpumask(struct workqueue_struct *wq)
 {
 	return wq_pwq(wq, -1)->pool->attrs->__pod_cpumask;
 }
@@ -334,7 +335,7 @@ static int node_weight(const struct cpumask *allowed, int node)
 
 static void wq_divide_max(struct workqueue_struct *wq)
 {
-	const struct cpumask *allowed = wq_effective_cpumask(wq);
+	const struct cpumask *allowed = unbound_effective_cpumask(wq);
 	int max = READ_ONCE(wq->max_active), min = READ_ONCE(wq->min_active);
 	int node, total;
 
@@ -349,12 +350,12 @@ static void wq_divide_max(struct workqueue_struct *wq)
 		int share;
 
 		share = total ? DIV_ROUND_UP(max * nr, total) : min;
-		slots_set_max(wq_slots(wq, node), clamp(share, min, max), nr);
+		slots_set_max(wq_node_nr_active(wq, node), clamp(share, min, max), nr);
 	}
 }
 
 /**
- * wq_update_node_max - divide max_active among the nodes
+ * wq_update_node_max_active - divide max_active among the nodes
  * @wq: unbound workqueue
  *
  * The share of a node is in proportion to its online CPUs that @wq may use.  It is
@@ -365,7 +366,7 @@ static void wq_divide_max(struct workqueue_struct *wq)
  *
  * Context: may sleep; wq->mutex held.
  */
-void wq_update_node_max(struct workqueue_struct *wq)
+void wq_update_node_max_active(struct workqueue_struct *wq)
 {
 	int node;
 
@@ -374,11 +375,12 @@ void wq_update_node_max(struct workqueue_struct *wq)
 	/* until the nodes are known, all pools span them */
 	if (wq_topo_initialized)
 		wq_divide_max(wq);
-	slots_set_max(wq_slots(wq, NUMA_NO_NODE), READ_ONCE(wq->max_active), num_online_cpus());
+	slots_set_max(wq_node_nr_active(wq, NUMA_NO_NODE), READ_ONCE(wq->max_active),
+		      num_online_cpus());
 
 	for_each_node(node)
-		slots_fill(wq_slots(wq, node));
-	slots_fill(wq_slots(wq, NUMA_NO_NODE));
+		slots_fill(wq_node_nr_active(wq, node));
+	slots_fill(wq_node_nr_active(wq, NUMA_NO_NODE));
 }
 
 static bool slots_any_taken(struct workqueue_struct *wq, struct wq_node_nr_active *slots)
@@ -400,9 +402,9 @@ bool wq_has_slots_taken(struct workqueue_struct *wq)
 	int node;
 
 	for_each_node(node)
-		if (slots_any_taken(wq, wq_slots(wq, node)))
+		if (slots_any_taken(wq, wq_node_nr_active(wq, node)))
 			return true;
-	return slots_any_taken(wq, wq_slots(wq, NUMA_NO_NODE));
+	return slots_any_taken(wq, wq_node_nr_active(wq, NUMA_NO_NODE));
 }
 
 /* activate the oldest held-back item of @pwq, if the limit allows that */
@@ -414,9 +416,9 @@ static bool pwq_fill_one(struct pool_workqueue *pwq)
 
 	guard(irqsave)();
 	raw_spin_lock(&pool->lock);
-	filled = pwq_activate_first(pwq);
+	filled = pwq_activate_first_inactive(pwq);
 	if (filled)
-		wake = pool_kick(pool);
+		wake = kick_pool(pool);
 	pool_unlock_wake(pool, wake);
 	return filled;
 }
@@ -432,7 +434,7 @@ static void wq_fill_percpu(struct workqueue_struct *wq)
 }
 
 /**
- * wq_apply_max_active - put the saved limits in force, or zero while frozen
+ * wq_adjust_max_active - put the saved limits in force, or zero while frozen
  * @wq: the workqueue
  *
  * Items that fit under a raised limit become active, oldest first.  Items over a
@@ -441,7 +443,7 @@ static void wq_fill_percpu(struct workqueue_struct *wq)
  * Context: wq->mutex held.  Whoever changes workqueue_freezing calls this afterwards;
  * that call corrects the limits if the value changes during this one.
  */
-void wq_apply_max_active(struct workqueue_struct *wq)
+void wq_adjust_max_active(struct workqueue_struct *wq)
 {
 	bool frozen = (wq->flags & WQ_FREEZABLE) && READ_ONCE(workqueue_freezing);
 	int max = frozen ? 0 : wq->saved_max_active;
@@ -456,7 +458,7 @@ void wq_apply_max_active(struct workqueue_struct *wq)
 	WRITE_ONCE(wq->min_active, min);
 
 	if (wq->flags & WQ_UNBOUND)
-		wq_update_node_max(wq);
+		wq_update_node_max_active(wq);
 	else
 		wq_fill_percpu(wq);
 }
@@ -500,7 +502,7 @@ void workqueue_set_max_active(struct workqueue_struct *wq, int max_active)
 	WRITE_ONCE(wq->saved_max_active, max_active);
 	if (wq->flags & WQ_UNBOUND)
 		wq->saved_min_active = min(wq->saved_min_active, max_active);
-	wq_apply_max_active(wq);
+	wq_adjust_max_active(wq);
 }
 EXPORT_SYMBOL_GPL(workqueue_set_max_active);
 
@@ -521,7 +523,7 @@ void workqueue_set_min_active(struct workqueue_struct *wq, int min_active)
 
 	guard(mutex)(&wq->mutex);
 	wq->saved_min_active = clamp(min_active, 0, wq->saved_max_active);
-	wq_apply_max_active(wq);
+	wq_adjust_max_active(wq);
 }
 
 /**
@@ -543,7 +545,7 @@ void wq_free_slots(struct workqueue_struct *wq)
  * @wq: zeroed workqueue with room for nr_node_ids + 1 pointers
  *
  * The slots of a node are counted in memory of that node.  No slot can be taken
- * before wq_update_node_max() has been called.
+ * before wq_update_node_max_active() has been called.
  *
  * Return: 0 or -ENOMEM, with nothing left allocated.
  */

@@ -10,7 +10,7 @@
 #include "spare.h"
 
 bool pwq_reserve_active(struct pool_workqueue *pwq);
-bool pwq_activate_first(struct pool_workqueue *pwq);
+bool pwq_activate_first_inactive(struct pool_workqueue *pwq);
 bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
 void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, bool spare);
 
@@ -38,7 +38,7 @@ static inline bool pwq_reserve_own(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_free_slot - account for an item of a pwq that is no longer active
+ * pwq_dec_nr_active - account for an item of a pwq that is no longer active
  * @pwq: the pwq, its pool locked
  *
  * The slot goes to the next item of this pwq or to the pwq that has been parked longest.  If
@@ -46,7 +46,7 @@ static inline bool pwq_reserve_own(struct pool_workqueue *pwq)
  *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */
-static inline void pwq_free_slot(struct pool_workqueue *pwq)
+static inline void pwq_dec_nr_active(struct pool_workqueue *pwq)
 {
 	struct wq_node_nr_active *slots = pwq->slots;
 	bool spare;
@@ -56,7 +56,7 @@ static inline void pwq_free_slot(struct pool_workqueue *pwq)
 	pwq->nr_active--;
 	if (!slots) {
 		if (!list_empty(&pwq->inactive_works))
-			pwq_activate_first(pwq);
+			pwq_activate_first_inactive(pwq);
 		return;
 	}
 	if (unlikely(!list_empty(&pwq->inactive_works)) && pwq_reuse_slot(pwq, slots))

@@ -85,12 +85,12 @@ static struct wq_topology wq_topology = {
 static bool wq_pods_stale;	/* P: the topology has changed since the pods were built */
 
 /**
- * wq_parse_affn_scope - find a scope by its name
+ * parse_affn_scope - find a scope by its name
  * @name: a scope's name; a newline may follow
  *
  * Return: enum wq_affn_scope, or -EINVAL.
  */
-int wq_parse_affn_scope(const char *name)
+int parse_affn_scope(const char *name)
 {
 	return sysfs_match_string(wq_affn_names, name);
 }
@@ -353,7 +353,7 @@ void affinity_cpu_offline(int cpu)
 
 static int wq_affn_dfl_set(const char *val, const struct kernel_param *kp)
 {
-	int scope = wq_parse_affn_scope(val), ret;
+	int scope = parse_affn_scope(val), ret;
 	enum wq_affn_scope old;
 
 	if (scope < 0)
@@ -429,7 +429,7 @@ static const struct kernel_param_ops wq_shard_size_ops = {
 };
 module_param_cb(cache_shard_size, &wq_shard_size_ops, &wq_cache_shard_size, 0644);
 
-static int __init wq_unbound_cpus_setup(char *str)
+static int __init workqueue_unbound_cpus_setup(char *str)
 {
 	if (cpulist_parse(str, &wq_cmdline_cpumask) < 0) {
 		cpumask_clear(&wq_cmdline_cpumask);
@@ -437,9 +437,9 @@ static int __init wq_unbound_cpus_setup(char *str)
 	}
 	return 1;
 }
-__setup("workqueue.unbound_cpus=", wq_unbound_cpus_setup);
+__setup("workqueue.unbound_cpus=", workqueue_unbound_cpus_setup);
 
-static void __init unbound_cpumask_restrict(const char *why, const struct cpumask *cpus)
+static void __init restrict_unbound_cpumask(const char *why, const struct cpumask *cpus)
 {
 	if (!cpumask_intersects(wq_unbound_cpumask, cpus)) {
 		pr_warn("workqueue: %s (%*pbl) leaves no CPU of %*pbl for unbound work, ignored\n",
@@ -463,11 +463,11 @@ void __init affinity_init_early(void)
 
 	cpumask_copy(wq_online_cpumask, cpu_online_mask);
 	cpumask_copy(wq_unbound_cpumask, cpu_possible_mask);
-	unbound_cpumask_restrict("isolcpus", housekeeping);
+	restrict_unbound_cpumask("isolcpus", housekeeping);
 	if (wq_nohz_housekeeping())
-		unbound_cpumask_restrict("nohz_full", wq_nohz_housekeeping());
+		restrict_unbound_cpumask("nohz_full", wq_nohz_housekeeping());
 	if (!cpumask_empty(&wq_cmdline_cpumask))
-		unbound_cpumask_restrict("workqueue.unbound_cpus", &wq_cmdline_cpumask);
+		restrict_unbound_cpumask("workqueue.unbound_cpus", &wq_cmdline_cpumask);
 	cpumask_copy(wq_requested_unbound_cpumask, wq_unbound_cpumask);
 	cpumask_andnot(wq_isolated_cpumask, cpu_possible_mask, housekeeping);
 
@@ -514,6 +514,6 @@ void __init workqueue_init_topology(void)
 	list_for_each_entry(wq, &workqueues, list) {
 		guard(mutex)(&wq->mutex);
 		if (wq->flags & WQ_UNBOUND)
-			wq_update_node_max(wq);
+			wq_update_node_max_active(wq);
 	}
 }

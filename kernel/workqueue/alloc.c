@@ -97,7 +97,7 @@ void wq_free(struct workqueue_struct *wq)
 	kfree(wq);
 }
 
-static void wq_free_rcu(struct rcu_head *rcu)
+static void rcu_free_wq(struct rcu_head *rcu)
 {
 	wq_free(container_of(rcu, struct workqueue_struct, rcu));
 }
@@ -112,7 +112,7 @@ void wq_release(struct workqueue_struct *wq)
 {
 	wq_unregister_lockdep(wq);
 	/* dumps walk the list of workqueues under RCU */
-	call_rcu(&wq->rcu, wq_free_rcu);
+	call_rcu(&wq->rcu, rcu_free_wq);
 }
 
 /**

@@ -13,11 +13,11 @@
 
 #include "internal.h"
 
-/* P; kept for reuse: wq_update_pod_of() may run when memory is short, and plans are frequent */
-static struct workqueue_attrs *scratch_attrs;
+/* P; kept: unbound_wq_update_pwq() may run when memory is short, and plans are frequent */
+static struct workqueue_attrs *unbound_wq_update_pwq_attrs_buf;
 
 /* a planned change: it holds the new pwqs before the commit, the old ones after it */
-struct attrs_plan {
+struct apply_wqattrs_ctx {
 	struct list_head node;
 	struct workqueue_struct *wq;
 	struct workqueue_attrs *attrs;		/* what the user will read back */
@@ -25,46 +25,46 @@ struct attrs_plan {
 	struct pool_workqueue *cpu_pwq[];
 };
 
-static void plan_free(struct attrs_plan *plan)
+static void apply_wqattrs_cleanup(struct apply_wqattrs_ctx *plan)
 {
 	int cpu;
 
 	/* pwqs may be missing: the plan has failed, or the workqueue was new */
 	for_each_possible_cpu(cpu)
 		if (plan->cpu_pwq[cpu])
-			pwq_put_unlocked(plan->cpu_pwq[cpu]);
-	pwq_put_unlocked(plan->dfl_pwq);
+			put_pwq_unlocked(plan->cpu_pwq[cpu]);
+	put_pwq_unlocked(plan->dfl_pwq);
 	free_workqueue_attrs(plan->attrs);
 	kfree(plan);
 }
 
 /* a pwq on the pool for @attrs */
-static struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
-				       const struct workqueue_attrs *attrs)
+static struct pool_workqueue *alloc_pwq(struct workqueue_struct *wq,
+					const struct workqueue_attrs *attrs)
 {
-	struct worker_pool *pool = unbound_pool_get(attrs);
+	struct worker_pool *pool = get_unbound_pool(attrs);
 	struct pool_workqueue *pwq;
 
 	if (!pool)
 		return NULL;
-	pwq = pwq_alloc(wq, pool);
+	pwq = pwq_make(wq, pool);
 	if (!pwq)
-		unbound_pool_put(pool);
+		put_unbound_pool(pool);
 	return pwq;
 }
 
 /* plan to let a CPU queue on @pwq, which nobody else knows yet */
-static void plan_entry(struct attrs_plan *plan, int cpu, struct pool_workqueue *pwq)
+static void plan_entry(struct apply_wqattrs_ctx *plan, int cpu, struct pool_workqueue *pwq)
 {
 	pwq->refcnt++;
 	plan->cpu_pwq[cpu] = pwq;
 }
 
 /* make the pwq of a CPU, on the pool for @attrs; its entry has the only reference */
-static int plan_new_entry(struct attrs_plan *plan, int cpu,
+static int plan_new_entry(struct apply_wqattrs_ctx *plan, int cpu,
 			  const struct workqueue_attrs *attrs)
 {
-	struct pool_workqueue *pwq = pwq_make(plan->wq, attrs);
+	struct pool_workqueue *pwq = alloc_pwq(plan->wq, attrs);
 
 	if (!pwq)
 		return -ENOMEM;
@@ -77,7 +77,7 @@ static int plan_new_entry(struct attrs_plan *plan, int cpu,
  * Plan the entries of a pod.  Its CPUs with the same home share a pwq; without homes, all
  * its CPUs do.  @attrs is scratch.
  */
-static int plan_pod(struct attrs_plan *plan, struct workqueue_attrs *attrs,
+static int plan_pod(struct apply_wqattrs_ctx *plan, struct workqueue_attrs *attrs,
 		    const struct cpumask *pod)
 {
 	bool served = attrs_set_pod(attrs, pod);
@@ -102,13 +102,13 @@ static int plan_pod(struct attrs_plan *plan, struct workqueue_attrs *attrs,
 }
 
 /* let all CPUs queue on the default pwq */
-static void plan_ordered(struct attrs_plan *plan)
+static void plan_ordered(struct apply_wqattrs_ctx *plan)
 {
 	int cpu;
 
 	/*
 	 * Items of an ordered workqueue must not overtake older ones, which may
-	 * still be on another pwq: see wq_unplug_oldest().
+	 * still be on another pwq: see unplug_oldest_pwq().
 	 */
 	plan->dfl_pwq->plugged = !list_empty(&plan->wq->pwqs);
 
@@ -117,15 +117,15 @@ static void plan_ordered(struct attrs_plan *plan)
 }
 
 /* plan the pwqs of all CPUs and the default one; @attrs is scratch */
-static int plan_entries(struct attrs_plan *plan, struct workqueue_attrs *attrs,
+static int plan_entries(struct apply_wqattrs_ctx *plan, struct workqueue_attrs *attrs,
 			const struct cpumask *unbound)
 {
-	const struct wq_pod_type *pods = attrs_pods(attrs);
+	const struct wq_pod_type *pods = wqattrs_pod_type(attrs);
 	int pod, ret = 0;
 
-	attrs_restrict(attrs, unbound);
+	wqattrs_actualize_cpumask(attrs, unbound);
 	cpumask_copy(attrs->__pod_cpumask, attrs->cpumask);
-	plan->dfl_pwq = pwq_make(plan->wq, attrs);
+	plan->dfl_pwq = alloc_pwq(plan->wq, attrs);
 	if (!plan->dfl_pwq)
 		return -ENOMEM;
 
@@ -139,12 +139,12 @@ static int plan_entries(struct attrs_plan *plan, struct workqueue_attrs *attrs,
 	return ret;
 }
 
-static struct attrs_plan *plan_make(struct workqueue_struct *wq,
-				    const struct workqueue_attrs *attrs,
-				    const struct cpumask *unbound)
+static struct apply_wqattrs_ctx *apply_wqattrs_prepare(struct workqueue_struct *wq,
+						       const struct workqueue_attrs *attrs,
+						       const struct cpumask *unbound)
 {
-	struct workqueue_attrs *scratch = scratch_attrs;
-	struct attrs_plan *plan;
+	struct workqueue_attrs *scratch = unbound_wq_update_pwq_attrs_buf;
+	struct apply_wqattrs_ctx *plan;
 	int ret = -ENOMEM;
 
 	lockdep_assert_held(&wq_pool_mutex);
@@ -158,24 +158,24 @@ static struct attrs_plan *plan_make(struct workqueue_struct *wq,
 		goto out;
 
 	/* the caller's attributes cannot change whether a workqueue is ordered */
-	attrs_copy(plan->attrs, attrs);
+	copy_workqueue_attrs(plan->attrs, attrs);
 	plan->attrs->ordered = READ_ONCE(wq->flags) & __WQ_ORDERED;
 	cpumask_and(plan->attrs->cpumask, plan->attrs->cpumask, cpu_possible_mask);
 	cpumask_copy(plan->attrs->__pod_cpumask, plan->attrs->cpumask);
 	plan->attrs->__home_cpu = -1;
 
-	attrs_copy(scratch, plan->attrs);
+	copy_workqueue_attrs(scratch, plan->attrs);
 	ret = plan_entries(plan, scratch, unbound);
 out:
 	if (!ret)
 		return plan;
-	plan_free(plan);
+	apply_wqattrs_cleanup(plan);
 	return ERR_PTR(ret);
 }
 
 /* make @pwq the pwq of @cpu and return the previous one; inline for a loop over all CPUs */
 static __always_inline struct pool_workqueue *
-wq_swap_pwq(struct workqueue_struct *wq, int cpu, struct pool_workqueue *pwq)
+install_unbound_pwq(struct workqueue_struct *wq, int cpu, struct pool_workqueue *pwq)
 {
 	struct pool_workqueue *old = wq_pwq(wq, cpu);
 
@@ -183,7 +183,7 @@ wq_swap_pwq(struct workqueue_struct *wq, int cpu, struct pool_workqueue *pwq)
 	lockdep_assert_held(&wq->mutex);
 
 	if (list_empty(&pwq->pwqs_node))
-		pwq_link(pwq);
+		link_pwq(pwq);
 	rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
 	pwq->nr_entries++;
 	if (old)
@@ -191,43 +191,43 @@ wq_swap_pwq(struct workqueue_struct *wq, int cpu, struct pool_workqueue *pwq)
 	return old;
 }
 
-static void plan_commit(struct attrs_plan *plan)
+static void apply_wqattrs_commit(struct apply_wqattrs_ctx *plan)
 {
 	struct workqueue_struct *wq = plan->wq;
 	int cpu;
 
 	scoped_guard(mutex, &wq->mutex) {
-		attrs_copy(wq->unbound_attrs, plan->attrs);
-		plan->dfl_pwq = wq_swap_pwq(wq, -1, plan->dfl_pwq);
+		copy_workqueue_attrs(wq->unbound_attrs, plan->attrs);
+		plan->dfl_pwq = install_unbound_pwq(wq, -1, plan->dfl_pwq);
 		for_each_possible_cpu(cpu)
-			plan->cpu_pwq[cpu] = wq_swap_pwq(wq, cpu, plan->cpu_pwq[cpu]);
-		wq_update_node_max(wq);
+			plan->cpu_pwq[cpu] = install_unbound_pwq(wq, cpu, plan->cpu_pwq[cpu]);
+		wq_update_node_max_active(wq);
 	}
-	plan_free(plan);
+	apply_wqattrs_cleanup(plan);
 }
 
 /**
- * wq_apply_attrs_locked - change the attributes of a workqueue
+ * apply_workqueue_attrs_locked - change the attributes of a workqueue
  * @wq: unbound workqueue
  * @attrs: the new attributes; the ordered flag is ignored
  *
  * Context: may sleep; wq_pool_mutex held.
  * Return: 0, or -EINVAL or -ENOMEM with nothing changed.
  */
-int wq_apply_attrs_locked(struct workqueue_struct *wq,
-			  const struct workqueue_attrs *attrs)
+int apply_workqueue_attrs_locked(struct workqueue_struct *wq,
+				 const struct workqueue_attrs *attrs)
 {
-	struct attrs_plan *plan;
+	struct apply_wqattrs_ctx *plan;
 
 	if (WARN_ON(!(READ_ONCE(wq->flags) & WQ_UNBOUND)))
 		return -EINVAL;
 	if (WARN_ON((unsigned int)attrs->affn_scope >= WQ_AFFN_NR_TYPES))
 		return -EINVAL;
 
-	plan = plan_make(wq, attrs, wq_unbound_cpumask);
+	plan = apply_wqattrs_prepare(wq, attrs, wq_unbound_cpumask);
 	if (IS_ERR(plan))
 		return PTR_ERR(plan);
-	plan_commit(plan);
+	apply_wqattrs_commit(plan);
 	return 0;
 }
 
@@ -247,7 +247,7 @@ int apply_workqueue_attrs(struct workqueue_struct *wq,
 			  const struct workqueue_attrs *attrs)
 {
 	guard(mutex)(&wq_pool_mutex);
-	return wq_apply_attrs_locked(wq, attrs);
+	return apply_workqueue_attrs_locked(wq, attrs);
 }
 
 static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_struct *wq),
@@ -257,12 +257,12 @@ static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_st
 
 	list_for_each_entry(wq, &workqueues, list) {
 		unsigned int flags = READ_ONCE(wq->flags);
-		struct attrs_plan *plan;
+		struct apply_wqattrs_ctx *plan;
 
 		if (!(flags & WQ_UNBOUND) || (flags & __WQ_DESTROYING) ||
 		    (match && !match(wq)))
 			continue;
-		plan = plan_make(wq, wq->unbound_attrs, unbound);
+		plan = apply_wqattrs_prepare(wq, wq->unbound_attrs, unbound);
 		if (IS_ERR(plan))
 			return PTR_ERR(plan);
 		list_add_tail(&plan->node, plans);
@@ -281,7 +281,7 @@ static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_st
 int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
 		      const struct cpumask *unbound)
 {
-	struct attrs_plan *plan, *next;
+	struct apply_wqattrs_ctx *plan, *next;
 	LIST_HEAD(plans);
 	int ret;
 
@@ -290,9 +290,9 @@ int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
 	ret = plans_make(&plans, match, unbound);
 	list_for_each_entry_safe(plan, next, &plans, node) {
 		if (ret)
-			plan_free(plan);
+			apply_wqattrs_cleanup(plan);
 		else
-			plan_commit(plan);
+			apply_wqattrs_commit(plan);
 	}
 	return ret;
 }
@@ -305,8 +305,8 @@ static void wq_set_pwqs(struct workqueue_struct *wq, const struct cpumask *cpus,
 
 	for_each_cpu(cpu, cpus) {
 		scoped_guard(raw_spinlock_irq, &pwq->pool->lock)
-			pwq_get(pwq);
-		pwq_put_unlocked(wq_swap_pwq(wq, cpu, pwq));
+			get_pwq(pwq);
+		put_pwq_unlocked(install_unbound_pwq(wq, cpu, pwq));
 	}
 }
 
@@ -322,7 +322,7 @@ static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
 					    const struct workqueue_attrs *now, int cpu,
 					    const struct cpumask *pod)
 {
-	if (attrs_equal(attrs, now))
+	if (wqattrs_equal(attrs, now))
 		return NULL;
 	if (!attrs_equal_but_home(attrs, now) || now->__home_cpu < 0)
 		return pod;
@@ -330,7 +330,7 @@ static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
 }
 
 /**
- * wq_update_pod_of - let a workqueue follow a CPU that goes up or down
+ * unbound_wq_update_pwq - let a workqueue follow a CPU that goes up or down
  * @wq: the workqueue; nothing happens unless it is unbound and not ordered
  * @cpu: the CPU; wq_online_cpumask tells which way it went
  *
@@ -339,9 +339,9 @@ static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
  *
  * Context: may sleep; wq_pool_mutex held.
  */
-void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
+void unbound_wq_update_pwq(struct workqueue_struct *wq, int cpu)
 {
-	struct workqueue_attrs *attrs = scratch_attrs;
+	struct workqueue_attrs *attrs = unbound_wq_update_pwq_attrs_buf;
 	struct pool_workqueue *pwq = NULL;
 	const struct cpumask *pod, *cpus;
 	const struct wq_pod_type *pods;
@@ -351,9 +351,9 @@ void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 	if (!(READ_ONCE(wq->flags) & WQ_UNBOUND) || wq->unbound_attrs->ordered)
 		return;
 
-	attrs_copy(attrs, wq->unbound_attrs);
-	attrs_restrict(attrs, wq_unbound_cpumask);
-	pods = attrs_pods(attrs);
+	copy_workqueue_attrs(attrs, wq->unbound_attrs);
+	wqattrs_actualize_cpumask(attrs, wq_unbound_cpumask);
+	pods = wqattrs_pod_type(attrs);
 	pod = pods->pod_cpus[pods->cpu_pod[cpu]];
 	cpus = pod;
 	if (attrs_set_pod(attrs, pod)) {
@@ -361,7 +361,7 @@ void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 		cpus = cpus_to_update(attrs, wq_pwq(wq, cpu)->pool->attrs, cpu, pod);
 		if (!cpus)
 			return;
-		pwq = pwq_make(wq, attrs);
+		pwq = alloc_pwq(wq, attrs);
 		if (!pwq)
 			pr_warn("workqueue: no memory for a pod of %s, using %s pool\n",
 				wq->name, cpus == pod ? "its default" : "another CPU's");
@@ -372,7 +372,7 @@ void wq_update_pod_of(struct workqueue_struct *wq, int cpu)
 	scoped_guard(mutex, &wq->mutex) {
 		wq_set_pwqs(wq, cpus, pwq ?: wq_pwq(wq, -1));
 		/* the entries have references of their own */
-		pwq_put_unlocked(pwq);
+		put_pwq_unlocked(pwq);
 	}
 }
 
@@ -393,19 +393,19 @@ static void unbound_cpumask_changed(const struct cpumask *cpumask)
 
 	list_for_each_entry(wq, &workqueues, list)
 		if (wq->rescuer && !wq->rescuer->pool)
-			worker_unbind(wq->rescuer);
+			unbind_worker(wq->rescuer);
 
 	for_each_pool(pool, id) {
 		/* per-CPU pools whose CPU is down */
-		if (!pool_is_percpu(pool) ||
+		if (!is_percpu_pool(pool) ||
 		    (pool->flags & (POOL_BH | POOL_DISASSOCIATED)) != POOL_DISASSOCIATED)
 			continue;
 		for_each_pool_worker(worker, pool)
-			worker_unbind(worker);
+			unbind_worker(worker);
 	}
 }
 
-static int wq_apply_unbound_cpumask(const struct cpumask *cpumask)
+static int workqueue_apply_unbound_cpumask(const struct cpumask *cpumask)
 {
 	int ret;
 
@@ -420,14 +420,14 @@ static int wq_apply_unbound_cpumask(const struct cpumask *cpumask)
 }
 
 /**
- * wq_set_unbound_cpumask - set the CPUs for unbound work, as the user asks
+ * workqueue_set_unbound_cpumask - set the CPUs for unbound work, as the user asks
  * @cpumask: the CPUs; these may include isolated ones, if the user wants that
  *
  * Context: may sleep; takes cpus_read_lock().
  * Return: 0, -EINVAL if no CPU of @cpumask is possible, or -ENOMEM.  After an error
  * nothing has changed.
  */
-int wq_set_unbound_cpumask(const struct cpumask *cpumask)
+int workqueue_set_unbound_cpumask(const struct cpumask *cpumask)
 {
 	cpumask_var_t possible;
 	int ret = -EINVAL;
@@ -438,7 +438,7 @@ int wq_set_unbound_cpumask(const struct cpumask *cpumask)
 	if (cpumask_and(possible, cpumask, cpu_possible_mask)) {
 		guard(cpus_read_lock)();
 		guard(mutex)(&wq_pool_mutex);
-		ret = wq_apply_unbound_cpumask(possible);
+		ret = workqueue_apply_unbound_cpumask(possible);
 		if (!ret)
 			cpumask_copy(wq_requested_unbound_cpumask, possible);
 	}
@@ -466,7 +466,7 @@ int wq_follow_housekeeping(const struct cpumask *hk)
 	scoped_guard(mutex, &wq_pool_mutex) {
 		if (!cpumask_and(cpumask, hk, wq_requested_unbound_cpumask))
 			cpumask_copy(cpumask, wq_requested_unbound_cpumask);
-		ret = wq_apply_unbound_cpumask(cpumask);
+		ret = workqueue_apply_unbound_cpumask(cpumask);
 		if (!ret)
 			cpumask_andnot(wq_isolated_cpumask, cpu_possible_mask, hk);
 	}
@@ -495,6 +495,6 @@ int workqueue_unbound_housekeeping_update(const struct cpumask *hk)
  */
 void __init apply_init_early(void)
 {
-	scratch_attrs = alloc_workqueue_attrs();
-	wq_boot_needs(scratch_attrs);
+	unbound_wq_update_pwq_attrs_buf = alloc_workqueue_attrs();
+	wq_boot_needs(unbound_wq_update_pwq_attrs_buf);
 }

@@ -56,11 +56,11 @@ struct workqueue_attrs *alloc_workqueue_attrs_noprof(void)
 }
 
 /**
- * attrs_copy - copy attributes
+ * copy_workqueue_attrs - copy attributes
  * @to: destination
  * @from: source
  */
-void attrs_copy(struct workqueue_attrs *to, const struct workqueue_attrs *from)
+void copy_workqueue_attrs(struct workqueue_attrs *to, const struct workqueue_attrs *from)
 {
 	cpumask_copy(to->__pod_cpumask, from->__pod_cpumask);
 	cpumask_copy(to->cpumask, from->cpumask);
@@ -72,12 +72,12 @@ void attrs_copy(struct workqueue_attrs *to, const struct workqueue_attrs *from)
 }
 
 /**
- * attrs_make_pool_key - drop what does not matter to a pool
+ * wqattrs_clear_for_pool - drop what does not matter to a pool
  * @attrs: a pool's own attributes
  *
  * Workers of a strict pool never leave the pod, whatever else @cpumask allows.
  */
-void attrs_make_pool_key(struct workqueue_attrs *attrs)
+void wqattrs_clear_for_pool(struct workqueue_attrs *attrs)
 {
 	attrs->ordered = false;
 	attrs->affn_scope = WQ_AFFN_NR_TYPES;
@@ -86,16 +86,16 @@ void attrs_make_pool_key(struct workqueue_attrs *attrs)
 }
 
 /**
- * attrs_hash - hash of what matters to a pool
+ * wqattrs_hash - hash of what matters to a pool
  * @attrs: the attributes
  *
- * Return: equal values for attributes that attrs_equal() calls equal.
+ * Return: equal values for attributes that wqattrs_equal() calls equal.
  */
-u32 attrs_hash(const struct workqueue_attrs *attrs)
+u32 wqattrs_hash(const struct workqueue_attrs *attrs)
 {
 	u32 hash = jhash_3words(attrs->affn_strict, attrs->nice, attrs->__home_cpu, 0);
 
-	/* not of cpumask: few pools share a pod, and attrs_equal() compares it anyway */
+	/* not of cpumask: few pools share a pod, and wqattrs_equal() compares it anyway */
 	return jhash(cpumask_bits(attrs->__pod_cpumask),
 		     BITS_TO_LONGS(nr_cpumask_bits) * sizeof(long), hash);
 }
@@ -116,23 +116,23 @@ bool attrs_equal_but_home(const struct workqueue_attrs *a, const struct workqueu
 }
 
 /**
- * attrs_equal - can one pool serve both?
+ * wqattrs_equal - can one pool serve both?
  * @a: attributes
  * @b: attributes
  *
  * Return: true if so.
  */
-bool attrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b)
+bool wqattrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b)
 {
 	return a->__home_cpu == b->__home_cpu && attrs_equal_but_home(a, b);
 }
 
 /**
- * attrs_restrict - reduce attributes to the CPUs that unbound work may use
+ * wqattrs_actualize_cpumask - reduce attributes to the CPUs that unbound work may use
  * @attrs: attributes as the user asked; they get all of @unbound if no CPU is left
  * @unbound: the CPUs that unbound work may use
  */
-void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound)
+void wqattrs_actualize_cpumask(struct workqueue_attrs *attrs, const struct cpumask *unbound)
 {
 	if (!cpumask_and(attrs->cpumask, attrs->cpumask, unbound))
 		cpumask_copy(attrs->cpumask, unbound);
@@ -184,13 +184,13 @@ int attrs_home_of(const struct workqueue_attrs *attrs, int cpu)
 }
 
 /**
- * attrs_pods - how attributes divide the CPUs
+ * wqattrs_pod_type - how attributes divide the CPUs
  * @attrs: attributes of a workqueue
  *
  * Context: wq_pool_mutex held.
  * Return: the pods of the scope; one pod of all CPUs until the topology is known.
  */
-const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs)
+const struct wq_pod_type *wqattrs_pod_type(const struct workqueue_attrs *attrs)
 {
 	enum wq_affn_scope scope = attrs->affn_scope;
 

@@ -55,10 +55,10 @@ static void bh_unlock_running(struct worker_pool *pool) { }
 void bh_wait_running(struct worker_pool *pool) { }
 #endif
 
-/* run items of @pool for a turn */
-static void bh_serve(struct worker_pool *pool)
+/* run items of the pool of BH @worker for a turn */
+static void bh_worker(struct worker *worker)
 {
-	struct worker *worker = list_first_entry(&pool->workers, struct worker, node);
+	struct worker_pool *pool = worker->pool;
 	unsigned long end = jiffies + msecs_to_jiffies(BH_MAX_MSECS);
 	int left = BH_MAX_ITEMS;
 
@@ -66,17 +66,17 @@ static void bh_serve(struct worker_pool *pool)
 	raw_spin_lock_irq(&pool->lock);
 	worker_leave_idle(worker);
 
-	if (pool_needs_worker(pool)) {
+	if (need_more_worker(pool)) {
 		worker_clr_flags(worker, WORKER_PREP);
 		do {
 			worker_run_next(worker);
-		} while (pool_keep_working(pool) && --left && time_before(jiffies, end));
+		} while (keep_working(pool) && --left && time_before(jiffies, end));
 		worker_set_flags(worker, WORKER_PREP);
 	}
 
 	worker_enter_idle(worker);
 	/* the rest waits for the next turn; this wakes no task */
-	pool_kick(pool);
+	kick_pool(pool);
 	raw_spin_unlock_irq(&pool->lock);
 	bh_unlock_running(pool);
 }
@@ -95,18 +95,18 @@ void workqueue_softirq_action(bool highpri)
 	 * The softirq is raised after an item is queued, so this misses no item.  The
 	 * worker is this softirq, so it is idle now.  In early boot there is no worker.
 	 */
-	if (data_race(pool_needs_worker(pool) && pool->nr_idle))
-		bh_serve(pool);
+	if (data_race(need_more_worker(pool) && pool->nr_idle))
+		bh_worker(list_first_entry(&pool->workers, struct worker, node));
 }
 
 /* an item that serves a dead CPU's BH pool */
-struct bh_drain {
+struct wq_drain_dead_softirq_work {
 	struct work_struct work;
 	struct worker_pool *pool;
 	struct completion done;
 };
 
-static bool bh_queue_drain(struct bh_drain *drain)
+static bool bh_queue_drain(struct wq_drain_dead_softirq_work *drain)
 {
 	return queue_work(bh_is_highpri(drain->pool) ? system_bh_highpri_wq : system_bh_wq,
 			  &drain->work);
@@ -119,9 +119,10 @@ static void bh_set_drained(struct worker_pool *own, struct worker_pool *drained)
 	own->drained = drained;
 }
 
-static void bh_drain_fn(struct work_struct *work)
+static void drain_dead_softirq_workfn(struct work_struct *work)
 {
-	struct bh_drain *drain = container_of(work, struct bh_drain, work);
+	struct wq_drain_dead_softirq_work *drain =
+		container_of(work, struct wq_drain_dead_softirq_work, work);
 	struct worker_pool *pool = drain->pool;
 	struct worker_pool *own = bh_pool(smp_processor_id(), bh_is_highpri(pool));
 	bool more;
@@ -132,11 +133,11 @@ static void bh_drain_fn(struct work_struct *work)
 		pool->drain_cpu = smp_processor_id();
 	}
 
-	bh_serve(pool);
+	bh_worker(list_first_entry(&pool->workers, struct worker, node));
 
 	scoped_guard(raw_spinlock_irq, &pool->lock) {
 		pool->flags &= ~POOL_BH_DRAINING;
-		more = pool_needs_worker(pool);
+		more = need_more_worker(pool);
 	}
 	bh_set_drained(own, NULL);
 
@@ -158,13 +159,13 @@ void workqueue_softirq_dead(unsigned int cpu)
 	int i;
 
 	for (i = 0; i < NR_STD_WORKER_POOLS; i++) {
-		struct bh_drain drain = { .pool = bh_pool(cpu, i) };
+		struct wq_drain_dead_softirq_work drain = { .pool = bh_pool(cpu, i) };
 
 		/* nobody queues on a dead CPU */
-		if (!data_race(pool_needs_worker(drain.pool)))
+		if (!data_race(need_more_worker(drain.pool)))
 			continue;
 
-		INIT_WORK_ONSTACK(&drain.work, bh_drain_fn);
+		INIT_WORK_ONSTACK(&drain.work, drain_dead_softirq_workfn);
 		init_completion(&drain.done);
 		bh_queue_drain(&drain);
 		wait_for_completion(&drain.done);

@@ -7,20 +7,20 @@
 #include "internal.h"
 
 /* cancel @work if it is pending, and change its disable depth */
-static bool work_cancel(struct work_struct *work, unsigned int how, int disable_delta)
+static bool work_cancel(struct work_struct *work, u32 cflags, int disable_delta)
 {
 	unsigned long irq_flags;
 	bool was_pending;
 
-	was_pending = work_claim(work, how, &irq_flags);
+	was_pending = work_grab_pending(work, cflags, &irq_flags);
 	work_clear_pending(work, disable_delta);
 	local_irq_restore(irq_flags);
 	return was_pending;
 }
 
-static bool work_disable_sync(struct work_struct *work, unsigned int how)
+static bool work_disable_sync(struct work_struct *work, u32 cflags)
 {
-	bool was_pending = work_cancel(work, how, 1);
+	bool was_pending = work_cancel(work, cflags, 1);
 
 	/* waiting for a BH item spins */
 	if (work_data(work) & WORK_OFFQ_BH)
@@ -30,14 +30,14 @@ static bool work_disable_sync(struct work_struct *work, unsigned int how)
 
 	/* before there are workers nothing can be running */
 	if (wq_online)
-		work_flush(work, true);
+		__flush_work(work, true);
 	return was_pending;
 }
 
 /* cancel and wait; meanwhile the item is disabled, so nobody can queue it */
-static bool work_cancel_sync(struct work_struct *work, unsigned int how)
+static bool work_cancel_sync(struct work_struct *work, u32 cflags)
 {
-	bool was_pending = work_disable_sync(work, how);
+	bool was_pending = work_disable_sync(work, cflags);
 
 	enable_work(work);
 	return was_pending;
@@ -87,7 +87,7 @@ EXPORT_SYMBOL_GPL(cancel_work_sync);
  */
 bool cancel_delayed_work(struct delayed_work *dwork)
 {
-	return work_cancel(&dwork->work, WORK_CLAIM_DELAYED, 0);
+	return work_cancel(&dwork->work, WORK_CANCEL_DELAYED, 0);
 }
 EXPORT_SYMBOL(cancel_delayed_work);
 
@@ -100,7 +100,7 @@ EXPORT_SYMBOL(cancel_delayed_work);
  */
 bool cancel_delayed_work_sync(struct delayed_work *dwork)
 {
-	return work_cancel_sync(&dwork->work, WORK_CLAIM_DELAYED);
+	return work_cancel_sync(&dwork->work, WORK_CANCEL_DELAYED);
 }
 EXPORT_SYMBOL(cancel_delayed_work_sync);
 
@@ -145,7 +145,7 @@ bool enable_work(struct work_struct *work)
 	unsigned long irq_flags;
 	bool enabled;
 
-	work_claim(work, 0, &irq_flags);
+	work_grab_pending(work, 0, &irq_flags);
 	/* we own PENDING, so nobody else changes the depth */
 	enabled = (work_data(work) & WORK_OFFQ_DISABLE_MASK) <= 1UL << WORK_OFFQ_DISABLE_SHIFT;
 	work_clear_pending(work, -1);
@@ -163,7 +163,7 @@ EXPORT_SYMBOL_GPL(enable_work);
  */
 bool disable_delayed_work(struct delayed_work *dwork)
 {
-	return work_cancel(&dwork->work, WORK_CLAIM_DELAYED, 1);
+	return work_cancel(&dwork->work, WORK_CANCEL_DELAYED, 1);
 }
 EXPORT_SYMBOL_GPL(disable_delayed_work);
 
@@ -176,7 +176,7 @@ EXPORT_SYMBOL_GPL(disable_delayed_work);
  */
 bool disable_delayed_work_sync(struct delayed_work *dwork)
 {
-	return work_disable_sync(&dwork->work, WORK_CLAIM_DELAYED);
+	return work_disable_sync(&dwork->work, WORK_CANCEL_DELAYED);
 }
 EXPORT_SYMBOL_GPL(disable_delayed_work_sync);
 

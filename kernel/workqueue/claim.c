@@ -34,14 +34,14 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 	worklist_drop_cursors(&pool->worklist);
 	work_set_offq_pending(work, home);
 
-	pwq_item_done(pwq, data, PWQ_STAT_CANCELLED);
+	pwq_dec_nr_in_flight(pwq, data, PWQ_STAT_CANCELLED);
 	/*
 	 * Barriers, or an item that gets the slot, may find all workers asleep.  If
 	 * the CPU of a BH pool is down, workqueue_softirq_dead() runs what is left
 	 * there.  Interrupts are off, so the CPU cannot go down between test and kick.
 	 */
 	if (!(pool->flags & POOL_BH) || cpu_online(pool->cpu))
-		wake = pool_kick(pool);
+		wake = kick_pool(pool);
 	pool_unlock_wake(pool, wake);
 }
 
@@ -87,7 +87,7 @@ static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 	 * The word of a queued item changes only under the lock of its pool.  If it
 	 * names this pool's pwq, the item is queued, and stays so under the lock.
 	 */
-	pwq = work_pwq(work);
+	pwq = get_work_pwq(work);
 	if (!pwq || pwq->pool != pool)
 		goto moved;
 
@@ -96,7 +96,7 @@ static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 		raw_spin_unlock(&pool->lock);
 		home = work_home(work, pwq, drained);
 		raw_spin_lock(&pool->lock);
-		if (work_pwq(work) != pwq)
+		if (get_work_pwq(work) != pwq)
 			goto moved;
 		/* unplugged, or drained, in the meantime: if the item runs, it runs here */
 		if (!pwq->plugged && pool->drained != home)
@@ -114,41 +114,42 @@ moved:
  * Try to claim @work.  Return 1 if it was pending, 0 if it was idle,
  * -EAGAIN if somebody else has it for a moment.
  */
-static int work_try_claim(struct work_struct *work, unsigned int how)
+static int try_to_grab_pending(struct work_struct *work, u32 cflags)
 {
 	struct worker_pool *pool;
 
 	/* if this fails, the timer was not armed, has expired, or is about to be armed */
-	if ((how & WORK_CLAIM_DELAYED) && timer_delete(&to_delayed_work(work)->timer))
+	if ((cflags & WORK_CANCEL_DELAYED) && timer_delete(&to_delayed_work(work)->timer))
 		return 1;
 
 	if (!test_and_set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(work)))
 		return 0;
 
 	guard(rcu)();
-	pool = work_last_pool(work);
+	pool = get_work_pool(work);
 	return pool && work_try_dequeue(work, pool) ? 1 : -EAGAIN;
 }
 
 /**
- * work_claim - claim an item, idle or pending
+ * work_grab_pending - claim an item, idle or pending
  * @work: the item
- * @how: WORK_CLAIM_DELAYED if it is part of a delayed_work
+ * @cflags: WORK_CANCEL_DELAYED if it is part of a delayed_work
  * @irq_flags: interrupt state to restore when done
  *
  * Spins while another owner has PENDING.  That is short if the owner keeps interrupts off, but
- * long if an rcu_work waits for RCU, or if a timer is pending and @how lacks WORK_CLAIM_DELAYED.
+ * long if an rcu_work waits for RCU, or if a timer is pending and @cflags lacks
+ * WORK_CANCEL_DELAYED.
  *
  * Context: any but NMI; interrupts are off on return.
  * Return: true if the item was pending.
  */
-bool work_claim(struct work_struct *work, unsigned int how, unsigned long *irq_flags)
+bool work_grab_pending(struct work_struct *work, u32 cflags, unsigned long *irq_flags)
 {
 	for (;;) {
 		int ret;
 
 		local_irq_save(*irq_flags);
-		ret = work_try_claim(work, how);
+		ret = try_to_grab_pending(work, cflags);
 		if (ret >= 0)
 			return ret;
 		local_irq_restore(*irq_flags);

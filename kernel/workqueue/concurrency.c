@@ -52,7 +52,7 @@ void wq_worker_sleeping(struct task_struct *task)
 	/* pool_unbind_workers() may have come first and zeroed nr_running */
 	if (!(worker->flags & WORKER_NOT_RUNNING)) {
 		pool->nr_running--;
-		next = pool_kick(pool);
+		next = kick_pool(pool);
 		if (next)
 			worker->current_pwq->stats[PWQ_STAT_CM_WAKEUP]++;
 	}
@@ -75,7 +75,7 @@ void wq_worker_running(struct task_struct *task)
 	/*
 	 * Hotplug unbinds the CPU's pools on this very CPU.  With preemption off, it
 	 * cannot come between the flag test and the count.  Only this CPU changes
-	 * the count; pool_needs_worker() may read it on another one.
+	 * the count; need_more_worker() may read it on another one.
 	 */
 	scoped_guard(preempt) {
 		struct worker_pool *pool = worker->pool;
@@ -102,50 +102,50 @@ static u64 worker_unslept_ns(struct worker *worker)
  * table because this runs in the timer interrupt.  Once the table is full, new
  * offenders go unnoticed.
  */
-#define NR_HOGS		128
+#define WCI_MAX_ENTS	128
 
-struct hog {
+struct wci_ent {
 	work_func_t func;		/* I */
 	atomic64_t times;
 	atomic64_t cpu_us;
 	u64 longest_us;			/* racy: the tick of another CPU may undo a rise */
-	char wq_name[WQ_NAME_LEN];	/* hogs_lock */
-	struct hlist_node node;		/* hogs_lock for writes, RCU for reads */
+	char wq_name[WQ_NAME_LEN];	/* wci_lock */
+	struct hlist_node hash_node;		/* wci_lock for writes, RCU for reads */
 };
 
-static struct hog hogs[NR_HOGS];
-static int nr_hogs;				/* hogs_lock */
-static DEFINE_HASHTABLE(hog_table, 7);		/* hogs_lock for writes, RCU */
-static DEFINE_RAW_SPINLOCK(hogs_lock);
+static struct wci_ent wci_ents[WCI_MAX_ENTS];
+static int wci_nr_ents;				/* wci_lock */
+static DEFINE_HASHTABLE(wci_hash, 7);		/* wci_lock for writes, RCU */
+static DEFINE_RAW_SPINLOCK(wci_lock);
 
-static struct hog *hog_find(work_func_t func)
+static struct wci_ent *wci_find_ent(work_func_t func)
 {
-	struct hog *hog;
+	struct wci_ent *hog;
 
-	hash_for_each_possible_rcu_notrace(hog_table, hog, node, (unsigned long)func)
+	hash_for_each_possible_rcu_notrace(wci_hash, hog, hash_node, (unsigned long)func)
 		if (hog->func == func)
 			return hog;
 	return NULL;
 }
 
-static struct hog *hog_find_or_add(work_func_t func)
+static struct wci_ent *wci_find_or_add(work_func_t func)
 {
-	struct hog *hog = hog_find(func);
+	struct wci_ent *hog = wci_find_ent(func);
 
 	if (hog)
 		return hog;
 
-	guard(raw_spinlock)(&hogs_lock);
-	hog = hog_find(func);
-	if (!hog && nr_hogs < NR_HOGS) {
-		hog = &hogs[nr_hogs++];
+	guard(raw_spinlock)(&wci_lock);
+	hog = wci_find_ent(func);
+	if (!hog && wci_nr_ents < WCI_MAX_ENTS) {
+		hog = &wci_ents[wci_nr_ents++];
 		hog->func = func;
-		hash_add_rcu(hog_table, &hog->node, (unsigned long)func);
+		hash_add_rcu(wci_hash, &hog->hash_node, (unsigned long)func);
 	}
 	return hog;
 }
 
-static void hog_add(struct hog *hog, u64 more_us, u64 unslept_us)
+static void hog_add(struct wci_ent *hog, u64 more_us, u64 unslept_us)
 {
 	atomic64_add(more_us, &hog->cpu_us);
 	if (unslept_us > READ_ONCE(hog->longest_us))
@@ -159,7 +159,7 @@ static unsigned int wq_cpu_intensive_warning_thresh = 4;
 module_param_named(cpu_intensive_warning_thresh, wq_cpu_intensive_warning_thresh,
 		   uint, 0644);
 
-static void report_hog(work_func_t func, u64 times)
+static void wq_cpu_intensive_report(work_func_t func, u64 times)
 {
 	unsigned int thresh = READ_ONCE(wq_cpu_intensive_warning_thresh);
 
@@ -174,27 +174,27 @@ static void report_hog(work_func_t func, u64 times)
 }
 
 #else
-static void report_hog(work_func_t func, u64 times) { }
+static void wq_cpu_intensive_report(work_func_t func, u64 times) { }
 #endif
 
 /* the item that the tick interrupted was found to hog its CPU */
 static void note_hog(struct worker *worker)
 {
 	u64 us = div_u64(worker_unslept_ns(worker), NSEC_PER_USEC);
-	struct hog *hog = hog_find_or_add(worker->current_func);
+	struct wci_ent *hog = wci_find_or_add(worker->current_func);
 
 	if (!hog)
 		return;
-	scoped_guard(raw_spinlock, &hogs_lock)
+	scoped_guard(raw_spinlock, &wci_lock)
 		memcpy(hog->wq_name, worker->current_pwq->wq->name, WQ_NAME_LEN);
 	hog_add(hog, us, us);
-	report_hog(hog->func, atomic64_inc_return(&hog->times));
+	wq_cpu_intensive_report(hog->func, atomic64_inc_return(&hog->times));
 }
 
 /* one more tick of such an item, or of one whose workqueue has WQ_CPU_INTENSIVE */
 static void note_hog_goes_on(struct worker *worker)
 {
-	struct hog *hog = hog_find(worker->current_func);
+	struct wci_ent *hog = wci_find_ent(worker->current_func);
 
 	if (hog)
 		hog_add(hog, TICK_USEC, div_u64(worker_unslept_ns(worker), NSEC_PER_USEC));
@@ -209,12 +209,12 @@ static void note_hog_goes_on(struct worker *worker)
  */
 bool wq_get_hog(unsigned int nr, struct wq_hog *copy)
 {
-	struct hog *hog;
+	struct wci_ent *hog;
 
-	guard(raw_spinlock_irq)(&hogs_lock);
-	if (nr >= nr_hogs)
+	guard(raw_spinlock_irq)(&wci_lock);
+	if (nr >= wci_nr_ents)
 		return false;
-	hog = &hogs[nr];
+	hog = &wci_ents[nr];
 	copy->func = hog->func;
 	copy->times = atomic64_read(&hog->times);
 	copy->cpu_us = atomic64_read(&hog->cpu_us);
@@ -278,7 +278,7 @@ void wq_worker_tick(struct task_struct *task)
 	worker_set_flags(worker, WORKER_CPU_INTENSIVE);
 	note_hog(worker);
 	pwq->stats[PWQ_STAT_CPU_INTENSIVE]++;
-	next = pool_kick(pool);
+	next = kick_pool(pool);
 	if (next)
 		pwq->stats[PWQ_STAT_CM_WAKEUP]++;
 	pool_unlock_wake(pool, next);
@@ -300,12 +300,12 @@ work_func_t wq_worker_last_func(struct task_struct *task)
 }
 
 /**
- * wq_cpu_intensive_init - choose the threshold unless the user did
+ * wq_cpu_intensive_thresh_init - choose the threshold unless the user did
  *
  * 10 ms is a very long time on a current machine, and just below what people notice.
  * Machines with less than 4000 BogoMIPS get more, up to a second.
  */
-void __init wq_cpu_intensive_init(void)
+void __init wq_cpu_intensive_thresh_init(void)
 {
 	unsigned long bogomips = max(loops_per_jiffy / 500000 * HZ, 1UL);
 	unsigned long us = 10 * USEC_PER_MSEC;

@@ -13,20 +13,20 @@
 bool wq_power_efficient = IS_ENABLED(CONFIG_WQ_POWER_EFFICIENT_DEFAULT);
 module_param_named(power_efficient, wq_power_efficient, bool, 0444);
 
-static struct worker_pool *wq_percpu_pool(struct workqueue_struct *wq, int cpu)
+static struct worker_pool *get_percpu_pool(struct workqueue_struct *wq, int cpu)
 {
 	bool highpri = wq->flags & WQ_HIGHPRI;
 
 	return wq->flags & WQ_BH ? bh_pool(cpu, highpri) : cpu_pool(cpu, highpri);
 }
 
-static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
+static int alloc_and_link_percpu_pwqs(struct workqueue_struct *wq)
 {
 	LIST_HEAD(pwqs);
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct pool_workqueue *pwq = pwq_alloc(wq, wq_percpu_pool(wq, cpu));
+		struct pool_workqueue *pwq = pwq_make(wq, get_percpu_pool(wq, cpu));
 
 		if (!pwq)
 			goto nomem;
@@ -35,7 +35,7 @@ static int wq_make_percpu_pwqs(struct workqueue_struct *wq)
 		rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
 	}
 
-	/* pwq_link() is not needed: nobody reads the list of @wq yet, and all colours are 0 */
+	/* link_pwq() is not needed: nobody reads the list of @wq yet, and all colours are 0 */
 	scoped_guard(mutex, &wq->mutex)
 		list_splice_tail(&pwqs, &wq->pwqs);
 	return 0;
@@ -52,7 +52,7 @@ static int wq_make_unbound_pwqs(struct workqueue_struct *wq)
 	/* the attributes are as they were allocated, and nobody else has seen the workqueue */
 	if (wq->flags & WQ_HIGHPRI)
 		wq->unbound_attrs->nice = HIGHPRI_NICE_LEVEL;
-	return wq_apply_attrs_locked(wq, wq->unbound_attrs);
+	return apply_workqueue_attrs_locked(wq, wq->unbound_attrs);
 }
 
 /* make the pwqs and put the workqueue where others see it */
@@ -62,13 +62,13 @@ static int wq_publish(struct workqueue_struct *wq)
 
 	guard(mutex)(&wq_pool_mutex);
 
-	ret = wq->flags & WQ_UNBOUND ? wq_make_unbound_pwqs(wq) : wq_make_percpu_pwqs(wq);
+	ret = wq->flags & WQ_UNBOUND ? wq_make_unbound_pwqs(wq) : alloc_and_link_percpu_pwqs(wq);
 	if (ret)
 		return ret;
 
 	/* the system may be frozen while the workqueue is created */
 	scoped_guard(mutex, &wq->mutex)
-		wq_apply_max_active(wq);
+		wq_adjust_max_active(wq);
 	wq_latency_attach(wq);
 	list_add_tail_rcu(&wq->list, &workqueues);
 	return 0;
@@ -77,13 +77,13 @@ static int wq_publish(struct workqueue_struct *wq)
 static int wq_make_rescuer(struct workqueue_struct *wq)
 {
 	/* before kthreads can be made, this is left to workqueue_init() */
-	return wq_online ? rescuer_create(wq) : 0;
+	return wq_online ? init_rescuer(wq) : 0;
 }
 
 __printf(1, 0)
-static struct workqueue_struct *wq_create(const char *fmt, unsigned int flags,
-					  int max_active, struct lockdep_map *map,
-					  va_list args)
+static struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int flags,
+						  int max_active, va_list args,
+						  struct lockdep_map *map)
 {
 	struct workqueue_struct *wq;
 
@@ -127,7 +127,7 @@ static struct workqueue_struct *wq_create(const char *fmt, unsigned int flags,
 struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
 				     int max_active, va_list args)
 {
-	return wq_create(fmt, flags, max_active, NULL, args);
+	return __alloc_workqueue(fmt, flags, max_active, args, NULL);
 }
 
 /**
@@ -157,7 +157,7 @@ struct workqueue_struct *alloc_workqueue_noprof(const char *fmt, unsigned int fl
 	va_list args;
 
 	va_start(args, max_active);
-	wq = wq_create(fmt, flags, max_active, NULL, args);
+	wq = __alloc_workqueue(fmt, flags, max_active, args, NULL);
 	va_end(args);
 	return wq;
 }
@@ -186,7 +186,7 @@ struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned i
 	va_list args;
 
 	va_start(args, lockdep_map);
-	made = wq_create(fmt, flags, max_active, lockdep_map, args);
+	made = __alloc_workqueue(fmt, flags, max_active, args, lockdep_map);
 	va_end(args);
 	return made;
 }
@@ -194,7 +194,7 @@ EXPORT_SYMBOL_GPL(alloc_workqueue_lockdep_map);
 #endif
 
 /* is anything left of a drained pwq? */
-static bool pwq_is_busy(struct pool_workqueue *pwq)
+static bool pwq_busy(struct pool_workqueue *pwq)
 {
 	/* wq->mutex does not suffice: a change of entries drops references after its unlock */
 	lockdep_assert_held(&wq_pool_mutex);
@@ -214,7 +214,7 @@ static bool wq_is_busy(struct workqueue_struct *wq)
 	for_each_pwq(pwq, wq) {
 		/* hold one lock at a time, and search nothing: there may be a pwq for each CPU */
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
-		if (WQ_WARN_ON(pwq_is_busy(pwq))) {
+		if (WQ_WARN_ON(pwq_busy(pwq))) {
 			printk_deferred_enter();
 			pr_warn("workqueue: %s is destroyed, but this is left:\n", wq->name);
 			show_pwq(pwq);
@@ -265,7 +265,7 @@ void destroy_workqueue(struct workqueue_struct *wq)
 		if (cpu >= 0 && !cpu_possible(cpu))
 			continue;
 		entry = wq_pwq_ptr(wq, cpu);
-		pwq_put_unlocked(rcu_dereference(*entry));
+		put_pwq_unlocked(rcu_dereference(*entry));
 		RCU_INIT_POINTER(*entry, NULL);
 	}
 }

@@ -15,7 +15,7 @@
 struct workqueue_struct *pool_cull_wq __ro_after_init;
 
 /* stop counting an idle worker in its pool and move it to @dying; L and A */
-static void worker_doom(struct worker *worker, struct list_head *dying)
+static void set_worker_dying(struct worker *worker, struct list_head *dying)
 {
 	struct worker_pool *pool = worker->pool;
 
@@ -34,15 +34,15 @@ static void worker_doom(struct worker *worker, struct list_head *dying)
 	get_task_struct(worker->task);
 }
 
-static void workers_leave_pool(struct list_head *dying)
+static void detach_dying_workers(struct list_head *dying)
 {
 	struct worker *worker;
 
 	list_for_each_entry(worker, dying, entry)
-		worker_leave_pool(worker);
+		detach_worker(worker);
 }
 
-static void workers_bury(struct list_head *dying)
+static void reap_dying_workers(struct list_head *dying)
 {
 	struct worker *worker, *next;
 
@@ -82,14 +82,14 @@ void pool_kill_workers(struct worker_pool *pool)
 
 	pool->flags |= POOL_MANAGER_ACTIVE;
 	while (!list_empty(&pool->idle_list))
-		worker_doom(list_first_entry(&pool->idle_list, struct worker, entry),
-			    &dying);
+		set_worker_dying(list_first_entry(&pool->idle_list, struct worker, entry),
+				 &dying);
 	WQ_WARN_ON(pool->nr_workers || pool->nr_idle);
 	raw_spin_unlock_irq(&pool->lock);
-	workers_leave_pool(&dying);
+	detach_dying_workers(&dying);
 	mutex_unlock(&wq_pool_attach_mutex);
 
-	workers_bury(&dying);
+	reap_dying_workers(&dying);
 }
 
 /*
@@ -109,12 +109,12 @@ static long pool_next_expiry(const struct worker_pool *pool)
 }
 
 /**
- * pool_idle_timeout - pool->idle_timer: check whether idle workers should end
+ * idle_worker_timeout - pool->idle_timer: check whether idle workers should end
  * @timer: the timer
  *
- * Ending a worker takes a mutex, so pool_idle_cull_fn() does it.
+ * Ending a worker takes a mutex, so idle_cull_fn() does it.
  */
-void pool_idle_timeout(struct timer_list *timer)
+void idle_worker_timeout(struct timer_list *timer)
 {
 	struct worker_pool *pool = timer_container_of(pool, timer, idle_timer);
 	bool cull = false;
@@ -123,7 +123,7 @@ void pool_idle_timeout(struct timer_list *timer)
 		return;
 
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
-		if (pool_has_too_many_idle(pool)) {
+		if (too_many_workers(pool)) {
 			long left = pool_next_expiry(pool);
 
 			cull = left <= 0;
@@ -137,33 +137,33 @@ void pool_idle_timeout(struct timer_list *timer)
 }
 
 /**
- * pool_idle_cull_fn - pool->idle_cull_work: end workers idle for too long
+ * idle_cull_fn - pool->idle_cull_work: end workers idle for too long
  * @work: the item
  */
-void pool_idle_cull_fn(struct work_struct *work)
+void idle_cull_fn(struct work_struct *work)
 {
 	struct worker_pool *pool = container_of(work, struct worker_pool, idle_cull_work);
 	LIST_HEAD(dying);
 
 	/*
-	 * The mutex keeps a doomed worker from passing worker_mark_task(false)
+	 * The mutex keeps a doomed worker from passing set_pf_worker(false)
 	 * before it has left the pool.
 	 */
 	mutex_lock(&wq_pool_attach_mutex);
 	raw_spin_lock_irq(&pool->lock);
-	while (pool_has_too_many_idle(pool)) {
+	while (too_many_workers(pool)) {
 		long left = pool_next_expiry(pool);
 
 		if (left > 0) {
 			mod_timer(&pool->idle_timer, jiffies + left);
 			break;
 		}
-		worker_doom(list_last_entry(&pool->idle_list, struct worker, entry),
-			    &dying);
+		set_worker_dying(list_last_entry(&pool->idle_list, struct worker, entry),
+				 &dying);
 	}
 	raw_spin_unlock_irq(&pool->lock);
-	workers_leave_pool(&dying);
+	detach_dying_workers(&dying);
 	mutex_unlock(&wq_pool_attach_mutex);
 
-	workers_bury(&dying);
+	reap_dying_workers(&dying);
 }

@@ -26,13 +26,13 @@
 #include "internal.h"
 
 /**
- * work_last_pool - the pool an item is on, or was on last
+ * get_work_pool - the pool an item is on, or was on last
  * @work: any initialised item
  *
  * Context: under RCU or with interrupts off, which keeps the pool, or under wq_pool_mutex.
  * Return: the pool, or %NULL if the item was never on one or the pool is gone.
  */
-struct worker_pool *work_last_pool(struct work_struct *work)
+struct worker_pool *get_work_pool(struct work_struct *work)
 {
 	unsigned long data = work_data(work);
 	struct pool_workqueue *pwq = data_pwq(data);

@@ -8,7 +8,7 @@
 #ifndef _KERNEL_WORKQUEUE_DATA_H
 #define _KERNEL_WORKQUEUE_DATA_H
 
-struct worker_pool *work_last_pool(struct work_struct *work);
+struct worker_pool *get_work_pool(struct work_struct *work);
 void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool);
 void work_clear_pending(struct work_struct *work, int disable_delta);
 
@@ -17,17 +17,17 @@ static inline unsigned long work_data(struct work_struct *work)
 	return atomic_long_read(&work->data);
 }
 
-static inline int data_color(unsigned long data)
+static inline int get_work_color(unsigned long data)
 {
 	return (data >> WORK_STRUCT_COLOR_SHIFT) & (WORK_NR_COLORS - 1);
 }
 
-static inline unsigned long color_data(int color)
+static inline unsigned long work_color_to_flags(int color)
 {
 	return (unsigned long)color << WORK_STRUCT_COLOR_SHIFT;
 }
 
-static inline int next_color(int color)
+static inline int work_next_color(int color)
 {
 	return (color + 1) % WORK_NR_COLORS;
 }
@@ -39,7 +39,7 @@ static inline unsigned long data_static_bits(struct work_struct *work)
 }
 
 /* the pwq that the word of a queued item names */
-static inline struct pool_workqueue *queued_data_pwq(unsigned long data)
+static inline struct pool_workqueue *work_struct_pwq(unsigned long data)
 {
 	return (struct pool_workqueue *)(data & WORK_STRUCT_PWQ_MASK);
 }
@@ -52,11 +52,11 @@ static inline struct pool_workqueue *queued_data_pwq(unsigned long data)
  */
 static inline struct pool_workqueue *data_pwq(unsigned long data)
 {
-	return data & WORK_STRUCT_PWQ ? queued_data_pwq(data) : NULL;
+	return data & WORK_STRUCT_PWQ ? work_struct_pwq(data) : NULL;
 }
 
 /* the pwq an item is queued on, NULL if it is not queued */
-static inline struct pool_workqueue *work_pwq(struct work_struct *work)
+static inline struct pool_workqueue *get_work_pwq(struct work_struct *work)
 {
 	return data_pwq(work_data(work));
 }
@@ -78,17 +78,17 @@ static inline struct worker_pool *work_other_pool(struct work_struct *work,
 
 	if (likely(work_data(work) >> WORK_OFFQ_POOL_SHIFT == pool->id))
 		return NULL;
-	last = work_last_pool(work);
+	last = get_work_pool(work);
 	return last == pool ? NULL : last;
 }
 
 /**
- * work_set_pwq - say that an item is queued
+ * set_work_pwq - say that an item is queued
  * @work: item, owned by the caller through PENDING
  * @pwq: where it is being queued; its pool is locked
  * @flags: WORK_STRUCT_* flags and colour
  */
-static inline void work_set_pwq(struct work_struct *work, struct pool_workqueue *pwq,
+static inline void set_work_pwq(struct work_struct *work, struct pool_workqueue *pwq,
 				unsigned long flags)
 {
 	atomic_long_set(&work->data, (unsigned long)pwq | flags |

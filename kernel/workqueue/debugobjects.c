@@ -10,10 +10,10 @@
 
 #include "internal.h"
 
-static const struct debug_obj_descr work_descr;
+static const struct debug_obj_descr work_debug_descr;
 
 /* reports identify the item by its function */
-static void *work_hint(void *addr)
+static void *work_debug_hint(void *addr)
 {
 	const struct work_struct *work = addr;
 
@@ -21,7 +21,7 @@ static void *work_hint(void *addr)
 }
 
 /* items made by DECLARE_WORK() were never passed to __init_work() */
-static bool work_is_static(void *addr)
+static bool work_is_static_object(void *addr)
 {
 	return work_data(addr) & WORK_STRUCT_STATIC;
 }
@@ -35,30 +35,30 @@ static bool cancel_if_active(void *addr, enum debug_obj_state state)
 	return true;
 }
 
-static bool work_init_again(void *addr, enum debug_obj_state state)
+static bool work_fixup_init(void *addr, enum debug_obj_state state)
 {
 	bool was_active = cancel_if_active(addr, state);
 
 	if (was_active)
-		debug_object_init(addr, &work_descr);
+		debug_object_init(addr, &work_debug_descr);
 	return was_active;
 }
 
-static bool work_free_active(void *addr, enum debug_obj_state state)
+static bool work_fixup_free(void *addr, enum debug_obj_state state)
 {
 	bool was_active = cancel_if_active(addr, state);
 
 	if (was_active)
-		debug_object_free(addr, &work_descr);
+		debug_object_free(addr, &work_debug_descr);
 	return was_active;
 }
 
-static const struct debug_obj_descr work_descr = {
+static const struct debug_obj_descr work_debug_descr = {
 	.name = "work_struct",
-	.debug_hint = work_hint,
-	.is_static_object = work_is_static,
-	.fixup_init = work_init_again,
-	.fixup_free = work_free_active,
+	.debug_hint = work_debug_hint,
+	.is_static_object = work_is_static_object,
+	.fixup_init = work_fixup_init,
+	.fixup_free = work_fixup_free,
 };
 
 /**
@@ -70,7 +70,7 @@ static const struct debug_obj_descr work_descr = {
 void debug_work_activate(struct work_struct *work)
 {
 	printk_deferred_enter();
-	debug_object_activate(work, &work_descr);
+	debug_object_activate(work, &work_debug_descr);
 	printk_deferred_exit();
 }
 
@@ -83,7 +83,7 @@ void debug_work_activate(struct work_struct *work)
 void debug_work_deactivate(struct work_struct *work)
 {
 	printk_deferred_enter();
-	debug_object_deactivate(work, &work_descr);
+	debug_object_deactivate(work, &work_debug_descr);
 	printk_deferred_exit();
 }
 
@@ -97,7 +97,7 @@ void __init_work(struct work_struct *work, int onstack)
 	void (*init)(void *addr, const struct debug_obj_descr *descr) =
 		onstack ? debug_object_init_on_stack : debug_object_init;
 
-	init(work, &work_descr);
+	init(work, &work_debug_descr);
 }
 EXPORT_SYMBOL_GPL(__init_work);
 
@@ -107,7 +107,7 @@ EXPORT_SYMBOL_GPL(__init_work);
  */
 void destroy_work_on_stack(struct work_struct *work)
 {
-	debug_object_free(work, &work_descr);
+	debug_object_free(work, &work_debug_descr);
 }
 EXPORT_SYMBOL_GPL(destroy_work_on_stack);
 

@@ -73,18 +73,18 @@ static void lockdep_touch(struct workqueue_struct *wq, struct lockdep_map *map)
 		local_bh_enable();
 }
 
-static void lockdep_touch_wq(struct workqueue_struct *wq)
+static void touch_wq_lockdep_map(struct workqueue_struct *wq)
 {
 	lockdep_touch(wq, wq->lockdep_map);
 }
 
-static void lockdep_touch_work(struct workqueue_struct *wq, struct work_struct *work)
+static void touch_work_lockdep_map(struct work_struct *work, struct workqueue_struct *wq)
 {
 	lockdep_touch(wq, &work->lockdep_map);
 }
 #else
-static void lockdep_touch_wq(struct workqueue_struct *wq) { }
-static void lockdep_touch_work(struct workqueue_struct *wq, struct work_struct *work) { }
+static void touch_wq_lockdep_map(struct workqueue_struct *wq) { }
+static void touch_work_lockdep_map(struct work_struct *work, struct workqueue_struct *wq) { }
 #endif
 
 static void barrier_init(struct wq_barrier *barrier, struct workqueue_struct *wq)
@@ -110,8 +110,8 @@ static void barrier_init(struct wq_barrier *barrier, struct workqueue_struct *wq
  * behind @target in its list.  The barrier has the colour of @target, so that
  * flush_workqueue() does not overlook it.  It takes no slot under max_active.
  */
-static void pwq_insert_barrier(struct pool_workqueue *pwq, struct wq_barrier *barrier,
-			       struct work_struct *target, struct worker *worker)
+static void insert_wq_barrier(struct pool_workqueue *pwq, struct wq_barrier *barrier,
+			      struct work_struct *target, struct worker *worker)
 {
 	unsigned long flags = WORK_STRUCT_INACTIVE;
 	struct list_head *before;
@@ -129,12 +129,12 @@ static void pwq_insert_barrier(struct pool_workqueue *pwq, struct wq_barrier *ba
 		flags |= data & WORK_STRUCT_LINKED;
 		set_bit(WORK_STRUCT_LINKED_BIT, work_data_bits(target));
 		before = target->entry.next;
-		color = data_color(data);
+		color = get_work_color(data);
 	}
 
 	pwq->stats[PWQ_STAT_BARRIERS]++;
 	pwq->nr_in_flight[color]++;
-	pwq_insert(pwq, &barrier->work, before, flags | color_data(color));
+	insert_work(pwq, &barrier->work, before, flags | work_color_to_flags(color));
 }
 
 /*
@@ -152,17 +152,17 @@ static struct pool_workqueue *pool_insert_barrier(struct worker_pool *pool,
 
 	guard(raw_spinlock_irq)(&pool->lock);
 
-	pwq = work_pwq(work);
+	pwq = get_work_pwq(work);
 	/* an ordered item, or one of a dead CPU, may run here and be queued elsewhere */
 	if (!pwq || pwq->pool != pool) {
-		worker = pool_find_busy(pool, work);
+		worker = find_worker_executing_work(pool, work);
 		if (!worker) {
-			*moved = work_last_pool(work) != pool;
+			*moved = get_work_pool(work) != pool;
 			return NULL;
 		}
 		pwq = worker->current_pwq;
 	}
-	pwq_insert_barrier(pwq, barrier, work, worker);
+	insert_wq_barrier(pwq, barrier, work, worker);
 	return pwq;
 }
 
@@ -180,7 +180,7 @@ static bool older_insert_barrier(struct pool_workqueue *pwq, struct work_struct 
 	runner = pwq_lock_older_runner(pwq, work);
 	if (!runner)
 		return false;
-	pwq_insert_barrier(runner->current_pwq, barrier, work, runner);
+	insert_wq_barrier(runner->current_pwq, barrier, work, runner);
 	raw_spin_unlock(&runner->pool->lock);
 	return true;
 }
@@ -189,8 +189,8 @@ static bool older_insert_barrier(struct pool_workqueue *pwq, struct work_struct 
  * Put one barrier behind @work in each place where it is queued or running; return the
  * number of barriers.
  */
-static int work_insert_barriers(struct work_struct *work, struct wq_barrier barriers[2],
-				bool from_cancel)
+static int start_flush_work(struct work_struct *work, struct wq_barrier barriers[2],
+			    bool from_cancel)
 {
 	work_func_t func = work->func;
 	struct workqueue_struct *wq;
@@ -201,7 +201,7 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 
 	guard(rcu)();
 	do {
-		pool = work_last_pool(work);
+		pool = get_work_pool(work);
 		if (!pool)
 			return 0;
 		pwq = pool_insert_barrier(pool, work, &barriers[0], &moved);
@@ -218,14 +218,14 @@ static int work_insert_barriers(struct work_struct *work, struct wq_barrier barr
 			nr += older_insert_barrier(pwq, work, &barriers[1]);
 	}
 
-	lockdep_touch_work(wq, work);
+	touch_work_lockdep_map(work, wq);
 	/*
 	 * An item that waits for another item of the same workqueue needs a second
 	 * worker.  There is none with a limit of one, or if only the rescuer runs.
 	 */
 	if (!from_cancel && (READ_ONCE(wq->saved_max_active) == 1 ||
 			     (READ_ONCE(wq->flags) & WQ_MEM_RECLAIM)))
-		lockdep_touch_wq(wq);
+		touch_wq_lockdep_map(wq);
 	return nr;
 }
 
@@ -238,7 +238,7 @@ static void barrier_spin(struct work_struct *work, struct wq_barrier *barrier)
 
 			/* this task may have preempted the softirq: lend it priority */
 			guard(rcu)();
-			pool = work_last_pool(work);
+			pool = get_work_pool(work);
 			if (pool)
 				bh_wait_running(pool);
 		} else {
@@ -248,20 +248,20 @@ static void barrier_spin(struct work_struct *work, struct wq_barrier *barrier)
 }
 
 /**
- * work_flush - wait until an item has run
+ * __flush_work - wait until an item has run
  * @work: the item
  * @from_cancel: @work is disabled, so it may be running but is not queued
  *
  * Return: true if there was something to wait for.
  */
-bool work_flush(struct work_struct *work, bool from_cancel)
+bool __flush_work(struct work_struct *work, bool from_cancel)
 {
 	struct wq_barrier barriers[2];
 	int i, nr;
 
 	if (WARN_ON(!wq_online) || WARN_ON(!work->func))
 		return false;
-	nr = work_insert_barriers(work, barriers, from_cancel);
+	nr = start_flush_work(work, barriers, from_cancel);
 
 	for (i = 0; i < nr; i++) {
 		/* the item is off queue, so its word tells whether it runs in a BH pool */
@@ -290,7 +290,7 @@ bool work_flush(struct work_struct *work, bool from_cancel)
 bool flush_work(struct work_struct *work)
 {
 	might_sleep();
-	return work_flush(work, false);
+	return __flush_work(work, false);
 }
 EXPORT_SYMBOL_GPL(flush_work);
 
@@ -335,7 +335,7 @@ EXPORT_SYMBOL(flush_rcu_work);
  */
 static void wq_assign_color(struct workqueue_struct *wq)
 {
-	int next = next_color(wq->work_color);
+	int next = work_next_color(wq->work_color);
 	struct wq_flusher *flusher;
 	struct pool_workqueue *pwq;
 
@@ -389,7 +389,7 @@ static void wq_retire_color(struct workqueue_struct *wq)
 		/* its stack may be gone after this */
 		complete(&flusher->done);
 	}
-	wq->flush_color = next_color(wq->flush_color);
+	wq->flush_color = work_next_color(wq->flush_color);
 	wq_assign_color(wq);
 }
 
@@ -401,7 +401,7 @@ static bool wq_flush_alone(struct workqueue_struct *wq, struct wq_flusher *flush
 {
 	flusher->flush_color = wq->work_color;
 	list_add(&flusher->list, &wq->flushers);
-	wq->work_color = next_color(wq->work_color);
+	wq->work_color = work_next_color(wq->work_color);
 	if (wq_arm(wq))
 		return true;
 
@@ -428,7 +428,7 @@ void __flush_workqueue(struct workqueue_struct *wq)
 	if (WARN_ON(!wq_online))
 		return;
 
-	lockdep_touch_wq(wq);
+	touch_wq_lockdep_map(wq);
 
 	mutex_lock(&wq->mutex);
 	check_flush_dependency(wq, NULL);

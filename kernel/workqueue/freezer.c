@@ -16,7 +16,7 @@ static void wqs_apply_max_active(void)
 
 	list_for_each_entry(wq, &workqueues, list) {
 		guard(mutex)(&wq->mutex);
-		wq_apply_max_active(wq);
+		wq_adjust_max_active(wq);
 	}
 }
 

@@ -84,7 +84,7 @@ static int pwq_nr_asleep(struct pool_workqueue *pwq)
 		if (worker->current_pwq == pwq && worker->current_func != wq_barrier_func)
 			nr++;
 		list_for_each_entry(work, &worker->scheduled, entry)
-			if (work_pwq(work) == pwq && work->func != wq_barrier_func)
+			if (get_work_pwq(work) == pwq && work->func != wq_barrier_func)
 				nr++;
 	}
 	return nr;

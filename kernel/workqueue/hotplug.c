@@ -31,15 +31,15 @@ static void pool_unbind_workers(struct worker_pool *pool)
 	pool->flags |= POOL_DISASSOCIATED;
 	pool->nr_running = 0;
 	/* from now on a running worker does not hold the next one back */
-	wake = pool_kick(pool);
+	wake = kick_pool(pool);
 	pool_unlock_wake_irq(pool, wake);
 
 	for_each_pool_worker(worker, pool)
-		worker_unbind(worker);
+		unbind_worker(worker);
 }
 
 /* the CPU is back */
-static void pool_rebind_workers(struct worker_pool *pool)
+static void rebind_workers(struct worker_pool *pool)
 {
 	const struct cpumask *cpus = pool_allowed_cpus(pool);
 	struct worker *worker;
@@ -75,7 +75,7 @@ static void pool_rebind_workers(struct worker_pool *pool)
  * may not have them after an attempt to take the last CPU down was given up halfway.  So look
  * before taking the locks of the scheduler.
  */
-static void pool_restore_cpus(struct worker_pool *pool, int cpu)
+static void restore_unbound_workers_cpumask(struct worker_pool *pool, int cpu)
 {
 	const struct cpumask *allowed = pool_allowed_cpus(pool);
 	struct worker *worker;
@@ -100,9 +100,9 @@ static void wqs_follow_cpu(int cpu)
 	list_for_each_entry(wq, &workqueues, list) {
 		if (!(READ_ONCE(wq->flags) & WQ_UNBOUND))
 			continue;
-		wq_update_pod_of(wq, cpu);
+		unbound_wq_update_pwq(wq, cpu);
 		guard(mutex)(&wq->mutex);
-		wq_update_node_max(wq);
+		wq_update_node_max_active(wq);
 	}
 }
 
@@ -120,7 +120,7 @@ int workqueue_prepare_cpu(unsigned int cpu)
 	for (i = 0; i < NR_STD_WORKER_POOLS; i++) {
 		struct worker_pool *pool = cpu_pool(cpu, i);
 
-		if (!pool->nr_workers && !worker_create(pool))
+		if (!pool->nr_workers && !create_worker(pool))
 			return -ENOMEM;
 	}
 	return 0;
@@ -148,9 +148,9 @@ int workqueue_online_cpu(unsigned int cpu)
 			continue;
 		guard(mutex)(&wq_pool_attach_mutex);
 		if (pool->cpu == cpu)
-			pool_rebind_workers(pool);
-		else if (!pool_is_percpu(pool))
-			pool_restore_cpus(pool, cpu);
+			rebind_workers(pool);
+		else if (!is_percpu_pool(pool))
+			restore_unbound_workers_cpumask(pool, cpu);
 	}
 
 	wqs_follow_cpu(cpu);
@@ -185,16 +185,16 @@ int workqueue_offline_cpu(unsigned int cpu)
 }
 
 /* a function to call on a CPU */
-struct cpu_call {
+struct work_for_cpu {
 	struct work_struct work;
 	long (*fn)(void *arg);
 	void *arg;
 	long ret;
 };
 
-static void cpu_call_fn(struct work_struct *work)
+static void work_for_cpu_fn(struct work_struct *work)
 {
-	struct cpu_call *call = container_of(work, struct cpu_call, work);
+	struct work_for_cpu *call = container_of(work, struct work_for_cpu, work);
 
 	call->ret = call->fn(call->arg);
 }
@@ -211,9 +211,9 @@ static void cpu_call_fn(struct work_struct *work)
  */
 long work_on_cpu_key(int cpu, long (*fn)(void *), void *arg, struct lock_class_key *key)
 {
-	struct cpu_call call = { .fn = fn, .arg = arg };
+	struct work_for_cpu call = { .fn = fn, .arg = arg };
 
-	INIT_WORK_ONSTACK_KEY(&call.work, cpu_call_fn, key);
+	INIT_WORK_ONSTACK_KEY(&call.work, work_for_cpu_fn, key);
 	schedule_work_on(cpu, &call.work);
 	flush_work(&call.work);
 	destroy_work_on_stack(&call.work);

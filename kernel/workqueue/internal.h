@@ -28,7 +28,7 @@
  *           wq_mayday_lock     pwqs that call for the rescuer
  *           kthread_worker->lock   the lists of the starter and of those that free pwqs
  *
- * Two pool locks are never held together.  No worker is woken under pool->lock: pool_kick()
+ * Two pool locks are never held together.  No worker is woken under pool->lock: kick_pool()
  * returns the task, and the caller wakes it after the unlock.  Some tasks are woken under it:
  * rescuers, the starter, the unlinker, flushers, and whoever waits for a manager to resign.
  *
@@ -364,7 +364,7 @@ extern struct mutex wq_pool_attach_mutex;
 extern raw_spinlock_t wq_mayday_lock;
 extern struct list_head workqueues;		/* PR */
 extern bool wq_online;				/* I after boot: kthreads exist */
-/* P; active.c reads it without P, so writers call wq_update_node_max() afterwards */
+/* P; active.c reads it without P, so writers call wq_update_node_max_active() afterwards */
 extern cpumask_var_t wq_online_cpumask;
 extern cpumask_var_t wq_unbound_cpumask;	/* P and A */
 extern cpumask_var_t wq_requested_unbound_cpumask; /* P: as the user asked */
@@ -399,7 +399,7 @@ struct task_struct *pool_pick_worker(struct worker_pool *pool);
 void bh_pool_init(struct worker_pool *pool, int highpri);
 
 /* mayday.c */
-void pwq_call_rescuer(struct pool_workqueue *pwq);
+void send_mayday(struct pool_workqueue *pwq);
 void rescuer_follows_slot(struct pool_workqueue *pwq);
 void pool_mayday_timeout(struct timer_list *timer);
 void pool_mayday_arm(struct worker_pool *pool);
@@ -411,13 +411,13 @@ int wq_entry_of(struct workqueue_struct *wq, int cpu);
 extern struct idr worker_pool_idr;		/* PR */
 DECLARE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], cpu_worker_pools);
 DECLARE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], bh_worker_pools);
-int pool_init(struct worker_pool *pool);
-int pool_assign_id(struct worker_pool *pool);
-struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs);
-void unbound_pool_put(struct worker_pool *pool);
+int init_worker_pool(struct worker_pool *pool);
+int worker_pool_assign_id(struct worker_pool *pool);
+struct worker_pool *get_unbound_pool(const struct workqueue_attrs *attrs);
+void put_unbound_pool(struct worker_pool *pool);
 int unbound_pools_start(void);
 
-static inline bool pool_is_percpu(const struct worker_pool *pool)
+static inline bool is_percpu_pool(const struct worker_pool *pool)
 {
 	return pool->cpu >= 0;
 }
@@ -428,36 +428,36 @@ static inline bool bh_is_highpri(const struct worker_pool *pool)
 }
 
 /* work waits and no managed worker is running; L */
-static inline bool pool_needs_worker(const struct worker_pool *pool)
+static inline bool need_more_worker(const struct worker_pool *pool)
 {
 	/* a waking worker raises nr_running without L: at worst we wake one too many */
 	return !list_empty(&pool->worklist) && !READ_ONCE(pool->nr_running);
 }
 
 /**
- * pool_kick - see to it that waiting work gets a worker
+ * kick_pool - see to it that waiting work gets a worker
  * @pool: the pool, locked
  *
  * Return: the task to wake after dropping the lock with interrupts still off,
  * see pool_unlock_wake(), or %NULL.
  */
-static inline struct task_struct *pool_kick(struct worker_pool *pool)
+static inline struct task_struct *kick_pool(struct worker_pool *pool)
 {
 	lockdep_assert_held(&pool->lock);
 
-	return pool_needs_worker(pool) ? pool_pick_worker(pool) : NULL;
+	return need_more_worker(pool) ? pool_pick_worker(pool) : NULL;
 }
 
 /* a worker that has just run an item should go on; L */
-static inline bool pool_keep_working(const struct worker_pool *pool)
+static inline bool keep_working(const struct worker_pool *pool)
 {
 	return !list_empty(&pool->worklist) && pool->nr_running <= 1;
 }
 
 /* work waits and there is nobody to wake; L */
-static inline bool pool_lacks_worker(const struct worker_pool *pool)
+static inline bool need_to_create_worker(const struct worker_pool *pool)
 {
-	return pool_needs_worker(pool) && !pool->nr_idle;
+	return need_more_worker(pool) && !pool->nr_idle;
 }
 
 /* may the pool be cold, that is, have no workers while it has no work?  See coldstart.c */
@@ -470,7 +470,7 @@ static inline bool pool_may_be_cold(const struct worker_pool *pool)
  * Are more than two workers idle, and too many compared with the busy ones?  If a pool may
  * be cold and nothing is left to do, each idle one is too many.  L
  */
-static inline bool pool_has_too_many_idle(const struct worker_pool *pool)
+static inline bool too_many_workers(const struct worker_pool *pool)
 {
 	/* the manager will be idle again soon; the starter is no worker */
 	int idle = pool->nr_idle + !!pool->manager;
@@ -493,13 +493,13 @@ static inline int pool_mem_node(const struct worker_pool *pool)
 /* the CPUs on which the pool's workers may run */
 static inline const struct cpumask *pool_allowed_cpus(const struct worker_pool *pool)
 {
-	if (!pool_is_percpu(pool) && pool->attrs->affn_strict)
+	if (!is_percpu_pool(pool) && pool->attrs->affn_strict)
 		return pool->attrs->__pod_cpumask;
 	return pool->attrs->cpumask;
 }
 
 /*
- * Drop the lock first, then wake the task that pool_kick() returned.  Interrupts stay off
+ * Drop the lock first, then wake the task that kick_pool() returned.  Interrupts stay off
  * in between, so no preemption delays the wake-up, and RCU keeps the task in memory.
  */
 static inline void pool_unlock_wake(struct worker_pool *pool,
@@ -603,27 +603,27 @@ static inline struct list_head *wq_pwqs(struct workqueue_struct *wq)
 	list_for_each_entry_rcu(pwq, wq_pwqs(wq), pwqs_node, true)
 
 /* worker.c */
-struct worker *worker_alloc(int node);
-void worker_attach(struct worker *worker, struct worker_pool *pool);
-void worker_leave_pool(struct worker *worker);
-void worker_detach(struct worker *worker);
+struct worker *alloc_worker(int node);
+void worker_attach_to_pool(struct worker *worker, struct worker_pool *pool);
+void detach_worker(struct worker *worker);
+void worker_detach_from_pool(struct worker *worker);
 bool worker_set_cpus(struct worker *worker, const struct cpumask *cpus);
-void worker_unbind(struct worker *worker);
-void worker_mark_task(bool is_worker);
-int worker_format_id(char *buf, size_t size, const struct worker *worker,
+void unbind_worker(struct worker *worker);
+void set_pf_worker(bool is_worker);
+int format_worker_id(char *buf, size_t size, const struct worker *worker,
 		     const struct worker_pool *pool);
 
 /* manager.c */
 extern struct rcuwait manager_wait;	/* pool_kill_workers() waits for managers */
-struct worker *worker_create(struct worker_pool *pool);
+struct worker *create_worker(struct worker_pool *pool);
 void pool_start_fn(struct kthread_work *work);
 void pool_cancel_start(struct worker_pool *pool);
 
 /* cull.c */
 extern struct workqueue_struct *pool_cull_wq;	/* I after boot */
 void pool_kill_workers(struct worker_pool *pool);
-void pool_idle_timeout(struct timer_list *timer);
-void pool_idle_cull_fn(struct work_struct *work);
+void idle_worker_timeout(struct timer_list *timer);
+void idle_cull_fn(struct work_struct *work);
 
 /* concurrency.c */
 /* a function that ran for long */
@@ -636,12 +636,12 @@ struct wq_hog {
 };
 
 bool wq_get_hog(unsigned int nr, struct wq_hog *copy);
-void wq_cpu_intensive_init(void);
+void wq_cpu_intensive_thresh_init(void);
 
 /* active.c */
 int wq_clamp_max_active(int max_active, const char *name);
-void wq_apply_max_active(struct workqueue_struct *wq);
-void wq_update_node_max(struct workqueue_struct *wq);
+void wq_adjust_max_active(struct workqueue_struct *wq);
+void wq_update_node_max_active(struct workqueue_struct *wq);
 bool wq_has_slots_taken(struct workqueue_struct *wq);
 int wq_alloc_slots(struct workqueue_struct *wq);
 void wq_free_slots(struct workqueue_struct *wq);
@@ -650,11 +650,11 @@ void wq_free_slots(struct workqueue_struct *wq);
 void pwq_leave_slots(struct pool_workqueue *pwq);
 
 /* pwq.c */
-struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
-				 struct worker_pool *pool);
+struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
+				struct worker_pool *pool);
 void pwq_free_unused(struct pool_workqueue *pwq);
-void pwq_link(struct pool_workqueue *pwq);
-void pwq_put_unlocked(struct pool_workqueue *pwq);
+void link_pwq(struct pool_workqueue *pwq);
+void put_pwq_unlocked(struct pool_workqueue *pwq);
 void pwq_cache_init(void);
 extern struct llist_head dead_pwqs;
 extern struct kthread_worker *pwq_unlinker;	/* I after boot */
@@ -673,7 +673,7 @@ static inline bool wq_is_ordered(unsigned int flags)
 }
 
 /* the slots of an unbound workqueue for pools of @node, or for those that span nodes */
-static inline struct wq_node_nr_active *wq_slots(struct workqueue_struct *wq, int node)
+static inline struct wq_node_nr_active *wq_node_nr_active(struct workqueue_struct *wq, int node)
 {
 	return wq->node_nr_active[node == NUMA_NO_NODE ? nr_node_ids : node];
 }
@@ -694,7 +694,7 @@ static inline struct pool_workqueue *wq_pwq(struct workqueue_struct *wq, int cpu
 }
 
 /* take a reference to a live pwq; L */
-static inline void pwq_get(struct pool_workqueue *pwq)
+static inline void get_pwq(struct pool_workqueue *pwq)
 {
 	lockdep_assert_held(&pwq->pool->lock);
 	WQ_WARN_ON_ONCE(pwq->refcnt <= 0);
@@ -712,14 +712,14 @@ static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 }
 
 /* claim.c */
-#define WORK_CLAIM_DELAYED	1		/* may sit on a delayed_work's timer */
-bool work_claim(struct work_struct *work, unsigned int how, unsigned long *irq_flags);
+#define WORK_CANCEL_DELAYED	1		/* may sit on a delayed_work's timer */
+bool work_grab_pending(struct work_struct *work, u32 cflags, unsigned long *irq_flags);
 
 /* flush.c */
-bool work_flush(struct work_struct *work, bool from_cancel);
+bool __flush_work(struct work_struct *work, bool from_cancel);
 
 /* rescuer.c */
-int rescuer_create(struct workqueue_struct *wq);
+int init_rescuer(struct workqueue_struct *wq);
 void rescuer_destroy(struct workqueue_struct *wq);
 
 /* bh.c */
@@ -727,15 +727,15 @@ void bh_wait_running(struct worker_pool *pool);
 
 /* attrs.c */
 extern bool wq_pool_per_cpu;			/* I after boot */
-void attrs_copy(struct workqueue_attrs *to, const struct workqueue_attrs *from);
-void attrs_make_pool_key(struct workqueue_attrs *attrs);
-u32 attrs_hash(const struct workqueue_attrs *attrs);
+void copy_workqueue_attrs(struct workqueue_attrs *to, const struct workqueue_attrs *from);
+void wqattrs_clear_for_pool(struct workqueue_attrs *attrs);
+u32 wqattrs_hash(const struct workqueue_attrs *attrs);
 bool attrs_equal_but_home(const struct workqueue_attrs *a, const struct workqueue_attrs *b);
-bool attrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b);
-void attrs_restrict(struct workqueue_attrs *attrs, const struct cpumask *unbound);
+bool wqattrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b);
+void wqattrs_actualize_cpumask(struct workqueue_attrs *attrs, const struct cpumask *unbound);
 bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod);
 int attrs_home_of(const struct workqueue_attrs *attrs, int cpu);
-const struct wq_pod_type *attrs_pods(const struct workqueue_attrs *attrs);
+const struct wq_pod_type *wqattrs_pod_type(const struct workqueue_attrs *attrs);
 
 /* standin.c */
 /*
@@ -749,12 +749,12 @@ int nearest_cpu(int cpu, const struct cpumask *cpus);
 void stand_ins_update(void);
 
 /* apply.c */
-int wq_apply_attrs_locked(struct workqueue_struct *wq,
-			  const struct workqueue_attrs *attrs);
+int apply_workqueue_attrs_locked(struct workqueue_struct *wq,
+				 const struct workqueue_attrs *attrs);
 int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
 		      const struct cpumask *unbound_cpumask);
-void wq_update_pod_of(struct workqueue_struct *wq, int cpu);
-int wq_set_unbound_cpumask(const struct cpumask *cpumask);
+void unbound_wq_update_pwq(struct workqueue_struct *wq, int cpu);
+int workqueue_set_unbound_cpumask(const struct cpumask *cpumask);
 int wq_follow_housekeeping(const struct cpumask *hk);
 void apply_init_early(void);
 
@@ -771,7 +771,7 @@ extern bool wq_topo_initialized;			/* I after boot */
  * may be woken in a worse place.
  */
 DECLARE_PER_CPU_READ_MOSTLY(cpumask_var_t, wq_cpus_near);
-int wq_parse_affn_scope(const char *name);
+int parse_affn_scope(const char *name);
 void affinity_init_early(void);
 void affinity_cpu_online(void);
 int affinity_reshard(unsigned int size);

@@ -23,12 +23,12 @@ module_param_named(long_run_us, wq_long_run_us, uint, 0644);
 /* raises the softirq of a BH pool on its CPU */
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_pool_irq_works);
 
-static void bh_kick_normal(struct irq_work *unused)
+static void bh_pool_kick_normal(struct irq_work *unused)
 {
 	raise_softirq(TASKLET_SOFTIRQ);
 }
 
-static void bh_kick_highpri(struct irq_work *unused)
+static void bh_pool_kick_highpri(struct irq_work *unused)
 {
 	raise_softirq(HI_SOFTIRQ);
 }
@@ -43,7 +43,7 @@ void __init bh_pool_init(struct worker_pool *pool, int highpri)
 	pool->flags |= POOL_BH;
 	pool->offq_data |= WORK_OFFQ_BH;
 	init_irq_work(&per_cpu(bh_pool_irq_works, pool->cpu)[highpri],
-		      highpri ? bh_kick_highpri : bh_kick_normal);
+		      highpri ? bh_pool_kick_highpri : bh_pool_kick_normal);
 }
 
 /*
@@ -51,7 +51,7 @@ void __init bh_pool_init(struct worker_pool *pool, int highpri)
  * Raised softirqs run when an interrupt ends, and when a task enables BH.  In any other
  * context ksoftirqd has to be woken: return it.
  */
-static struct task_struct *bh_pool_kick(struct worker_pool *pool)
+static struct task_struct *kick_bh_pool(struct worker_pool *pool)
 {
 	bool highpri = bh_is_highpri(pool);
 
@@ -264,7 +264,7 @@ static noinline struct task_struct *worker_send_home(struct worker_pool *pool,
 	WRITE_ONCE(task->wake_cpu, to);
 	if (strayed) {
 		work = list_first_entry(&pool->worklist, struct work_struct, entry);
-		work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
+		get_work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
 	}
 	return task;
 }
@@ -344,7 +344,7 @@ static bool worker_is_awake(struct worker *worker)
 }
 
 /**
- * pool_pick_worker - choose the worker that pool_kick() wakes
+ * pool_pick_worker - choose the worker that kick_pool() wakes
  * @pool: the pool, locked, which needs one
  *
  * If the pool has idle workers, choose the one that went idle last: its
@@ -374,7 +374,7 @@ struct task_struct *pool_pick_worker(struct worker_pool *pool)
 	}
 	worker = list_first_entry(&pool->idle_list, struct worker, entry);
 	if (pool->flags & POOL_BH)
-		return bh_pool_kick(pool);
+		return kick_bh_pool(pool);
 
 	pool->last_woken_worker = worker;
 	return worker_is_awake(worker) ? NULL : worker_repatriate(pool, worker);

@@ -18,18 +18,18 @@
 
 struct rcuwait manager_wait = __RCUWAIT_INITIALIZER(manager_wait);
 
-/* pool_lacks_worker() without the lock; the caller checks again with it */
+/* need_to_create_worker() without the lock; the caller checks again with it */
 static bool pool_seems_short(struct worker_pool *pool)
 {
 	/* the answer may be outdated at once, with or without the lock */
-	return data_race(pool_lacks_worker(pool));
+	return data_race(need_to_create_worker(pool));
 }
 
 /*
  * Make workers until the pool has an idle one, or has no more work.  Drops and retakes
  * pool->lock.
  */
-static void pool_make_worker(struct worker_pool *pool)
+static void maybe_create_worker(struct worker_pool *pool)
 	__must_hold(&pool->lock)
 {
 	do {
@@ -37,7 +37,7 @@ static void pool_make_worker(struct worker_pool *pool)
 		pool_mayday_arm(pool);
 		raw_spin_unlock_irq(&pool->lock);
 
-		while (!worker_create(pool) && pool_seems_short(pool)) {
+		while (!create_worker(pool) && pool_seems_short(pool)) {
 			schedule_timeout_interruptible(CREATE_COOLDOWN);
 			if (!pool_seems_short(pool))
 				break;
@@ -46,7 +46,7 @@ static void pool_make_worker(struct worker_pool *pool)
 
 		raw_spin_lock_irq(&pool->lock);
 		/* the new worker may have gone busy meanwhile */
-	} while (pool_lacks_worker(pool));
+	} while (need_to_create_worker(pool));
 }
 
 /* the pool has no manager any more */
@@ -65,16 +65,16 @@ static void pool_resign_manager(struct worker_pool *pool)
  * Become the manager if there is none.  Return true if the lock was dropped: the caller
  * then has to look at the pool again.
  */
-static bool worker_manage(struct worker *worker)
+static bool manage_workers(struct worker *worker)
 {
 	struct worker_pool *pool = worker->pool;
 
 	if (pool->flags & POOL_MANAGER_ACTIVE)
 		return false;
 
-	pool->flags |= POOL_MANAGER_ACTIVE;
 	pool->manager = worker;
-	pool_make_worker(pool);
+	pool->flags |= POOL_MANAGER_ACTIVE;
+	maybe_create_worker(pool);
 	pool_resign_manager(pool);
 	return true;
 }
@@ -86,7 +86,7 @@ static bool worker_manage(struct worker *worker)
  */
 static bool pool_needs_starter(const struct worker_pool *pool)
 {
-	return !pool->nr_idle && (pool->nr_workers || pool_needs_worker(pool));
+	return !pool->nr_idle && (pool->nr_workers || need_more_worker(pool));
 }
 
 /* the same without the lock; the caller checks again with it */
@@ -104,7 +104,7 @@ void pool_start_fn(struct kthread_work *work)
 {
 	struct worker_pool *pool = container_of(work, struct worker_pool, start_work.work);
 
-	if (pool_still_needs_starter(pool) && !worker_create(pool) &&
+	if (pool_still_needs_starter(pool) && !create_worker(pool) &&
 	    pool_still_needs_starter(pool)) {
 		/* other pools may have more luck */
 		pool_start_later(pool, CREATE_COOLDOWN);
@@ -146,12 +146,12 @@ static void worker_serve(struct worker *worker)
 
 	/* start an item only with a worker in reserve, or a manager that makes one */
 	do {
-		if (!pool_needs_worker(pool)) {
+		if (!need_more_worker(pool)) {
 			/* CPU time of a wake-up for nothing is not that of an item */
 			worker_note_cpu_time(worker);
 			return;
 		}
-	} while (!pool->nr_idle && worker_manage(worker));
+	} while (!pool->nr_idle && manage_workers(worker));
 
 	WQ_WARN_ON_LIST(&worker->scheduled);
 
@@ -159,7 +159,7 @@ static void worker_serve(struct worker *worker)
 	worker_clr_flags(worker, WORKER_PREP | WORKER_REBOUND);
 	do {
 		worker_run_next(worker);
-	} while (pool_keep_working(pool));
+	} while (keep_working(pool));
 	worker_set_flags(worker, WORKER_PREP);
 }
 
@@ -168,7 +168,7 @@ static int worker_thread(void *data)
 	struct worker *worker = data;
 	struct worker_pool *pool = worker->pool;
 
-	worker_mark_task(true);
+	set_pf_worker(true);
 
 	raw_spin_lock_irq(&pool->lock);
 	while (!(worker->flags & WORKER_DIE)) {
@@ -187,8 +187,8 @@ static int worker_thread(void *data)
 	}
 	raw_spin_unlock_irq(&pool->lock);
 
-	/* workers_bury() does the rest: a thread that is stopped early never gets here */
-	worker_mark_task(false);
+	/* reap_dying_workers() does the rest: a thread that is stopped early never gets here */
+	set_pf_worker(false);
 	return 0;
 }
 
@@ -201,7 +201,7 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 	if (pool->flags & POOL_BH)
 		return 0;
 
-	worker_format_id(name, sizeof(name), worker, pool);
+	format_worker_id(name, sizeof(name), worker, pool);
 	task = kthread_create_on_node(worker_thread, worker, pool_mem_node(pool),
 				      "%s", name);
 	if (IS_ERR(task)) {
@@ -220,7 +220,7 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 }
 
 /**
- * worker_create - add a worker to a pool
+ * create_worker - add a worker to a pool
  * @pool: the pool
  *
  * The new worker is idle.
@@ -228,25 +228,24 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
  * Context: may sleep; allocates with GFP_KERNEL.
  * Return: the worker, or %NULL if there is no memory or no task can be made.
  */
-struct worker *worker_create(struct worker_pool *pool)
+struct worker *create_worker(struct worker_pool *pool)
 {
+	int id = ida_alloc(&pool->worker_ida, GFP_KERNEL);
 	struct worker *worker;
-	int id;
 
-	id = ida_alloc(&pool->worker_ida, GFP_KERNEL);
 	if (id < 0) {
 		pr_err_once("workqueue: no id for a new worker: %pe\n", ERR_PTR(id));
 		return NULL;
 	}
 
-	worker = worker_alloc(pool_mem_node(pool));
+	worker = alloc_worker(pool_mem_node(pool));
 	if (!worker)
 		goto free_id;
 	worker->id = id;
 	if (worker_make_task(worker, pool))
 		goto free_worker;
 
-	worker_attach(worker, pool);
+	worker_attach_to_pool(worker, pool);
 
 	raw_spin_lock_irq(&pool->lock);
 	pool->nr_workers++;
@@ -254,7 +253,7 @@ struct worker *worker_create(struct worker_pool *pool)
 	worker_enter_idle(worker);
 	/* choose its CPU as for others: it may run the item for which a cold pool was warmed up */
 	if (pool_may_be_cold(pool))
-		pool_kick(pool);
+		kick_pool(pool);
 	/* the thread waits for its first wake-up, whether there is work or not */
 	pool_unlock_wake_irq(pool, worker->task);
 	return worker;

@@ -15,7 +15,7 @@
 #define MAYDAY_STRIDES		64			/* in one tick */
 
 /**
- * pwq_call_rescuer - ask for the rescuer of a pwq's workqueue
+ * send_mayday - ask for the rescuer of a pwq's workqueue
  * @pwq: the pwq, its pool locked; nothing happens if its workqueue has no rescuer
  *
  * The callers are the timer and rescuers that call themselves.  So nobody but the timer
@@ -23,7 +23,7 @@
  *
  * Context: wq_mayday_lock held, too.
  */
-void pwq_call_rescuer(struct pool_workqueue *pwq)
+void send_mayday(struct pool_workqueue *pwq)
 {
 	struct workqueue_struct *wq = pwq->wq;
 
@@ -33,7 +33,7 @@ void pwq_call_rescuer(struct pool_workqueue *pwq)
 		return;
 
 	/* before the rescuer comes, all items may be done and the entries may name another pwq */
-	pwq_get(pwq);
+	get_pwq(pwq);
 	list_add_tail(&pwq->mayday_node, &wq->maydays);
 	pwq->stats[PWQ_STAT_MAYDAY]++;
 	wake_up_process(wq->rescuer->task);
@@ -42,11 +42,11 @@ void pwq_call_rescuer(struct pool_workqueue *pwq)
 /* cursor_stop_fn: call the rescuer of @work's workqueue, and go on */
 static bool call_for_item(struct work_struct *work, void *unused)
 {
-	struct pool_workqueue *pwq = work_pwq(work);
+	struct pool_workqueue *pwq = get_work_pwq(work);
 
 	if (READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) {
 		guard(raw_spinlock)(&wq_mayday_lock);
-		pwq_call_rescuer(pwq);
+		send_mayday(pwq);
 	}
 	return false;
 }
@@ -64,7 +64,7 @@ void pool_mayday_timeout(struct timer_list *timer)
 		guard(raw_spinlock_irq)(&pool->lock);
 
 		budget = CURSOR_STRIDE;
-		if (pool_lacks_worker(pool))
+		if (need_to_create_worker(pool))
 			cursor_advance(&pool->mayday_cursor, &pool->worklist,
 				       call_for_item, NULL, &budget);
 		/* the next tick goes on where this one stopped, or starts from the head */
@@ -140,11 +140,11 @@ void rescuer_follows_slot(struct pool_workqueue *pwq)
 
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (!(READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) || !pool_lacks_worker(pwq->pool))
+	if (!(READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) || !need_to_create_worker(pwq->pool))
 		return;
 	if (worker && worker->rescue_wq == pwq->wq && worker->rescue_pwq != pwq) {
 		guard(raw_spinlock)(&wq_mayday_lock);
-		pwq_call_rescuer(pwq);
+		send_mayday(pwq);
 		return;
 	}
 	/*

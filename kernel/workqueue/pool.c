@@ -12,11 +12,11 @@ DEFINE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], bh_worke
 
 struct idr worker_pool_idr = IDR_INIT(worker_pool_idr);
 
-/* P: unbound pools by attrs_hash() */
+/* P: unbound pools by wqattrs_hash() */
 static DEFINE_HASHTABLE(unbound_pool_hash, UNBOUND_POOL_HASH_ORDER);
 
 /**
- * pool_init - set up a zeroed pool
+ * init_worker_pool - set up a zeroed pool
  * @pool: the pool
  *
  * The pool starts disassociated, without workers, and belongs to no CPU or node.
@@ -24,7 +24,7 @@ static DEFINE_HASHTABLE(unbound_pool_hash, UNBOUND_POOL_HASH_ORDER);
  * Context: may sleep, except in early boot.
  * Return: 0 or -ENOMEM.
  */
-int pool_init(struct worker_pool *pool)
+int init_worker_pool(struct worker_pool *pool)
 {
 	raw_spin_lock_init(&pool->lock);
 	INIT_LIST_HEAD(&pool->worklist);
@@ -33,10 +33,10 @@ int pool_init(struct worker_pool *pool)
 	INIT_HLIST_NODE(&pool->hash_node);
 	hash_init(pool->busy_hash);
 	ida_init(&pool->worker_ida);
-	timer_setup(&pool->idle_timer, pool_idle_timeout, TIMER_DEFERRABLE);
+	timer_setup(&pool->idle_timer, idle_worker_timeout, TIMER_DEFERRABLE);
 	timer_setup(&pool->mayday_timer, pool_mayday_timeout, 0);
 	cursor_init(&pool->mayday_cursor, NULL);
-	INIT_WORK(&pool->idle_cull_work, pool_idle_cull_fn);
+	INIT_WORK(&pool->idle_cull_work, idle_cull_fn);
 	kthread_init_delayed_work(&pool->start_work, pool_start_fn);
 #ifdef CONFIG_PREEMPT_RT
 	spin_lock_init(&pool->cb_lock);
@@ -53,13 +53,13 @@ int pool_init(struct worker_pool *pool)
 }
 
 /**
- * pool_assign_id - enter a pool in worker_pool_idr
+ * worker_pool_assign_id - enter a pool in worker_pool_idr
  * @pool: the pool
  *
  * Context: wq_pool_mutex held.
  * Return: 0 or a negative error.
  */
-int pool_assign_id(struct worker_pool *pool)
+int worker_pool_assign_id(struct worker_pool *pool)
 {
 	int id;
 
@@ -74,7 +74,7 @@ int pool_assign_id(struct worker_pool *pool)
 	return 0;
 }
 
-static void pool_free_rcu(struct rcu_head *rcu)
+static void rcu_free_pool(struct rcu_head *rcu)
 {
 	struct worker_pool *pool = container_of(rcu, struct worker_pool, rcu);
 
@@ -84,7 +84,7 @@ static void pool_free_rcu(struct rcu_head *rcu)
 }
 
 /**
- * unbound_pool_put - drop a reference to an unbound pool
+ * put_unbound_pool - drop a reference to an unbound pool
  * @pool: the pool
  *
  * Dropping the last one removes the pool from all lookups, ends its workers and
@@ -92,13 +92,13 @@ static void pool_free_rcu(struct rcu_head *rcu)
  *
  * Context: may sleep; wq_pool_mutex held.
  */
-void unbound_pool_put(struct worker_pool *pool)
+void put_unbound_pool(struct worker_pool *pool)
 {
 	lockdep_assert_held(&wq_pool_mutex);
 
 	if (--pool->refcnt)
 		return;
-	if (WARN_ON(pool_is_percpu(pool) || !list_empty(&pool->worklist)))
+	if (WARN_ON(is_percpu_pool(pool) || !list_empty(&pool->worklist)))
 		return;
 
 	if (pool->id >= 0)
@@ -113,7 +113,7 @@ void unbound_pool_put(struct worker_pool *pool)
 	cancel_work_sync(&pool->idle_cull_work);
 
 	/* flushing finds the last pool of an item under RCU, queueing with interrupts off */
-	call_rcu(&pool->rcu, pool_free_rcu);
+	call_rcu(&pool->rcu, rcu_free_pool);
 }
 
 /* the NUMA node that holds all CPUs of @cpus */
@@ -156,43 +156,43 @@ static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *att
 			    home < 0 ? node : cpu_to_node(home));
 	if (!pool)
 		return NULL;
-	if (pool_init(pool))
+	if (init_worker_pool(pool))
 		goto fail;
 
 	pool->node = node;
 	pool->pods_gen = wq_pods_gen;
-	attrs_copy(pool->attrs, attrs);
-	attrs_make_pool_key(pool->attrs);
+	copy_workqueue_attrs(pool->attrs, attrs);
+	wqattrs_clear_for_pool(pool->attrs);
 
-	if (pool_assign_id(pool))
+	if (worker_pool_assign_id(pool))
 		goto fail;
-	if (wq_online && !pool_may_be_cold(pool) && !worker_create(pool))
+	if (wq_online && !pool_may_be_cold(pool) && !create_worker(pool))
 		goto fail;
 
-	hash_add(unbound_pool_hash, &pool->hash_node, attrs_hash(pool->attrs));
+	hash_add(unbound_pool_hash, &pool->hash_node, wqattrs_hash(pool->attrs));
 	return pool;
 
 fail:
-	unbound_pool_put(pool);
+	put_unbound_pool(pool);
 	return NULL;
 }
 
 /**
- * unbound_pool_get - find or make the pool for some attributes
+ * get_unbound_pool - find or make the pool for some attributes
  * @attrs: nice, strictness, cpumask, __pod_cpumask and __home_cpu
  *
  * Context: may sleep; wq_pool_mutex held.
  * Return: the pool with a reference for the caller, or %NULL if memory runs out.  The
  * pool has a worker unless it may be cold or kthreads cannot be made yet.
  */
-struct worker_pool *unbound_pool_get(const struct workqueue_attrs *attrs)
+struct worker_pool *get_unbound_pool(const struct workqueue_attrs *attrs)
 {
 	struct worker_pool *pool;
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	hash_for_each_possible(unbound_pool_hash, pool, hash_node, attrs_hash(attrs)) {
-		if (attrs_equal(pool->attrs, attrs) && pool_is_on_its_node(pool)) {
+	hash_for_each_possible(unbound_pool_hash, pool, hash_node, wqattrs_hash(attrs)) {
+		if (wqattrs_equal(pool->attrs, attrs) && pool_is_on_its_node(pool)) {
 			pool->refcnt++;
 			return pool;
 		}
@@ -215,7 +215,7 @@ int __init unbound_pools_start(void)
 	guard(mutex)(&wq_pool_mutex);
 
 	hash_for_each(unbound_pool_hash, bkt, pool, hash_node)
-		if (!worker_create(pool))
+		if (!create_worker(pool))
 			return -ENOMEM;
 	return 0;
 }

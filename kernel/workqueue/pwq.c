@@ -22,15 +22,15 @@ LLIST_HEAD(dead_pwqs);
 struct kthread_worker *pwq_unlinker __ro_after_init;
 
 /**
- * pwq_alloc - make a pwq
+ * pwq_make - make a pwq
  * @wq: the workqueue
  * @pool: its pool; the pwq takes over the caller's reference to an unbound one
  *
  * Context: may sleep.
  * Return: an unlinked pwq with one reference, or %NULL.
  */
-struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
-				 struct worker_pool *pool)
+struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
+				struct worker_pool *pool)
 {
 	struct pool_workqueue *pwq;
 
@@ -47,7 +47,7 @@ struct pool_workqueue *pwq_alloc(struct workqueue_struct *wq,
 	pwq->pool = pool;
 	pwq->wq = wq;
 	if (READ_ONCE(wq->flags) & WQ_UNBOUND)
-		pwq->slots = wq_slots(wq, pool->node);
+		pwq->slots = wq_node_nr_active(wq, pool->node);
 	pwq->refcnt = 1;
 	pwq->flush_color = -1;
 	INIT_LIST_HEAD(&pwq->inactive_works);
@@ -72,14 +72,14 @@ void pwq_free_unused(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_link - add a pwq to the list of its workqueue
+ * link_pwq - add a pwq to the list of its workqueue
  * @pwq: the pwq, which is on no list
  *
  * From here on flushing sees it.
  *
  * Context: wq->mutex held.
  */
-void pwq_link(struct pool_workqueue *pwq)
+void link_pwq(struct pool_workqueue *pwq)
 {
 	struct workqueue_struct *wq = pwq->wq;
 
@@ -104,10 +104,10 @@ void pwq_die(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_put_unlocked - drop a reference without holding the lock
+ * put_pwq_unlocked - drop a reference without holding the lock
  * @pwq: the pwq or %NULL
  */
-void pwq_put_unlocked(struct pool_workqueue *pwq)
+void put_pwq_unlocked(struct pool_workqueue *pwq)
 {
 	struct worker_pool *pool;
 
@@ -120,7 +120,7 @@ void pwq_put_unlocked(struct pool_workqueue *pwq)
 	 */
 	pool = pwq->pool;
 	raw_spin_lock_irq(&pool->lock);
-	pwq_put(pwq);
+	put_pwq(pwq);
 	raw_spin_unlock_irq(&pool->lock);
 }
 

@@ -13,10 +13,10 @@ void pwq_die(struct pool_workqueue *pwq);
 void pwq_flushed(struct pool_workqueue *pwq);
 
 /**
- * pwq_put - drop a reference
+ * put_pwq - drop a reference
  * @pwq: the pwq, its pool locked
  */
-static inline void pwq_put(struct pool_workqueue *pwq)
+static inline void put_pwq(struct pool_workqueue *pwq)
 {
 	lockdep_assert_held(&pwq->pool->lock);
 
@@ -25,7 +25,7 @@ static inline void pwq_put(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_item_done - an item has run, or was dequeued
+ * pwq_dec_nr_in_flight - an item has run, or was dequeued
  * @pwq: the pwq it was queued on
  * @data: value of work->data while it was queued
  * @how: %PWQ_STAT_COMPLETED or %PWQ_STAT_CANCELLED
@@ -36,16 +36,16 @@ static inline void pwq_put(struct pool_workqueue *pwq)
  * Context: lock of the pool held; it may be dropped and retaken, but interrupts stay off
  * throughout.
  */
-static inline void pwq_item_done(struct pool_workqueue *pwq, unsigned long data,
-				 enum pool_workqueue_stats how)
+static inline void pwq_dec_nr_in_flight(struct pool_workqueue *pwq, unsigned long data,
+					enum pool_workqueue_stats how)
 {
-	int color = data_color(data);
+	int color = get_work_color(data);
 
 	lockdep_assert_held(&pwq->pool->lock);
 
 	/* flush barriers and items that were held back have no slot */
 	if (!(data & WORK_STRUCT_INACTIVE))
-		pwq_free_slot(pwq);
+		pwq_dec_nr_active(pwq);
 	else if (how == PWQ_STAT_COMPLETED)
 		pwq->stats[PWQ_STAT_BARRIERS_DONE]++;
 
@@ -53,7 +53,7 @@ static inline void pwq_item_done(struct pool_workqueue *pwq, unsigned long data,
 	pwq->stats[how]++;
 	if (!--pwq->nr_in_flight[color] && unlikely(pwq->flush_color == color))
 		pwq_flushed(pwq);
-	pwq_put(pwq);
+	put_pwq(pwq);
 }
 
 #endif /* _KERNEL_WORKQUEUE_PWQ_H */

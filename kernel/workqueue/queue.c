@@ -29,23 +29,23 @@ static DEFINE_PER_CPU(int, wq_rr_cpu_last);
 static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
 				       struct work_struct *work)
 {
-	unsigned long flags = color_data(pwq->work_color);
+	unsigned long flags = work_color_to_flags(pwq->work_color);
 
 	if (latency_wanted())
 		latency_note_queued(work);
 	pwq->nr_in_flight[pwq->work_color]++;
 
 	if (!pwq_reserve_own(pwq) && !pwq_reserve_active(pwq)) {
-		pwq_insert(pwq, work, &pwq->inactive_works,
-			   flags | WORK_STRUCT_INACTIVE);
+		insert_work(pwq, work, &pwq->inactive_works,
+			    flags | WORK_STRUCT_INACTIVE);
 		return NULL;
 	}
 	pwq_insert_ready(pwq, work, flags);
-	return pool_kick(pwq->pool);
+	return kick_pool(pwq->pool);
 }
 
 /* is the caller an item of @wq? */
-static bool is_own_item(struct workqueue_struct *wq)
+static bool is_chained_work(struct workqueue_struct *wq)
 {
 	struct worker *worker = current_worker();
 
@@ -64,7 +64,7 @@ static noinline bool wq_refuses(struct workqueue_struct *wq, unsigned int flags,
 			     work->func, wq->name));
 
 	return (flags & (__WQ_DRAINING | __WQ_DESTROYING)) &&
-	       WQ_WARN_ONCE(!is_own_item(wq), "workqueue: cannot queue %ps on wq %s\n",
+	       WQ_WARN_ONCE(!is_chained_work(wq), "workqueue: cannot queue %ps on wq %s\n",
 			    work->func, wq->name);
 }
 
@@ -212,9 +212,12 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, uns
 	return NULL;
 }
 
-/* queue @work, which the caller owns through PENDING; interrupts are off */
-static void wq_queue(int req_cpu, struct workqueue_struct *wq,
-		     struct work_struct *work)
+/*
+ * Queue @work, which the caller owns through PENDING.  Interrupts are off.  Not inline: probes
+ * and filters of stacks know this name.
+ */
+static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
+				  struct work_struct *work)
 {
 	unsigned int flags = READ_ONCE(wq->flags);
 	struct task_struct *wake = NULL;
@@ -273,7 +276,7 @@ bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *wor
 
 	if (!work_claim_idle(work))
 		return false;
-	wq_queue(cpu, wq, work);
+	__queue_work(cpu, wq, work);
 	return true;
 }
 EXPORT_SYMBOL(queue_work_on);
@@ -299,7 +302,7 @@ static unsigned int node_cpu_to_name(const struct cpumask *cpus)
 }
 
 /* an online CPU of the node, preferably this one; WORK_CPU_UNBOUND if there is none */
-static int node_to_cpu(int node)
+static int select_numa_node_cpu(int node)
 {
 	unsigned int cpu;
 
@@ -332,22 +335,22 @@ bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *
 	guard(irqsave)();
 	if (!work_claim_idle(work))
 		return false;
-	wq_queue(node_to_cpu(node), wq, work);
+	__queue_work(select_numa_node_cpu(node), wq, work);
 	return true;
 }
 EXPORT_SYMBOL_GPL(queue_work_node);
 
 /**
  * delayed_work_timer_fn - timer function of each delayed_work
- * @t: its timer
+ * @timer: its timer
  *
  * Context: the timer is IRQSAFE: interrupts are off.
  */
-void delayed_work_timer_fn(struct timer_list *t)
+void delayed_work_timer_fn(struct timer_list *timer)
 {
-	struct delayed_work *dwork = timer_container_of(dwork, t, timer);
+	struct delayed_work *dwork = timer_container_of(dwork, timer, timer);
 
-	wq_queue(dwork->cpu, dwork->wq, &dwork->work);
+	__queue_work(dwork->cpu, dwork->wq, &dwork->work);
 }
 EXPORT_SYMBOL(delayed_work_timer_fn);
 
@@ -375,16 +378,16 @@ static void dwork_start_timer(struct delayed_work *dwork, int cpu)
 	add_timer_on(timer, cpu);
 }
 
-/* like wq_queue(), but @delay jiffies from now */
-static void wq_queue_delayed(int cpu, struct workqueue_struct *wq,
-			     struct delayed_work *dwork, unsigned long delay)
+/* like __queue_work(), but @delay jiffies from now */
+static void __queue_delayed_work(int cpu, struct workqueue_struct *wq,
+				 struct delayed_work *dwork, unsigned long delay)
 {
 	WQ_WARN_ON_ONCE(dwork->timer.function != delayed_work_timer_fn);
 	WQ_WARN_ON_ONCE(timer_pending(&dwork->timer) || !list_empty(&dwork->work.entry));
 
 	/* callers expect that 0 does not wait for the next tick */
 	if (!delay) {
-		wq_queue(cpu, wq, &dwork->work);
+		__queue_work(cpu, wq, &dwork->work);
 		return;
 	}
 
@@ -415,7 +418,7 @@ bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
 
 	if (!work_claim_idle(&dwork->work))
 		return false;
-	wq_queue_delayed(cpu, wq, dwork, delay);
+	__queue_delayed_work(cpu, wq, dwork, delay);
 	return true;
 }
 EXPORT_SYMBOL(queue_delayed_work_on);
@@ -441,22 +444,22 @@ bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq,
 	unsigned long flags;
 	bool was_pending;
 
-	was_pending = work_claim(work, WORK_CLAIM_DELAYED, &flags);
+	was_pending = work_grab_pending(work, WORK_CANCEL_DELAYED, &flags);
 	if (work_data(work) & WORK_OFFQ_DISABLE_MASK)
 		work_clear_pending(work, 0);
 	else
-		wq_queue_delayed(cpu, wq, dwork, delay);
+		__queue_delayed_work(cpu, wq, dwork, delay);
 	local_irq_restore(flags);
 	return was_pending;
 }
 EXPORT_SYMBOL_GPL(mod_delayed_work_on);
 
-static void rcu_work_queue(struct rcu_head *rcu)
+static void rcu_work_rcufn(struct rcu_head *rcu)
 {
 	struct rcu_work *rwork = container_of(rcu, struct rcu_work, rcu);
 
 	guard(irqsave)();
-	wq_queue(WORK_CPU_UNBOUND, rwork->wq, &rwork->work);
+	__queue_work(WORK_CPU_UNBOUND, rwork->wq, &rwork->work);
 }
 
 /**
@@ -484,7 +487,7 @@ bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
 	}
 
 	rwork->wq = wq;
-	call_rcu_hurry(&rwork->rcu, rcu_work_queue);
+	call_rcu_hurry(&rwork->rcu, rcu_work_rcufn);
 	return true;
 }
 EXPORT_SYMBOL(queue_rcu_work);

@@ -15,13 +15,13 @@
 #include "internal.h"
 
 static LLIST_HEAD(unlinked_pwqs);
-static struct kthread_worker *pwq_reaper __ro_after_init;
+static struct kthread_worker *pwq_release_worker __ro_after_init;
 
 /*
  * The next pwq of an ordered workqueue may start once all items of the older ones
  * are done.
  */
-static void wq_unplug_oldest(struct workqueue_struct *wq)
+static void unplug_oldest_pwq(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;
 	struct task_struct *wake;
@@ -35,10 +35,10 @@ static void wq_unplug_oldest(struct workqueue_struct *wq)
 	raw_spin_lock_irq(&pwq->pool->lock);
 	if (pwq->plugged) {
 		pwq->plugged = false;
-		if (pwq_activate_first(pwq))
+		if (pwq_activate_first_inactive(pwq))
 			rescuer_follows_slot(pwq);
 	}
-	wake = pool_kick(pwq->pool);
+	wake = kick_pool(pwq->pool);
 	pool_unlock_wake_irq(pwq->pool, wake);
 }
 
@@ -58,15 +58,15 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 	pwq_keep_counts(pwq);
 	pwq->was_last = list_empty(&wq->pwqs);
 	if (wq_is_ordered(READ_ONCE(wq->flags)))
-		wq_unplug_oldest(wq);
+		unplug_oldest_pwq(wq);
 }
 
 /* the second stage */
 static void pwq_bury(struct pool_workqueue *pwq)
 {
-	if (!pool_is_percpu(pwq->pool)) {
+	if (!is_percpu_pool(pwq->pool)) {
 		guard(mutex)(&wq_pool_mutex);
-		unbound_pool_put(pwq->pool);
+		put_unbound_pool(pwq->pool);
 	}
 
 	/* the workqueue was destroyed, and nobody can use it any longer */
@@ -95,7 +95,7 @@ static void pwq_unlink_fn(struct kthread_work *unused)
 		pwq_unlink(pwq);
 		llist_add(&pwq->release_node, &unlinked_pwqs);
 	}
-	kthread_queue_work(pwq_reaper, &pwq_bury_work);
+	kthread_queue_work(pwq_release_worker, &pwq_bury_work);
 }
 
 DEFINE_KTHREAD_WORK(pwq_unlink_work, pwq_unlink_fn);
@@ -105,8 +105,8 @@ DEFINE_KTHREAD_WORK(pwq_unlink_work, pwq_unlink_fn);
  */
 void __init pwq_reaper_start(void)
 {
-	pwq_reaper = kthread_run_worker(0, "pool_workqueue_release");
+	pwq_release_worker = kthread_run_worker(0, "pool_workqueue_release");
 	pwq_unlinker = kthread_run_worker(0, "pool_workqueue_unlink");
-	wq_boot_needs(!IS_ERR(pwq_reaper) && !IS_ERR(pwq_unlinker));
+	wq_boot_needs(!IS_ERR(pwq_release_worker) && !IS_ERR(pwq_unlinker));
 	kthread_queue_work(pwq_unlinker, &pwq_unlink_work);
 }

@@ -296,7 +296,7 @@ void show_one_worker_pool(struct worker_pool *pool)
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
 		printk_deferred_enter();
 		if (pool->nr_idle != pool->nr_workers ||
-		    (!pool->nr_workers && pool_needs_worker(pool)))
+		    (!pool->nr_workers && need_more_worker(pool)))
 			show_workers(pool);
 		printk_deferred_exit();
 	}
@@ -433,7 +433,7 @@ void wq_worker_comm(char *buf, size_t size, struct task_struct *task)
 	}
 
 	worker = kthread_data(task);
-	len = worker_format_id(buf, size, worker, worker->pool);
+	len = format_worker_id(buf, size, worker, worker->pool);
 	if (!worker->pool)
 		return;
 
@@ -488,10 +488,10 @@ unsigned int work_busy(struct work_struct *work)
 
 	guard(rcu)();
 
-	pool = work_last_pool(work);
+	pool = get_work_pool(work);
 	if (pool) {
 		guard(raw_spinlock_irqsave)(&pool->lock);
-		if (pool_find_busy(pool, work))
+		if (find_worker_executing_work(pool, work))
 			busy |= WORK_BUSY_RUNNING;
 	}
 	return busy;

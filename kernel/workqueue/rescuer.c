@@ -18,7 +18,7 @@ static bool pwq_wants_rescue(struct pool_workqueue *pwq)
 {
 	struct worker_pool *pool = pwq->pool;
 
-	if (pool_lacks_worker(pool))
+	if (need_to_create_worker(pool))
 		return true;
 
 	/*
@@ -31,15 +31,15 @@ static bool pwq_wants_rescue(struct pool_workqueue *pwq)
 
 static bool is_item_of(struct work_struct *work, void *pwq)
 {
-	return work_pwq(work) == pwq;
+	return get_work_pwq(work) == pwq;
 }
 
 /*
  * Take the next item of @pwq, if @pwq still wants rescue.  Return NULL if not, or if there is
  * none.  The lock is dropped now and then if there are many items of other pwqs in between.
  */
-static struct work_struct *rescuer_take_item(struct worker *rescuer,
-					     struct pool_workqueue *pwq)
+static struct work_struct *assign_rescuer_work(struct pool_workqueue *pwq,
+					       struct worker *rescuer)
 	__must_hold(&pwq->pool->lock)
 {
 	struct worker_pool *pool = pwq->pool;
@@ -49,7 +49,7 @@ static struct work_struct *rescuer_take_item(struct worker *rescuer,
 	while (pwq_wants_rescue(pwq)) {
 		work = cursor_advance(&pwq->mayday_cursor, &pool->worklist, is_item_of, pwq,
 				      &budget);
-		if (work && worker_take_item(rescuer, work)) {
+		if (work && assign_work(work, rescuer)) {
 			pwq->stats[PWQ_STAT_RESCUED]++;
 			return work;
 		}
@@ -76,14 +76,14 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 	raw_spin_lock_irq(&pool->lock);
 	WQ_WARN_ON_ONCE(!list_empty(&rescuer->scheduled));
 
-	while ((work = rescuer_take_item(rescuer, pwq))) {
-		worker_run(rescuer, work);
+	while ((work = assign_rescuer_work(pwq, rescuer))) {
+		process_scheduled_works(rescuer, work);
 
-		if (++done >= RESCUER_BATCH && pool_lacks_worker(pool) &&
+		if (++done >= RESCUER_BATCH && need_to_create_worker(pool) &&
 		    !list_empty_careful(&pwq->wq->maydays)) {
 			/* come back for the rest, if there is any */
 			guard(raw_spinlock)(&wq_mayday_lock);
-			pwq_call_rescuer(pwq);
+			send_mayday(pwq);
 			break;
 		}
 	}
@@ -93,7 +93,7 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 	if (pwq_is_empty(pwq))
 		list_del_init(&pwq->mayday_cursor.entry);
 	/* items may be left, and perhaps no worker that knows of them is awake */
-	pool_unlock_wake_irq(pool, pool_kick(pool));
+	pool_unlock_wake_irq(pool, kick_pool(pool));
 }
 
 static struct pool_workqueue *wq_next_mayday(struct workqueue_struct *wq)
@@ -115,7 +115,7 @@ static int rescuer_thread(void *data)
 
 	set_user_nice(current, RESCUER_NICE_LEVEL);
 	/* WORKER_PREP stays set: a rescuer never counts in nr_running */
-	worker_mark_task(true);
+	set_pf_worker(true);
 
 	do {
 		struct pool_workqueue *pwq;
@@ -130,11 +130,11 @@ static int rescuer_thread(void *data)
 
 		while ((pwq = wq_next_mayday(wq))) {
 			__set_current_state(TASK_RUNNING);
-			worker_attach(rescuer, pwq->pool);
+			worker_attach_to_pool(rescuer, pwq->pool);
 			rescuer_serve(rescuer, pwq);
-			worker_detach(rescuer);
+			worker_detach_from_pool(rescuer);
 			/* the pool may be gone after this */
-			pwq_put_unlocked(pwq);
+			put_pwq_unlocked(pwq);
 		}
 
 		if (!stop)
@@ -142,18 +142,18 @@ static int rescuer_thread(void *data)
 	} while (!stop);
 
 	__set_current_state(TASK_RUNNING);
-	worker_mark_task(false);
+	set_pf_worker(false);
 	return 0;
 }
 
 /**
- * rescuer_create - give a workqueue its rescuer
+ * init_rescuer - give a workqueue its rescuer
  * @wq: the workqueue; nothing happens without WQ_MEM_RECLAIM
  *
  * Context: may sleep; wq_pool_mutex not held.
  * Return: 0 or a negative error.
  */
-int rescuer_create(struct workqueue_struct *wq)
+int init_rescuer(struct workqueue_struct *wq)
 {
 	const struct cpumask *cpus = wq_unbound_cpumask;
 	char name[WORKER_ID_LEN];
@@ -163,12 +163,12 @@ int rescuer_create(struct workqueue_struct *wq)
 	if (!(wq->flags & WQ_MEM_RECLAIM))
 		return 0;
 
-	rescuer = worker_alloc(NUMA_NO_NODE);
+	rescuer = alloc_worker(NUMA_NO_NODE);
 	if (!rescuer)
 		return -ENOMEM;
 
 	rescuer->rescue_wq = wq;
-	worker_format_id(name, sizeof(name), rescuer, NULL);
+	format_worker_id(name, sizeof(name), rescuer, NULL);
 	rescuer->task = kthread_create(rescuer_thread, rescuer, "%s", name);
 	if (IS_ERR(rescuer->task)) {
 		ret = PTR_ERR(rescuer->task);
@@ -183,7 +183,7 @@ int rescuer_create(struct workqueue_struct *wq)
 	 * A change of the global cpumask comes before that, or it moves the thread.
 	 */
 	scoped_guard(mutex, &wq_pool_mutex) {
-		/* as worker_unbind() leaves the thread between two calls; data_race(): as there */
+		/* as unbind_worker() leaves the thread between two calls; data_race(): as there */
 		if (!data_race(cpumask_intersects(cpus, cpu_active_mask)))
 			cpus = cpu_possible_mask;
 		kthread_bind_mask(rescuer->task, cpus);
@@ -225,6 +225,6 @@ void rescuer_destroy(struct workqueue_struct *wq)
 	 */
 	kthread_stop(rescuer->task);
 	while ((pwq = wq_next_mayday(wq)))
-		pwq_put_unlocked(pwq);
+		put_pwq_unlocked(pwq);
 	kfree(rescuer);
 }

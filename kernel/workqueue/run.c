@@ -20,7 +20,7 @@ static void worker_begin_item(struct worker *worker, struct work_struct *work,
 
 	worker->current_func = work->func;
 	worker->current_pwq = pwq;
-	worker->current_color = data_color(data);
+	worker->current_color = get_work_color(data);
 	worker->current_start = jiffies;
 	worker_note_cpu_time(worker);
 	worker->current_work = work;
@@ -33,7 +33,7 @@ static void worker_begin_item(struct worker *worker, struct work_struct *work,
 	static_assert(sizeof(worker->desc) == sizeof(pwq->wq->name));
 	memcpy(worker->desc, pwq->wq->name, sizeof(worker->desc));
 
-	/* leave nr_running, so that pool_kick() finds a worker for the next item */
+	/* leave nr_running, so that kick_pool() finds a worker for the next item */
 	if (READ_ONCE(pwq->wq->flags) & WQ_CPU_INTENSIVE)
 		worker_set_flags(worker, WORKER_CPU_INTENSIVE);
 }
@@ -113,16 +113,24 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 	worker->current_pwq = NULL;
 	worker->current_color = WORK_NR_COLORS;
 
-	pwq_item_done(pwq, data, PWQ_STAT_COMPLETED);
+	pwq_dec_nr_in_flight(pwq, data, PWQ_STAT_COMPLETED);
 }
 
-/* run one item, which is on no list; drops and retakes pool->lock */
-static void worker_run_item(struct worker *worker, struct work_struct *work)
+/**
+ * process_one_work - run one item
+ * @worker: the calling worker
+ * @work: the item, which is on no list
+ *
+ * Not inline: probes and filters of stacks know this name.
+ *
+ * Context: pool->lock held; dropped and retaken.
+ */
+noinline void process_one_work(struct worker *worker, struct work_struct *work)
 	__must_hold(&worker->pool->lock)
 {
 	struct worker_pool *pool = worker->pool;
 	unsigned long data = work_data(work);
-	struct pool_workqueue *pwq = queued_data_pwq(data);
+	struct pool_workqueue *pwq = work_struct_pwq(data);
 	bool nested = pool->flags & POOL_BH_DRAINING;
 	struct lockdep_map item_map = { };
 	struct task_struct *wake;
@@ -142,7 +150,7 @@ static void worker_run_item(struct worker *worker, struct work_struct *work)
 	 * Chain: if this worker does not count, it wakes a worker for the next
 	 * item.  In a per-CPU pool this worker counts, and nobody is woken.
 	 */
-	wake = pool_kick(pool);
+	wake = kick_pool(pool);
 
 	/* nothing touches the item after this */
 	work_release_to_pool(work, pool);
@@ -159,25 +167,4 @@ static void worker_run_item(struct worker *worker, struct work_struct *work)
 
 	raw_spin_lock_irq(&pool->lock);
 	worker_end_item(worker, data);
-}
-
-/**
- * worker_run - run an item, and all else that the worker has been given
- * @worker: the calling worker
- * @work: item that worker_take_item() took for it
- *
- * Context: pool->lock held; dropped and retaken.
- */
-void worker_run(struct worker *worker, struct work_struct *work)
-{
-	worker->pool->last_progress_ts = jiffies;
-
-	for (;;) {
-		worker_run_item(worker, work);
-
-		work = list_first_entry_or_null(&worker->scheduled, struct work_struct, entry);
-		if (!work)
-			return;
-		list_del_init(&work->entry);
-	}
 }

@@ -21,7 +21,7 @@
  * (7) pairs with (4): either (8) sees the parked pwq or (9) sees the spare slot.  (6) and (7)
  * are one atomic_inc_return().  Parking and (9) are done under slots->lock, so what (9) frees
  * is not missed by another pwq that parks at the same time.  The left side is in spare.h and in
- * pwq_free_slot(), the right one in slots_take_or_park().
+ * pwq_dec_nr_active(), the right one in slots_take_or_park().
  *
  * Freeing them looks at all pwqs of the workqueue.  That is rare for three reasons.  (9) looks
  * only if slots->has_spares says that there may be some.  After a look, no slot becomes a spare

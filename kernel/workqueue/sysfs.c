@@ -82,22 +82,22 @@ static ssize_t max_active_store(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RW(max_active);
 
-static struct attribute *wq_common_attrs[] = {
+static struct attribute *wq_sysfs_attrs[] = {
 	&dev_attr_per_cpu.attr,
 	&dev_attr_max_active.attr,
 	NULL
 };
 
-static umode_t wq_common_visible(struct kobject *kobj, struct attribute *attr, int n)
+static umode_t wq_sysfs_is_visible(struct kobject *kobj, struct attribute *attr, int n)
 {
 	bool fixed = READ_ONCE(dev_wq(kobj_to_dev(kobj))->flags) & (__WQ_ORDERED | WQ_BH);
 
 	return fixed ? attr->mode & ~0222 : attr->mode;
 }
 
-static const struct attribute_group wq_common_group = {
-	.attrs = wq_common_attrs,
-	.is_visible = wq_common_visible,
+static const struct attribute_group wq_sysfs_group = {
+	.attrs = wq_sysfs_attrs,
+	.is_visible = wq_sysfs_is_visible,
 };
 
 /* what an unbound workqueue has */
@@ -118,10 +118,10 @@ static ssize_t store_attr(struct device *dev, const char *buf, size_t count,
 		return -ENOMEM;
 
 	scoped_guard(mutex, &wq_pool_mutex) {
-		attrs_copy(attrs, wq->unbound_attrs);
+		copy_workqueue_attrs(attrs, wq->unbound_attrs);
 		ret = set(attrs, buf);
 		if (!ret)
-			ret = wq_apply_attrs_locked(wq, attrs);
+			ret = apply_workqueue_attrs_locked(wq, attrs);
 	}
 
 	free_workqueue_attrs(attrs);
@@ -187,7 +187,7 @@ static ssize_t affinity_scope_show(struct device *dev, struct device_attribute *
 
 static int set_scope(struct workqueue_attrs *attrs, const char *buf)
 {
-	int scope = wq_parse_affn_scope(buf);
+	int scope = parse_affn_scope(buf);
 
 	if (scope < 0)
 		return scope;
@@ -228,7 +228,7 @@ static ssize_t affinity_strict_store(struct device *dev, struct device_attribute
 }
 static DEVICE_ATTR_RW(affinity_strict);
 
-static struct attribute *wq_unbound_attrs[] = {
+static struct attribute *wq_sysfs_unbound_attrs[] = {
 	&dev_attr_nice.attr,
 	&wq_attr_cpumask.attr,
 	&dev_attr_affinity_scope.attr,
@@ -242,7 +242,7 @@ static umode_t wq_unbound_visible(struct kobject *kobj, struct attribute *attr, 
 }
 
 static const struct attribute_group wq_unbound_group = {
-	.attrs = wq_unbound_attrs,
+	.attrs = wq_sysfs_unbound_attrs,
 	.is_visible = wq_unbound_visible,
 };
 
@@ -286,7 +286,7 @@ static ssize_t cpumask_store(struct device *dev, struct device_attribute *attr,
 	if (!ret) {
 		cpumask_and(cpus, cpus, cpu_possible_mask);
 		/* the user may include isolated CPUs */
-		ret = wq_set_unbound_cpumask(cpus);
+		ret = workqueue_set_unbound_cpumask(cpus);
 	}
 
 	free_cpumask_var(cpus);
@@ -294,32 +294,32 @@ static ssize_t cpumask_store(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(cpumask);
 
-static struct attribute *wq_bus_attrs[] = {
+static struct attribute *wq_sysfs_cpumask_attrs[] = {
 	&dev_attr_cpumask.attr,
 	&dev_attr_cpumask_requested.attr,
 	&dev_attr_cpumask_isolated.attr,
 	NULL
 };
-ATTRIBUTE_GROUPS(wq_bus);
+ATTRIBUTE_GROUPS(wq_sysfs_cpumask);
 
 /*
  * The groups make all files before the device is announced, so udev rules find
  * them.
  */
 static const struct attribute_group *wq_dev_groups[] = {
-	&wq_common_group,
+	&wq_sysfs_group,
 	&wq_unbound_group,
 	NULL
 };
 
-static const struct bus_type wq_bus = {
+static const struct bus_type wq_subsys = {
 	.name = "workqueue",
 	.dev_groups = wq_dev_groups,
 };
 
 static int __init wq_sysfs_init(void)
 {
-	return subsys_virtual_register(&wq_bus, wq_bus_groups);
+	return subsys_virtual_register(&wq_subsys, wq_sysfs_cpumask_groups);
 }
 core_initcall(wq_sysfs_init);
 
@@ -348,8 +348,8 @@ int workqueue_sysfs_register(struct workqueue_struct *wq)
 		return -ENOMEM;
 
 	wq_dev->wq = wq;
-	wq_dev->dev.bus = &wq_bus;
 	wq_dev->dev.release = wq_device_release;
+	wq_dev->dev.bus = &wq_subsys;
 	device_initialize(&wq_dev->dev);
 
 	ret = dev_set_name(&wq_dev->dev, "%s", wq->name);

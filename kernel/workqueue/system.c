@@ -78,7 +78,7 @@ static const struct system_wq_desc system_wqs[] __initconst = {
 
 static void __init percpu_pool_init(struct worker_pool *pool, int cpu, bool highpri)
 {
-	wq_boot_needs(!pool_init(pool));
+	wq_boot_needs(!init_worker_pool(pool));
 	pool->cpu = cpu;
 	pool->attrs->nice = highpri ? HIGHPRI_NICE_LEVEL : 0;
 	pool->attrs->affn_strict = true;
@@ -86,7 +86,7 @@ static void __init percpu_pool_init(struct worker_pool *pool, int cpu, bool high
 	cpumask_copy(pool->attrs->cpumask, cpumask_of(cpu));
 
 	guard(mutex)(&wq_pool_mutex);
-	wq_boot_needs(!pool_assign_id(pool));
+	wq_boot_needs(!worker_pool_assign_id(pool));
 }
 
 /**
@@ -145,13 +145,13 @@ static void __init start_percpu_pools(int cpu)
 		pool->node = cpu_to_node(cpu);
 
 		/* the softirq of a CPU needs no thread; kick it, as work may wait for it */
-		wq_boot_needs(worker_create(bh));
+		wq_boot_needs(create_worker(bh));
 		raw_spin_lock_irq(&bh->lock);
-		pool_unlock_wake_irq(bh, pool_kick(bh));
+		pool_unlock_wake_irq(bh, kick_pool(bh));
 		if (!cpu_online(cpu))
 			continue;
 		pool->flags &= ~POOL_DISASSOCIATED;
-		wq_boot_needs(worker_create(pool));
+		wq_boot_needs(create_worker(pool));
 	}
 }
 
@@ -165,13 +165,13 @@ void __init workqueue_init(void)
 	struct workqueue_struct *wq;
 	int cpu;
 
-	wq_cpu_intensive_init();
+	wq_cpu_intensive_thresh_init();
 	pwq_reaper_start();
 	pool_starter_run();
 
 	/* without workers no item runs, so nobody else makes workqueues, and the list stays */
 	list_for_each_entry(wq, &workqueues, list)
-		WARN(rescuer_create(wq), "workqueue: no rescuer for early %s\n", wq->name);
+		WARN(init_rescuer(wq), "workqueue: no rescuer for early %s\n", wq->name);
 
 	/*
 	 * From here on items run.  What they make gets its rescuer and workers at once.  They make

@@ -46,13 +46,13 @@ static unsigned long wq_watchdog_touched;
 
 static bool pool_is_bound(const struct worker_pool *pool)
 {
-	return pool_is_percpu(pool) && !(pool->flags & POOL_BH);
+	return is_percpu_pool(pool) && !(pool->flags & POOL_BH);
 }
 
 /* for how long nobody has asked the watchdog to leave the pool alone */
 static unsigned long pool_untouched_for(const struct worker_pool *pool)
 {
-	if (pool_is_percpu(pool))
+	if (is_percpu_pool(pool))
 		return wq_watchdog_clock -
 		       READ_ONCE(per_cpu(wq_watchdog_touched_cpu, pool->cpu));
 	return wq_watchdog_clock - READ_ONCE(wq_watchdog_touched);
@@ -119,7 +119,7 @@ static int find_stuck_pools(unsigned long thresh)
 }
 
 /* show the workers that run on the CPU of @pool, or want to; return true if there are any; L */
-static bool show_running_workers(struct worker_pool *pool)
+static bool show_cpu_pool_busy_workers(struct worker_pool *pool)
 {
 	struct worker *worker;
 	bool any = false;
@@ -139,7 +139,7 @@ static bool show_running_workers(struct worker_pool *pool)
  * No busy worker wants the CPU, and yet none serves the pool.  So a worker that should
  * serve it never ran.  L, which also keeps last_woken_worker in memory.
  */
-static void show_missing_worker(struct worker_pool *pool)
+static void show_pool_no_running_worker(struct worker_pool *pool)
 {
 	pr_info("pool %d: no worker in running state, cpu=%d is %s (nr_workers=%d nr_idle=%d)\n",
 		pool->id, pool->cpu, idle_cpu(pool->cpu) ? "idle" : "busy",
@@ -202,8 +202,8 @@ static void show_stuck_pool(struct worker_pool *pool)
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
 		/* for the same reason as in report.c */
 		printk_deferred_enter();
-		if (!show_running_workers(pool))
-			show_missing_worker(pool);
+		if (!show_cpu_pool_busy_workers(pool))
+			show_pool_no_running_worker(pool);
 		own = pool_has_busy_task(pool, owner);
 		printk_deferred_exit();
 	}
@@ -214,7 +214,7 @@ static void show_stuck_pool(struct worker_pool *pool)
 }
 
 /* this skips unbound pools, which have no CPU, and BH pools, whose worker has no task */
-static void show_stuck_bound_pools(void)
+static void show_cpu_pools_busy_workers(void)
 {
 	struct worker_pool *pool;
 	bool any = false;
@@ -242,7 +242,7 @@ module_param_named(panic_on_stall_time, wq_panic_on_stall_time, uint, 0644);
 MODULE_PARM_DESC(panic_on_stall_time, "seconds a stall may last before panic (0: never panic)");
 
 /* after a report: panic if there were too many, or the stall took too long */
-static void panic_if_asked_for(unsigned int secs)
+static void panic_on_wq_watchdog(unsigned int secs)
 {
 	static unsigned int nr_reports;
 
@@ -256,7 +256,7 @@ static void panic_if_asked_for(unsigned int secs)
 }
 
 /* from now on treat all pools as healthy, so that a stall is reported again only as late */
-static void touch_all(void)
+static void wq_watchdog_reset_touched(void)
 {
 	unsigned long now = READ_ONCE(wq_watchdog_clock);
 	int cpu;
@@ -283,9 +283,9 @@ static void wq_watchdog_timer_fn(struct timer_list *timer)
 	secs = find_stuck_pools(thresh);
 	if (secs >= 0) {
 		show_all_workqueues();
-		show_stuck_bound_pools();
-		panic_if_asked_for(secs);
-		touch_all();
+		show_cpu_pools_busy_workers();
+		panic_on_wq_watchdog(secs);
+		wq_watchdog_reset_touched();
 	}
 	wq_look_for_held(&(struct wq_look){ now, period, thresh });
 
@@ -318,19 +318,19 @@ notrace void wq_watchdog_touch(int cpu)
  * A timer callback that runs meanwhile may have read the old threshold and may arm the
  * timer.  timer_delete_sync() waits for the callback and disarms the timer again.
  */
-static void wq_watchdog_restart(unsigned long secs)
+static void wq_watchdog_set_thresh(unsigned long secs)
 {
 	WRITE_ONCE(wq_watchdog_thresh, 0);
 	timer_delete_sync(&wq_watchdog_timer);
 	if (!secs)
 		return;
 
-	touch_all();
+	wq_watchdog_reset_touched();
 	WRITE_ONCE(wq_watchdog_thresh, secs);
 	mod_timer(&wq_watchdog_timer, jiffies + secs * HZ / WQ_WATCHDOG_LOOKS);
 }
 
-static int wq_watchdog_set_thresh(const char *val, const struct kernel_param *kp)
+static int wq_watchdog_param_set_thresh(const char *val, const struct kernel_param *kp)
 {
 	unsigned long secs;
 	int ret;
@@ -342,14 +342,14 @@ static int wq_watchdog_set_thresh(const char *val, const struct kernel_param *kp
 		return -ERANGE;
 
 	if (wq_watchdog_started)
-		wq_watchdog_restart(secs);
+		wq_watchdog_set_thresh(secs);
 	else
 		wq_watchdog_thresh = secs;
 	return 0;
 }
 
 static const struct kernel_param_ops wq_watchdog_thresh_ops = {
-	.set = wq_watchdog_set_thresh,
+	.set = wq_watchdog_param_set_thresh,
 	.get = param_get_ulong,
 };
 
@@ -365,5 +365,5 @@ void __init wq_watchdog_init(void)
 	/* a deferrable timer wakes no sleeping CPU just to find that all is well */
 	timer_setup(&wq_watchdog_timer, wq_watchdog_timer_fn, TIMER_DEFERRABLE);
 	wq_watchdog_started = true;
-	wq_watchdog_restart(wq_watchdog_thresh);
+	wq_watchdog_set_thresh(wq_watchdog_thresh);
 }

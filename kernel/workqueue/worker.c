@@ -9,12 +9,12 @@
 #include "internal.h"
 
 /**
- * worker_alloc - allocate a worker
+ * alloc_worker - allocate a worker
  * @node: NUMA node or NUMA_NO_NODE
  *
  * Return: a worker that belongs to no pool and counts as not running, or %NULL.
  */
-struct worker *worker_alloc(int node)
+struct worker *alloc_worker(int node)
 {
 	struct worker *worker = kzalloc_node(sizeof(*worker), GFP_KERNEL, node);
 
@@ -28,7 +28,7 @@ struct worker *worker_alloc(int node)
 }
 
 /**
- * worker_format_id - the name by which users know a worker
+ * format_worker_id - the name by which users know a worker
  * @buf: where to write it
  * @size: size of @buf in bytes
  * @worker: the worker
@@ -36,12 +36,12 @@ struct worker *worker_alloc(int node)
  *
  * Return: length of the name.
  */
-int worker_format_id(char *buf, size_t size, const struct worker *worker,
+int format_worker_id(char *buf, size_t size, const struct worker *worker,
 		     const struct worker_pool *pool)
 {
 	if (worker->rescue_wq)
 		return scnprintf(buf, size, "kworker/R-%s", worker->rescue_wq->name);
-	if (!pool_is_percpu(pool))
+	if (!is_percpu_pool(pool))
 		return scnprintf(buf, size, "kworker/u%d:%d", pool->id, worker->id);
 	return scnprintf(buf, size, "kworker/%d:%d%s", pool->cpu, worker->id,
 			 pool->attrs->nice < 0 ? "H" : "");
@@ -96,12 +96,12 @@ bool worker_set_cpus(struct worker *worker, const struct cpumask *cpus)
 }
 
 /**
- * worker_unbind - let a worker run wherever unbound work may run
+ * unbind_worker - let a worker run wherever unbound work may run
  * @worker: the worker
  *
  * Context: wq_pool_attach_mutex held.
  */
-void worker_unbind(struct worker *worker)
+void unbind_worker(struct worker *worker)
 {
 	const struct cpumask *cpus = wq_unbound_cpumask;
 
@@ -116,7 +116,7 @@ void worker_unbind(struct worker *worker)
 }
 
 /**
- * worker_attach - make a worker serve a pool
+ * worker_attach_to_pool - make a worker serve a pool
  * @worker: new worker, or detached rescuer
  * @pool: the pool
  *
@@ -124,7 +124,7 @@ void worker_unbind(struct worker *worker)
  *
  * Context: may sleep.
  */
-void worker_attach(struct worker *worker, struct worker_pool *pool)
+void worker_attach_to_pool(struct worker *worker, struct worker_pool *pool)
 {
 	guard(mutex)(&wq_pool_attach_mutex);
 
@@ -135,34 +135,34 @@ void worker_attach(struct worker *worker, struct worker_pool *pool)
 
 	/* an ordinary worker got its CPUs when its task was made */
 	if (worker->rescue_wq && !worker_set_cpus(worker, pool_allowed_cpus(pool)))
-		worker_unbind(worker);
+		unbind_worker(worker);
 
 	worker->pool = pool;
 	list_add_tail(&worker->node, &pool->workers);
 }
 
 /**
- * worker_leave_pool - detach a worker that is going to end
+ * detach_worker - detach a worker that is going to end
  * @worker: the worker
  *
  * Context: wq_pool_attach_mutex held.
  */
-void worker_leave_pool(struct worker *worker)
+void detach_worker(struct worker *worker)
 {
-	worker_unbind(worker);
+	unbind_worker(worker);
 	list_del_init(&worker->node);
 }
 
 /**
- * worker_detach - take a rescuer out of the pool it helped
+ * worker_detach_from_pool - take a rescuer out of the pool it helped
  * @worker: the rescuer
  *
  * Context: may sleep.
  */
-void worker_detach(struct worker *worker)
+void worker_detach_from_pool(struct worker *worker)
 {
 	scoped_guard(mutex, &wq_pool_attach_mutex) {
-		worker_leave_pool(worker);
+		detach_worker(worker);
 		worker->pool = NULL;
 	}
 	/* nobody else knows the worker now */
@@ -170,12 +170,12 @@ void worker_detach(struct worker *worker)
 }
 
 /**
- * worker_mark_task - tell scheduler and procfs whether current is a worker
+ * set_pf_worker - tell scheduler and procfs whether current is a worker
  * @is_worker: true at its start, false before its end
  *
  * The mutex guarantees to wq_worker_comm() that a marked task is a worker.
  */
-void worker_mark_task(bool is_worker)
+void set_pf_worker(bool is_worker)
 {
 	unsigned int flags;
 

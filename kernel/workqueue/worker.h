@@ -13,7 +13,7 @@
 #define WQ_WARN_ON_LIST(list)			\
 	WQ_WARN_ON_ONCE(IS_ENABLED(CONFIG_DEBUG_LIST) && !list_empty(list))
 
-void worker_run(struct worker *worker, struct work_struct *work);
+void process_one_work(struct worker *worker, struct work_struct *work);
 
 /**
  * worker_set_flags - set flags and adjust nr_running
@@ -87,7 +87,7 @@ static inline void worker_enter_idle(struct worker *worker)
 	/* if all are idle, none is running */
 	WQ_WARN_ON_ONCE(pool->nr_running && pool->nr_idle == pool->nr_workers);
 
-	if (!timer_pending(&pool->idle_timer) && pool_has_too_many_idle(pool))
+	if (!timer_pending(&pool->idle_timer) && too_many_workers(pool))
 		mod_timer(&pool->idle_timer, jiffies + IDLE_WORKER_TIMEOUT);
 }
 
@@ -110,6 +110,26 @@ static inline void worker_leave_idle(struct worker *worker)
 }
 
 /**
+ * process_scheduled_works - run an item, and all else that the worker has been given
+ * @worker: the calling worker
+ * @work: item that assign_work() took for it
+ *
+ * Context: pool->lock held; dropped and retaken.
+ */
+static inline void process_scheduled_works(struct worker *worker, struct work_struct *work)
+{
+	worker->pool->last_progress_ts = jiffies;
+
+	do {
+		process_one_work(worker, work);
+
+		work = list_first_entry_or_null(&worker->scheduled, struct work_struct, entry);
+		if (work)
+			list_del_init(&work->entry);
+	} while (work);
+}
+
+/**
  * worker_run_next - take the first item of the worklist and run it
  * @worker: the calling worker
  *
@@ -120,8 +140,8 @@ static inline void worker_run_next(struct worker *worker)
 	struct work_struct *work = list_first_entry(&worker->pool->worklist,
 						    struct work_struct, entry);
 
-	if (worker_take_item(worker, work))
-		worker_run(worker, work);
+	if (assign_work(work, worker))
+		process_scheduled_works(worker, work);
 }
 
 #endif /* _KERNEL_WORKQUEUE_WORKER_H */

@@ -35,7 +35,7 @@ struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *wo
 	struct worker *worker;
 
 	raw_spin_lock(&pool->lock);
-	worker = pool_find_busy(pool, work);
+	worker = find_worker_executing_work(pool, work);
 	if (worker && worker->current_pwq->wq == wq)
 		return worker;
 	raw_spin_unlock(&pool->lock);
@@ -70,11 +70,11 @@ struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_str
 }
 
 /**
- * move_item_and_barriers - append an item to a list, with the flush barriers behind it
+ * move_linked_works - append an item to a list, with the flush barriers behind it
  * @work: the item, on a list of its pool, which is locked
  * @to: list of the same pool
  */
-void move_item_and_barriers(struct work_struct *work, struct list_head *to)
+void move_linked_works(struct work_struct *work, struct list_head *to)
 {
 	bool more;
 
@@ -88,15 +88,15 @@ void move_item_and_barriers(struct work_struct *work, struct list_head *to)
 }
 
 /**
- * pwq_activate - make a held-back item ready to run
+ * __pwq_activate_work - make a held-back item ready to run
  * @pwq: the pwq, its pool locked; the item is counted as active
  * @work: the oldest item on its inactive_works
  */
-void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work)
+void __pwq_activate_work(struct pool_workqueue *pwq, struct work_struct *work)
 {
 	trace_workqueue_activate_work(work);
 	pool_stamp_first(pwq->pool);
-	move_item_and_barriers(work, &pwq->pool->worklist);
+	move_linked_works(work, &pwq->pool->worklist);
 	clear_bit(WORK_STRUCT_INACTIVE_BIT, work_data_bits(work));
 }
 
@@ -119,14 +119,14 @@ void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
 
 	/* it may be running, too: its waiters wait for that run as well */
 	if (data & WORK_STRUCT_LINKED)
-		runner = pool_find_busy(pool, work);
+		runner = find_worker_executing_work(pool, work);
 
 	if (runner) {
-		move_item_and_barriers(work, &runner->scheduled);
+		move_linked_works(work, &runner->scheduled);
 	} else if (data & WORK_STRUCT_INACTIVE) {
 		/* without it they would be stuck; they need no slot, so they may run */
 		pool_stamp_first(pool);
-		move_item_and_barriers(work, &pool->worklist);
+		move_linked_works(work, &pool->worklist);
 	}
 	/* if the item was ready to run, the barriers are in the right place */
 }

@@ -15,12 +15,12 @@
 struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *work,
 				struct workqueue_struct *wq);
 struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_struct *work);
-void move_item_and_barriers(struct work_struct *work, struct list_head *to);
-void pwq_activate(struct pool_workqueue *pwq, struct work_struct *work);
+void move_linked_works(struct work_struct *work, struct list_head *to);
+void __pwq_activate_work(struct pool_workqueue *pwq, struct work_struct *work);
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
 
 /**
- * pool_find_busy - the worker that is running an item
+ * find_worker_executing_work - the worker that is running an item
  * @pool: pool to search, locked
  * @work: the item
  *
@@ -30,7 +30,8 @@ void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
  *
  * Return: the worker or %NULL.
  */
-static inline struct worker *pool_find_busy(struct worker_pool *pool, struct work_struct *work)
+static inline struct worker *find_worker_executing_work(struct worker_pool *pool,
+							struct work_struct *work)
 {
 	struct worker *worker;
 
@@ -47,21 +48,21 @@ static inline struct worker *pool_find_busy(struct worker_pool *pool, struct wor
 }
 
 /**
- * pwq_insert - put an item on a list of a pwq or its pool
+ * insert_work - put an item on a list of a pwq or its pool
  * @pwq: the pwq, its pool locked
  * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
  * @before: the entry to insert before
  * @flags: WORK_STRUCT_* flags and colour
  */
-static inline void pwq_insert(struct pool_workqueue *pwq, struct work_struct *work,
-			      struct list_head *before, unsigned long flags)
+static inline void insert_work(struct pool_workqueue *pwq, struct work_struct *work,
+			       struct list_head *before, unsigned long flags)
 {
 	debug_work_activate(work);
 	/* a use after free will tell who queued the item */
 	kasan_record_aux_stack(work);
 
-	pwq_get(pwq);
-	work_set_pwq(work, pwq, flags);
+	get_pwq(pwq);
+	set_work_pwq(work, pwq, flags);
 	list_add_tail(&work->entry, before);
 }
 
@@ -83,13 +84,13 @@ static inline void pwq_insert_ready(struct pool_workqueue *pwq, struct work_stru
 {
 	trace_workqueue_activate_work(work);
 	pool_stamp_first(pwq->pool);
-	pwq_insert(pwq, work, &pwq->pool->worklist, flags);
+	insert_work(pwq, work, &pwq->pool->worklist, flags);
 }
 
 /**
- * worker_take_item - let a worker have an item of its pool's worklist
- * @worker: the worker
+ * assign_work - let a worker have an item of its pool's worklist
  * @work: the item; its barriers come along
+ * @worker: the worker
  *
  * If another worker is running the item, that worker gets this run, too: an item never
  * runs twice at a time.  This is why queueing has kept the item on this pool.
@@ -98,18 +99,18 @@ static inline void pwq_insert_ready(struct pool_workqueue *pwq, struct work_stru
  * Return: true if @worker has it.  Then @work is on no list, and the barriers are on
  * worker->scheduled.
  */
-static inline bool worker_take_item(struct worker *worker, struct work_struct *work)
+static inline bool assign_work(struct work_struct *work, struct worker *worker)
 {
-	struct worker *other = pool_find_busy(worker->pool, work);
+	struct worker *other = find_worker_executing_work(worker->pool, work);
 
 	if (unlikely(other)) {
-		move_item_and_barriers(work, &other->scheduled);
+		move_linked_works(work, &other->scheduled);
 	} else {
 		struct work_struct *next = list_next_entry(work, entry);
 
 		list_del_init(&work->entry);
 		if (unlikely(work_data(work) & WORK_STRUCT_LINKED))
-			move_item_and_barriers(next, &worker->scheduled);
+			move_linked_works(next, &worker->scheduled);
 	}
 	worklist_drop_cursors(&worker->pool->worklist);
 	return !other;

@@ -13,8 +13,8 @@ from wqlab.paths import ROOT
 
 HOME = ROOT / 'kernel/workqueue'
 # These functions see a workqueue that nobody else has yet, or no longer.
-ALONE = {'rescuer_create', 'wq_alloc', 'wq_create', 'wq_free', 'wq_make_percpu_pwqs', 'wq_make_unbound_pwqs',
-         'wq_percpu_pool', 'wq_publish', 'wq_set_limits'}
+ALONE = {'__alloc_workqueue', 'alloc_and_link_percpu_pwqs', 'get_percpu_pool', 'init_rescuer', 'wq_alloc', 'wq_free',
+         'wq_make_unbound_pwqs', 'wq_publish', 'wq_set_limits'}
 STRUCT = re.compile(r'^struct workqueue_struct \{\n(.*?)^\};', re.M | re.S)
 TAKES = re.compile(r'(?:guard\(mutex\)\(|scoped_guard\(mutex, |mutex_lock\()&wq->mutex\)')
 HOLDS = 'lockdep_assert_held(&wq->mutex)'

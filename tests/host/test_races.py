@@ -7,11 +7,11 @@ import pytest
 from wqlab.logs import races
 
 KNOWN = races.Symbols(
-    own=frozenset({'wq_queue', 'queue_work_on', 'worker_thread', 'worker_run_item', 'worker_call', 'pool_call_mayday',
-                   'pool_enqueue', 'wqt_item_fn', 'workqueue_softirq_action', 'worker_create',
+    own=frozenset({'__queue_work', 'queue_work_on', 'worker_thread', 'process_one_work', 'worker_call',
+                   'pool_call_mayday', 'pool_enqueue', 'wqt_item_fn', 'workqueue_softirq_action', 'create_worker',
                    'pwq_die', 'destroy_workqueue'}),
     called=frozenset({'mod_timer', '__list_add_valid_or_report', 'usleep_range_state', '_raw_spin_unlock_irqrestore',
-                      'wq_queue', 'kthread_should_stop', 'kthread_bind_mask', 'kthread_queue_work'}))
+                      '__queue_work', 'kthread_should_stop', 'kthread_bind_mask', 'kthread_queue_work'}))
 HEAD = '=================================================================='
 TAIL = '''
 value changed: 0x00000000fffb8a2c -> 0x00000000fffb8a2e
@@ -21,7 +21,7 @@ CPU: 1 UID: 0 PID: 62 Comm: kworker/1:2 Not tainted 7.3.0-cmwq #1 PREEMPT(lazy)
 Hardware name: QEMU Standard PC (Q35 + ICH9, 2009), BIOS 1.16.2-debian-1.16.2-1 04/01/2014
 Workqueue: events vmstat_update
 '''
-WORKER = 'worker_call+0x1c1/0x4f0 worker_run_item+0x2a5/0x5d0 worker_thread+0x3f7/0x6e0 kthread+0x1d2/0x200 ' \
+WORKER = 'worker_call+0x1c1/0x4f0 process_one_work+0x2a5/0x5d0 worker_thread+0x3f7/0x6e0 kthread+0x1d2/0x200 ' \
          'ret_from_fork+0x3d/0x50 ret_from_fork_asm+0x1a/0x30'
 TICK = 'update_process_times+0x9f/0xe0 tick_nohz_handler+0xb2/0x1a0 __hrtimer_run_queues+0x1b5/0x3c0 ' \
        'hrtimer_interrupt+0x1d5/0x3f0 __sysvec_apic_timer_interrupt+0x7a/0x1a0 sysvec_apic_timer_interrupt+0x6c/0x80 ' \
@@ -65,22 +65,25 @@ def is_ours(monkeypatch, log):
 
 EXPIRE = f'expire_timers+0x8e/0x1f0 __run_timers+0x256/0x360 {SOFTIRQ} {IDLE}'
 OURS = {
-    'ours made one access': between(f'wq_queue+0x9c/0x3f0 queue_work_on+0x7b/0x90 flush_it+0x11/0x20 {WORKER}', EXPIRE),
+    'ours made one access': between(f'__queue_work+0x9c/0x3f0 queue_work_on+0x7b/0x90 flush_it+0x11/0x20 {WORKER}',
+                                    EXPIRE),
     'ours made both': between(f'worker_call+0x9c/0x3f0 {WORKER}', f'worker_call+0xa2/0x3f0 {WORKER}'),
     # the title alone would not show that these are ours
     'a timer of ours': between(
         f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 pool_call_mayday+0x9d/0xc0 {WORKER}', EXPIRE),
     'a list of ours': between(
-        f'__list_add_valid_or_report+0x35/0xf0 pool_enqueue+0x6a/0x120 wq_queue+0x2b1/0x3f0 queue_work_on+0x7b/0x90 '
-        f'vmstat_shepherd+0x7e/0xb0 {WORKER}', f'__list_del_entry_valid+0x2a/0x90 list_lru_add+0x52/0xb0 {WORKER}'),
+        f'__list_add_valid_or_report+0x35/0xf0 pool_enqueue+0x6a/0x120 __queue_work+0x2b1/0x3f0 '
+        f'queue_work_on+0x7b/0x90 vmstat_shepherd+0x7e/0xb0 {WORKER}',
+        f'__list_del_entry_valid+0x2a/0x90 list_lru_add+0x52/0xb0 {WORKER}'),
     'our caller is in the other stack': between(
         EXPIRE, f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 pool_call_mayday+0x9d/0xc0 {WORKER}'),
     'an item of another subsystem that queues': between(
-        f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 wq_queue+0x2b1/0x3f0 vmstat_shepherd+0x7e/0xb0 {WORKER}', EXPIRE),
+        f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 __queue_work+0x2b1/0x3f0 vmstat_shepherd+0x7e/0xb0 {WORKER}',
+        EXPIRE),
     'an interrupt that queues': between(
-        f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 wq_queue+0x2b1/0x3f0 delayed_fn+0x11/0x20 {SOFTIRQ} {IDLE}',
+        f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 __queue_work+0x2b1/0x3f0 delayed_fn+0x11/0x20 {SOFTIRQ} {IDLE}',
         f'get_next_timer_interrupt+0x7d/0x1d0 {IDLE}'),
-    'the compiler has split ours': between(f'wq_queue.constprop.0+0x9c/0x3f0 {WORKER}', EXPIRE),
+    'the compiler has split ours': between(f'__queue_work.constprop.0+0x9c/0x3f0 {WORKER}', EXPIRE),
     'the test module': stamped([
         HEAD, 'BUG: KCSAN: data-race in hrtimer_wakeup / wqt_item_fn [wqtorture]', '',
         *access('read', 'task 62 on cpu 1', f'hrtimer_wakeup+0x10/0x60 {TICK} {IDLE}'),
@@ -103,21 +106,21 @@ THEIRS = {
                                'kernel_init+0x1f/0x1b0'),
     'a work item of another subsystem': between(
         f'refresh_cpu_vm_stats+0xd1/0x2f0 vmstat_update+0x18/0x70 {WORKER}', EXPIRE),
-    'an interrupt of ours': between(f'tick_do_update_jiffies64+0x6b/0x160 {TICK} wq_queue+0x9c/0x3f0 {WORKER}',
+    'an interrupt of ours': between(f'tick_do_update_jiffies64+0x6b/0x160 {TICK} __queue_work+0x9c/0x3f0 {WORKER}',
                                     f'tick_nohz_next_event+0x5b/0x220 {IDLE}'),
     'an interrupt of what ours called': between(
         f'tick_do_update_jiffies64+0x6b/0x160 {TICK} _raw_spin_unlock_irqrestore+0x3c/0x50 '
-        f'wq_queue+0x9c/0x3f0 {WORKER}',
+        f'__queue_work+0x9c/0x3f0 {WORKER}',
         f'tick_nohz_next_event+0x5b/0x220 {IDLE}'),
     'a softirq of ours': between(
         f'rcu_core+0x11c/0x4a0 handle_softirqs+0xd6/0x300 do_softirq.part.0+0x35/0x50 __local_bh_enable_ip+0x5b/0x60 '
-        f'wq_queue+0x9c/0x3f0 {WORKER}', 'rcu_gp_init+0x1c2/0x6d0 rcu_gp_kthread+0x13d/0x1d0 kthread+0x1d2/0x200'),
+        f'__queue_work+0x9c/0x3f0 {WORKER}', 'rcu_gp_init+0x1c2/0x6d0 rcu_gp_kthread+0x13d/0x1d0 kthread+0x1d2/0x200'),
     'the sleep of our test': between(
         f'hrtimer_wakeup+0x2e/0x40 {TICK} {IDLE}',
         f'schedule_hrtimeout_range_clock+0x136/0x1a0 usleep_range_state+0xb2/0xf0 wqt_item_fn+0x10/0x20 {WORKER}'),
     'the freezer looks at our new worker': between(
         'freezing_slow_path+0x18/0xb0 freeze_task+0x5d/0x120 try_to_freeze_tasks+0x11e/0x530 pm_suspend+0x223/0x820',
-        'kthread_bind_mask+0xab/0xd0 worker_create+0x416/0x6c0 worker_thread+0x67f/0xa00 kthread+0x1be/0x210'),
+        'kthread_bind_mask+0xab/0xd0 create_worker+0x416/0x6c0 worker_thread+0x67f/0xa00 kthread+0x1be/0x210'),
     'the interrupt for a wake-up of ours': between(
         '__flush_smp_call_function_queue+0x1d0/0x750 generic_smp_call_function_single_interrupt+0xf/0x10 '
         '__sysvec_call_function_single+0x21/0xb0 sysvec_call_function_single+0x61/0x80 '
@@ -146,8 +149,8 @@ def test_each_report_of_a_log_is_judged(monkeypatch):
     """A stack belongs to its report, even if other lines are printed in between."""
     monkeypatch.setattr(races, 'symbols', lambda folder: KNOWN)
     theirs, ours = THEIRS['a work item of another subsystem'], OURS['a timer of ours']
-    noise = stamped([' wq_queue+0x9c/0x3f0', 'wqtorture: stats: queue=7',
-                     'BUG: KASAN: slab-use-after-free in wq_queue'])
+    noise = stamped([' __queue_work+0x9c/0x3f0', 'wqtorture: stats: queue=7',
+                     'BUG: KASAN: slab-use-after-free in __queue_work'])
     found = races.elsewhere(noise + theirs + noise + ours + noise, 'a folder')
     assert [line.partition('in ')[2] for line in found] == ['expire_timers / refresh_cpu_vm_stats']
 

@@ -191,7 +191,7 @@ def stack(text):
 
 
 WORKER = 'ret_from_fork kthread worker_thread '
-OURS, BASE = WORKER + 'worker_run ', WORKER + 'process_scheduled_works process_one_work '
+OURS, BASE = WORKER + 'process_one_work ', WORKER + 'process_scheduled_works process_one_work '
 STACKS = [
     ('item', OURS + 'kcryptd_crypt crypt_convert aes_encrypt'),
     ('item', BASE + 'kcryptd_crypt'),
@@ -205,21 +205,20 @@ STACKS = [
     ('lock', BASE + '_raw_spin_lock_irq'),
     ('lock', OURS + '_raw_spin_lock_irq.constprop.0 native_queued_spin_lock_slowpath'),
     ('lock', WORKER + '_raw_spin_lock_irq'),
-    ('lock', OURS + 'kcryptd_crypt crypt_dec_pending queue_work_on wq_queue pwq_find_and_lock _raw_spin_lock'),
-    ('lock', 'ret_from_fork fio flush_work work_flush pool_lock_runner _raw_spin_lock'),
-    ('waking', 'entry_SYSCALL_64 crypt_map queue_work_on wq_queue wake_up_process try_to_wake_up select_task_rq_fair'),
+    ('lock', OURS + 'kcryptd_crypt crypt_dec_pending queue_work_on __queue_work pwq_find_and_lock _raw_spin_lock'),
+    ('lock', 'ret_from_fork fio flush_work __flush_work pool_lock_runner _raw_spin_lock'),
+    ('waking', 'entry_SYSCALL_64 crypt_map queue_work_on __queue_work try_to_wake_up select_task_rq_fair'),
     ('waking', 'entry_SYSCALL_64 crypt_map queue_work_on __queue_work kick_pool wake_up_process _raw_spin_lock'),
     ('waking', BASE + 'kick_pool_pick cpumask_any_and_distribute'),
     ('waking', OURS + 'pool_pick_worker'),
     ('waking', OURS + 'try_to_wake_up ttwu_do_activate'),
     ('queueing', 'entry_SYSCALL_64 crypt_map queue_work_on'),
     ('queueing', 'entry_SYSCALL_64 crypt_map queue_work_on __queue_work insert_work'),
-    ('queueing', 'entry_SYSCALL_64 crypt_map queue_work_on wq_queue pwq_insert'),
     ('queueing', BASE + 'kcryptd_crypt queue_work_on _raw_spin_unlock_irqrestore'),
     ('queueing', 'ret_from_fork call_timer_fn delayed_work_timer_fn __queue_work'),
     ('rest', OURS), ('rest', BASE), ('rest', WORKER + 'schedule __schedule'),
-    ('rest', OURS + 'pwq_item_done'), ('rest', BASE + 'pwq_dec_nr_in_flight'), ('rest', BASE + '_raw_spin_unlock_irq'),
-    ('rest', OURS + '__cond_resched'), ('rest', BASE + 'sized_strscpy'), ('rest', WORKER + 'worker_create kthread'),
+    ('rest', OURS + 'pwq_give_slot'), ('rest', BASE + 'pwq_dec_nr_in_flight'), ('rest', BASE + '_raw_spin_unlock_irq'),
+    ('rest', OURS + '__cond_resched'), ('rest', BASE + 'sized_strscpy'), ('rest', WORKER + 'create_worker kthread'),
     ('rest', BASE + 'kcryptd_crypt schedule wq_worker_sleeping'),
     ('lock', OURS + 'kcryptd_crypt schedule wq_worker_sleeping _raw_spin_lock_irq'),
     ('rest', 'entry_SYSCALL_64 __flush_workqueue mutex_lock'),
@@ -245,7 +244,7 @@ def test_classes_of_stacks(kind, text):
 # The rooms that items pass, and what in them is not for items
 STEADY = ('queue', 'active', 'spare', 'pwq', 'worklist', 'claim', 'data', 'concurrency', 'run', 'kick', 'worker',
           'manager')
-CHANGES = {'bh_kick_highpri', 'bh_kick_normal', 'bh_pool_init', 'module_param_named', 'node_weight',
+CHANGES = {'bh_pool_kick_highpri', 'bh_pool_kick_normal', 'bh_pool_init', 'module_param_named', 'node_weight',
            'workqueue_set_max_active', 'workqueue_set_min_active'}
 DEFINED = re.compile(r'^(?!\s|#|typedef|extern)[\w *]*?\b(\w+)\([^;\n]*$', re.M)
 

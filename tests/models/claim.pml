@@ -2,7 +2,7 @@
 /*
  * Between the choice of a worker and its wake-up: kernel/workqueue/kick.c, cull.c, manager.c
  *
- * pool_kick() picks the first idle worker under the lock, and leaves it on the idle list.  The
+ * kick_pool() picks the first idle worker under the lock, and leaves it on the idle list.  The
  * worker is woken after the unlock, if it is not awake.  Others may wake it first.  When this
  * wake-up comes, the worker may be idle again, or may have been told to end.  Then it is woken
  * for nothing.
@@ -68,7 +68,7 @@ mtype = { IDLE, LATE, MANAGE, RUN, SLEEP };	/* what a worker does without the lo
 #define COUNT(n)	skip
 #endif
 
-/* pool_has_too_many_idle(); how many are busy does not matter, as they are few */
+/* too_many_workers(); how many are busy does not matter, as they are few */
 #ifdef KEEP_NONE
 #define KEPT		0
 #else
@@ -95,7 +95,7 @@ inline find_first()
 	n = 0
 }
 
-/* pool_kick() */
+/* kick_pool() */
 inline pick()
 {
 	if
@@ -123,7 +123,7 @@ inline wake()
 	fi
 }
 
-/* worker_create() */
+/* create_worker() */
 inline create()
 {
 	atomic {
@@ -141,7 +141,7 @@ inline create()
 #endif
 }
 
-/* take an item, up to the unlock in worker_run_item(); it may end at once, or sleep */
+/* take an item, up to the unlock in process_one_work(); it may end at once, or sleep */
 inline take()
 {
 	waiting--;
@@ -183,7 +183,7 @@ inline serve()
 	fi
 }
 
-/* after an item: pool_keep_working() */
+/* after an item: keep_working() */
 inline look_back()
 {
 	atomic {
@@ -267,7 +267,7 @@ proctype queuer()
 	wake()
 }
 
-/* pool_idle_cull_fn(), for one worker; workers_bury() wakes it */
+/* idle_cull_fn(), for one worker; reap_dying_workers() wakes it */
 proctype culler()
 {
 	byte who = NOBODY, n;

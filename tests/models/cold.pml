@@ -75,7 +75,7 @@ inline start_soon()
 	atomic { queued = !canceling }
 }
 
-/* pool_kick(), up to the wake-up; lock held */
+/* kick_pool(), up to the wake-up; lock held */
 inline kick()
 {
 	if
@@ -95,7 +95,7 @@ inline kick()
 	fi
 }
 
-/* worker_create(); the new worker is idle and awake */
+/* create_worker(); the new worker is idle and awake */
 inline create(ok)
 {
 	if
@@ -113,7 +113,7 @@ inline create(ok)
 	fi
 }
 
-/* pool_make_worker(); lock held, dropped meanwhile */
+/* maybe_create_worker(); lock held, dropped meanwhile */
 inline make_worker(ok)
 {
 	do
@@ -263,7 +263,7 @@ active proctype taker()
 	od
 }
 
-/* worker_doom() and workers_bury(), for one that is idle; lock held */
+/* set_worker_dying() and reap_dying_workers(), for one that is idle; lock held */
 inline doom()
 {
 	if
@@ -276,7 +276,7 @@ inline doom()
 	nr_workers--
 }
 
-/* pool_idle_cull_fn(); only pools that may be cold lose their last worker */
+/* idle_cull_fn(); only pools that may be cold lose their last worker */
 active proctype culler()
 {
 	byte n;
@@ -292,7 +292,7 @@ active proctype culler()
 	culled = true
 }
 
-/* unbound_pool_put(), when no item refers to the pool any more */
+/* put_unbound_pool(), when no item refers to the pool any more */
 active proctype destroyer()
 {
 	done == ITEMS;

@@ -58,7 +58,7 @@ byte unfinished;		/* a bit for each item that is queued or runs */
 
 hidden byte x;			/* used within one atomic or d_step only */
 
-/* queue_work_on() chooses a pwq; later the item runs, pwq_item_done() */
+/* queue_work_on() chooses a pwq; later the item runs, pwq_dec_nr_in_flight() */
 proctype item(byte me)
 {
 	byte p, mine;

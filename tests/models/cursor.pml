@@ -29,8 +29,8 @@
  * - STOP_EARLY: the rescuer takes the end of a stride for the end of the list.
  * - TAKE_LATE: the rescuer drops the lock between finding an item and taking it.
  * - ADD_FIRST: new items go to the head of the list.
- * - STAY_DEAD: pwq_put() leaves the cursor of a dead pwq on the list.
- * - KEEP_NAME: pwq_put() leaves the timer's cursor alone.
+ * - STAY_DEAD: put_pwq() leaves the cursor of a dead pwq on the list.
+ * - KEEP_NAME: put_pwq() leaves the timer's cursor alone.
  */
 #ifndef ITEMS
 #define ITEMS	3
@@ -50,7 +50,7 @@
 byte list[NONE];		/* pool->worklist */
 byte length;
 bool linked[CURSORS];		/* WORK_STRUCT_LINKED */
-bool ours[CURSORS];		/* work_pwq() is our pwq */
+bool ours[CURSORS];		/* get_work_pwq() is our pwq */
 bool taken[CURSORS];		/* by a worker, the rescuer or a canceller */
 byte nr_barriers;		/* used so far */
 
@@ -157,7 +157,7 @@ inline take_at()
 	remove_at()
 }
 
-/* move_item_and_barriers() from the worklist to a worker */
+/* move_linked_works() from the worklist to a worker */
 inline take_with_barriers(which)
 {
 	find(which);
@@ -170,7 +170,7 @@ inline take_with_barriers(which)
 	od
 }
 
-/* worker_take_item(), for whichever worker */
+/* assign_work(), for whichever worker */
 inline take_item(which)
 {
 	take_with_barriers(which);
@@ -249,7 +249,7 @@ inline advance(cursor)
 #endif
 }
 
-/* rescuer_take_item(); gives up at any time, since workers come and go */
+/* assign_rescuer_work(); gives up at any time, since workers come and go */
 proctype rescuer()
 {
 	byte found, budget;
@@ -304,7 +304,7 @@ proctype timer()
 		}
 		do
 		:: true -> break		/* the manager has made a worker */
-		:: d_step { take_off(TIMER); more = false } -> break	/* !pool_lacks_worker() */
+		:: d_step { take_off(TIMER); more = false } -> break	/* !need_to_create_worker() */
 		:: atomic {
 				budget = STRIDE;
 				d_step { advance(TIMER); borrow(); more = false }
@@ -343,7 +343,7 @@ inline queue(n)
 #endif
 			more = false
 		}
-	:: d_step {	/* pwq_activate() */
+	:: d_step {	/* __pwq_activate_work() */
 			nr_barriers < BARRIERS ->
 			append(n);
 			linked[n] = true;
@@ -423,7 +423,7 @@ proctype canceller()
 	}
 }
 
-/* pwq_insert_barrier() */
+/* insert_wq_barrier() */
 proctype flusher()
 {
 	byte n;
@@ -448,7 +448,7 @@ proctype flusher()
 	}
 }
 
-/* pwq_put() of the last reference */
+/* put_pwq() of the last reference */
 proctype last_put()
 {
 end:	d_step {

@@ -58,7 +58,7 @@ inline serve(p)
 /* the softirq of X */
 active proctype x()
 {
-	/* bh_drain_fn() */
+	/* drain_dead_softirq_workfn() */
 #ifndef SET_LATE
 	LOCK(PX); drained = true; UNLOCK(PX);
 #endif
@@ -151,7 +151,7 @@ active proctype y()
 	}
 }
 
-/* work_claim(); the item is pending and off all lists afterwards */
+/* work_grab_pending(); the item is pending and off all lists afterwards */
 inline claim()
 {
 	do

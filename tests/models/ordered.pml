@@ -85,7 +85,7 @@ byte nr_done;			/* of the flusher and the canceller */
 
 hidden byte i, w;		/* used within one d_step only */
 
-/* pool_find_busy(): the worker that runs X, or WORKERS */
+/* find_worker_executing_work(): the worker that runs X, or WORKERS */
 inline find_busy(pool)
 {
 	w = 0;
@@ -95,7 +95,7 @@ inline find_busy(pool)
 	od
 }
 
-/* pwq_activate_first() */
+/* pwq_activate_first_inactive() */
 inline activate_first(p)
 {
 	if
@@ -156,7 +156,7 @@ proctype queuer()
 	}
 }
 
-/* worker_run_item() up to the unlock: the item of a pwq begins */
+/* process_one_work() up to the unlock: the item of a pwq begins */
 inline begin(me, p)
 {
 	for (w : 0 .. WORKERS - 1) {
@@ -221,7 +221,7 @@ end:	do
 	od
 }
 
-/* plan_make(), plan_commit(), plan_free() */
+/* apply_wqattrs_prepare(), apply_wqattrs_commit(), apply_wqattrs_cleanup() */
 proctype changer()
 {
 	byte p;
@@ -243,7 +243,7 @@ proctype changer()
 
 #define DEAD(p)	(linked[p] && refcnt[p] == 0)
 
-/* pwq_unlink(), wq_unplug_oldest() */
+/* pwq_unlink(), unplug_oldest_pwq() */
 proctype unlinker()
 {
 	byte p;
@@ -283,7 +283,7 @@ inline give_barrier(b, p)
 	refcnt[p]++
 }
 
-/* the loop in work_insert_barriers(); p becomes the pwq that counts the barrier, or NONE */
+/* the loop in start_flush_work(); p becomes the pwq that counts the barrier, or NONE */
 inline insert_barrier(b)
 {
 	moved = true;
@@ -401,7 +401,7 @@ proctype canceller()
 	byte p, o, pool, home;
 	bool moved;
 
-	/* work_claim() */
+	/* work_grab_pending() */
 	do
 	:: atomic { !pending[X] -> pending[X] = true } ; break
 	:: atomic { pending[X] && LAST_POOL != NO_POOL -> pool = LAST_POOL; home = pool }

@@ -52,7 +52,7 @@ bool in_force;			/* max is 0, and each lock was taken since */
 #define UNLOCK(l)	l = 0
 #ifdef KICKS
 #define LOOKS(p)	(awake[p])
-#define KICK(p)		awake[p] = awake[p] || nr_active[p] > 0;	/* pool_kick() */
+#define KICK(p)		awake[p] = awake[p] || nr_active[p] > 0;	/* kick_pool() */
 #else
 #define LOOKS(p)	(nr_active[p] > 0)
 #define KICK(p)
@@ -209,7 +209,7 @@ proctype queuer(byte p)
 	}
 }
 
-/* an item is done: pwq_free_slot(), pwq_give_slot(), slots_hand_over() */
+/* an item is done: pwq_dec_nr_active(), pwq_give_slot(), node_activate_pending_pwq() */
 proctype worker(byte p)
 {
 	byte limit, q;

@@ -259,7 +259,7 @@ inline make_spare(p, made)
 	fi
 }
 
-/* slots_hand_over(); pool_lock[p] held */
+/* node_activate_pending_pwq(); pool_lock[p] held */
 inline hand_over(p)
 {
 	used = false;
@@ -301,7 +301,7 @@ proctype queuer(byte p)
 	}
 }
 
-/* an item is done: pwq_free_slot(), and pwq_leave_slots() after the last one */
+/* an item is done: pwq_dec_nr_active(), and pwq_leave_slots() after the last one */
 proctype worker(byte p)
 {
 	byte limit, n, q;

@@ -7,7 +7,7 @@
  * this is a per-CPU pool, whose workers count in nr_running.  With UNBOUND, they do not
  * count, and each worker that starts an item wakes the next worker.
  *
- * pool_kick() chooses a worker under the lock and leaves it on the idle list.  The worker
+ * kick_pool() chooses a worker under the lock and leaves it on the idle list.  The worker
  * is woken after the unlock.  So two kicks may choose the same worker.  One that is awake is
  * not woken again.
  *
@@ -55,7 +55,7 @@ byte started;
 #define COUNT(n)	nr_running = nr_running + n
 #endif
 
-/* pool_kick(), which may choose any idle worker; if that one is awake, nobody is woken */
+/* kick_pool(), which may choose any idle worker; if that one is awake, nobody is woken */
 inline kick(who)
 {
 	who = NOBODY;
@@ -122,7 +122,7 @@ proctype worker(byte w)
 	byte who;
 	bool kept;
 
-	/* as worker_create() leaves it */
+	/* as create_worker() leaves it */
 	idle[w] = true;
 end:	do
 	:: !asleep[w] ->

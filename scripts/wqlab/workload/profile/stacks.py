@@ -22,16 +22,12 @@ IDLE, TRACING = 'idle', 'tracing'       # not counted: nothing runs; the profile
 # Functions that others call, or with which a stack begins
 QUEUES = frozenset('''
     queue_work_on queue_work_node queue_delayed_work_on mod_delayed_work_on queue_rcu_work
-    delayed_work_timer_fn rcu_work_queue rcu_work_rcufn wq_queue wq_queue_delayed __queue_work
-    __queue_delayed_work
+    delayed_work_timer_fn rcu_work_rcufn __queue_work __queue_delayed_work
     '''.split())
-RUNS = frozenset('''
-    worker_run worker_run_item worker_call
-    process_scheduled_works process_one_work bh_worker
-    '''.split())
+RUNS = frozenset('process_scheduled_works process_one_work worker_call bh_worker'.split())
 SERVES = frozenset('''
-    worker_thread rescuer_thread bh_serve workqueue_softirq_action
-    manage_workers maybe_create_worker pool_mayday_timeout idle_worker_timeout pool_idle_timeout
+    worker_thread rescuer_thread workqueue_softirq_action
+    manage_workers maybe_create_worker pool_mayday_timeout idle_worker_timeout
     flush_work __flush_work __flush_workqueue flush_delayed_work flush_rcu_work drain_workqueue
     cancel_work cancel_work_sync cancel_delayed_work cancel_delayed_work_sync
     disable_work disable_work_sync disable_delayed_work disable_delayed_work_sync
@@ -39,19 +35,18 @@ SERVES = frozenset('''
     wq_worker_running wq_worker_sleeping wq_worker_tick wq_watchdog_timer_fn
     '''.split())
 ROLES = QUEUES | RUNS | SERVES
-WAKES = frozenset('kick_pool kick_pool_pick kick_bh_pool pool_kick pool_pick_worker bh_pool_kick'.split())
+WAKES = frozenset('kick_pool kick_pool_pick kick_bh_pool pool_pick_worker'.split())
 
 # What lies between the functions above and what they call
 HELPER = re.compile(r'(pwq|work|worker|pool|wq|slots)_\w+|__pwq_activate_work|__cancel_work(_sync)?|'
-                    r'kick_(bh_)?pool(_pick)?|bh_pool_kick|insert_work|insert_wq_barrier|move_linked_works|'
+                    r'kick_(bh_)?pool(_pick)?|insert_work|insert_wq_barrier|move_linked_works|'
                     r'assign_work|find_worker_executing_work|first_idle_worker|start_flush_work|try_to_grab_pending|'
                     r'(get|put|set|init)_(work|pwq)(_\w+)?|node_activate_pending_pwq|tryinc_node_nr_active|'
-                    r'debug_work_\w+|create_worker|check_flush_dependency|data_(pwq|off_pool|static_bits|color)|'
-                    r'queued_data_pwq|(color|next)_(data|color)|'
-                    r'is_own_item|is_chained_work|clear_pending_if_disabled|flush_workqueue_prep_pwqs|need_more_worker|'
-                    r'keep_working|may_start_working|set_pf_worker|node_to_cpu|node_cpu_to_name|dwork_start_timer|'
-                    r'move_item_and_barriers|'
-                    r'bh_(lock|unlock|wait)_running|hog_find\w*|report_hog')
+                    r'debug_work_\w+|(alloc|create|detach|unbind)_worker|check_flush_dependency|'
+                    r'data_(pwq|off_pool|static_bits|color)|'
+                    r'is_chained_work|clear_pending_if_disabled|flush_workqueue_prep_pwqs|need_(more|to_create)_worker|'
+                    r'set_pf_worker|format_worker_id|link_pwq|unbound_effective_cpumask|keep_working|may_start_working|'
+                    r'select_numa_node_cpu|node_cpu_to_name|dwork_start_timer|wci_find_\w+')
 LOCKS = re.compile(r'_raw_(spin|read|write)_(lock|trylock)\w*|\w*queued_spin_lock_slowpath|do_raw_spin_(lock|trylock)')
 WAKE_UPS = re.compile(r'wake_up_process|try_to_wake_up|wake_up_state|irq_work_queue_on|__raise_softirq_irqoff')
 # What a worker calls before and after the function of an item

@@ -95,6 +95,18 @@ test_queue_event_fields()
 	return 1
 }
 
+# What people probe, and look for in backtraces. These functions must not be inlined.
+test_names_of_functions()
+{
+	local name ok=0
+
+	for name in __queue_work process_one_work worker_thread rescuer_thread create_worker \
+		    delayed_work_timer_fn idle_worker_timeout pool_mayday_timeout wq_barrier_func; do
+		grep -q " [tT] $name\$" /proc/kallsyms || { diag "no function $name"; ok=1; }
+	done
+	return $ok
+}
+
 # The name of a kworker contains the workqueue: after a + while an item runs, after a - later.
 test_kworker_name()	# FLAGS=PATTERN
 {
@@ -205,7 +217,7 @@ mount_all
 load_helper
 
 run_tests tracepoints:percpu tracepoints:unbound tracepoints:bh tracepoints:ordered \
-	tracepoints_at_the_limit queue_event_fields \
+	tracepoints_at_the_limit queue_event_fields names_of_functions \
 	"kworker_name:percpu=$LAST:[0-9]+" "kworker_name:percpu highpri=$LAST:[0-9]+H" \
 	"kworker_name:unbound=u[0-9]+:[0-9]+" "kworker_name:unbound highpri=u[0-9]+:[0-9]+" \
 	"kworker_name:ordered=u[0-9]+:[0-9]+" rescuer_name \

@@ -41,8 +41,10 @@
  *	NAME/map	queues from each online CPU and shows which worker ran the item
  *	NAME/map_on	the same with queue_work_on()
  *	NAME/map_node	the same with queue_work_node(), naming the next node
+ *	NAME/workqueues	number of all workqueues of the system; not on the base kernel
  *
- * Every workqueue made here has WQ_SYSFS, where its kind allows that.
+ * Every workqueue made here has WQ_SYSFS, where its kind allows that, unless a flag is "nosysfs".
+ * With "devm", a device owns it.  With "killed", the writer gets SIGKILL just before it is made.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -54,6 +56,7 @@
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
+#include <linux/device.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
@@ -64,6 +67,7 @@
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -136,6 +140,10 @@ struct wqt_queue {
 	struct dentry		*dir;
 	unsigned int		flags;		/* constant */
 	bool			ordered;	/* constant */
+	bool			no_sysfs;	/* constant */
+	bool			devm;		/* constant */
+	bool			killed;		/* constant */
+	struct device		*dev;		/* constant: owns @wq if @devm */
 	char			name[WQT_NAME_LEN];
 
 	/* Serialises load, pods and resets of the counters. */
@@ -1441,6 +1449,27 @@ static int wqt_show_map_node(struct seq_file *s, struct wqt_queue *q)
 	return wqt_show_probes(s, q, wqt_probe_queue_next_node);
 }
 
+#ifdef CONFIG_WORKQUEUE_CMWQ
+/* The list is a ring: its head is not exported, but this workqueue stays on it. */
+static int wqt_show_workqueues(struct seq_file *s, struct wqt_queue *q)
+{
+	struct list_head *node;
+	unsigned int nr = 0;
+
+	guard(rcu)();
+	for (node = rcu_dereference(list_next_rcu(&q->wq->list)); node != &q->wq->list;
+	     node = rcu_dereference(list_next_rcu(node)))
+		nr++;
+	seq_printf(s, "%u\n", nr);
+	return 0;
+}
+#else
+static int wqt_show_workqueues(struct seq_file *s, struct wqt_queue *q)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
 /*
  * Files
  */
@@ -1468,6 +1497,7 @@ static const struct wqt_file wqt_files[] = {
 	{ "map",	NULL,			wqt_show_map },
 	{ "map_on",	NULL,			wqt_show_map_on },
 	{ "map_node",	NULL,			wqt_show_map_node },
+	{ "workqueues",	NULL,			wqt_show_workqueues },
 };
 
 /* the entry of an open file */
@@ -1547,13 +1577,28 @@ static const struct {
 	{ "power_efficient",	WQ_POWER_EFFICIENT | WQ_PERCPU },
 };
 
+static bool *wqt_option(struct wqt_queue *q, const char *word)
+{
+	if (!strcmp(word, "nosysfs"))
+		return &q->no_sysfs;
+	if (!strcmp(word, "devm"))
+		return &q->devm;
+	return strcmp(word, "killed") ? NULL : &q->killed;
+}
+
 static int wqt_parse_flag(struct wqt_queue *q, const char *word)
 {
 	unsigned int i;
+	bool *option;
 
 	if (!strcmp(word, "ordered")) {
 		q->ordered = true;
 		q->flags |= WQ_UNBOUND;
+		return 0;
+	}
+	option = wqt_option(q, word);
+	if (option) {
+		*option = true;
 		return 0;
 	}
 	for (i = 0; i < ARRAY_SIZE(wqt_flags); i++) {
@@ -1619,24 +1664,52 @@ static int wqt_parse_queue(struct wqt_queue *q, char *input, unsigned int *max_a
 	}
 	if (!ret && !(q->flags & WQ_PERCPU) == !(q->flags & WQ_UNBOUND))
 		ret = -EINVAL;
-	if (!ret && !(q->flags & WQ_BH))
+	if (!ret && !(q->flags & WQ_BH) && !q->no_sysfs)
 		q->flags |= WQ_SYSFS;
 	return ret;
 }
 
+static int wqt_make_devm(struct wqt_queue *q, unsigned int max_active)
+{
+	q->dev = root_device_register(q->name);
+	if (IS_ERR(q->dev))
+		return PTR_ERR(q->dev);
+	if (q->ordered)
+		q->wq = devm_alloc_ordered_workqueue(q->dev, "%s", q->flags & ~WQ_UNBOUND,
+						     q->name);
+	else
+		q->wq = devm_alloc_workqueue(q->dev, "%s", q->flags, max_active, q->name);
+	if (q->wq)
+		return 0;
+	root_device_unregister(q->dev);
+	return -ENOMEM;
+}
+
+static int wqt_make(struct wqt_queue *q, unsigned int max_active)
+{
+	if (q->killed)
+		send_sig(SIGKILL, current, 1);
+	if (q->devm)
+		return wqt_make_devm(q, max_active);
+	if (q->ordered)
+		q->wq = alloc_ordered_workqueue("%s", q->flags & ~WQ_UNBOUND, q->name);
+	else
+		q->wq = alloc_workqueue("%s", q->flags, max_active, q->name);
+	return q->wq ? 0 : -ENOMEM;
+}
+
 static int wqt_publish(struct wqt_queue *q, unsigned int max_active)
 {
+	int ret;
+
 	guard(mutex)(&wqt_lock);
 
 	if (wqt_find(q->name))
 		return -EEXIST;
 
-	if (q->ordered)
-		q->wq = alloc_ordered_workqueue("%s", q->flags & ~WQ_UNBOUND, q->name);
-	else
-		q->wq = alloc_workqueue("%s", q->flags, max_active, q->name);
-	if (!q->wq)
-		return -ENOMEM;
+	ret = wqt_make(q, max_active);
+	if (ret)
+		return ret;
 
 	wqt_create_files(q);
 	list_add_tail(&q->node, &wqt_queues);
@@ -1671,7 +1744,10 @@ static void wqt_destroy(struct wqt_queue *q)
 	mutex_lock(&q->load_mutex);
 	wqt_load_stop(q);
 	mutex_unlock(&q->load_mutex);
-	destroy_workqueue(q->wq);
+	if (q->devm)
+		root_device_unregister(q->dev);
+	else
+		destroy_workqueue(q->wq);
 	wqt_free(q);
 }
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # A write is repeated. Each time the next allocation fails, until none does. A write that
-# fails must not have changed anything. Needs a kernel with CONFIG_FAILSLAB.
+# fails must not have changed anything, and leaves nothing behind. The same holds if the writer
+# is killed while a workqueue is made. Needs a kernel with CONFIG_FAILSLAB.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -86,10 +87,31 @@ is_served()
 	is_equal "CPUs that wqt_n served" $# "$NR_ONLINE"
 }
 
+# How many workqueues there are. Only our kernel tells.
+workqueues()
+{
+	[ "$VARIANT" = base ] || cat "$HELPER/wqt_f/workqueues"
+}
+
+has_no_rescuer()	# NAME, at most 5 characters, as the name of a thread is cut
+{
+	! cat /proc/[0-9]*/comm 2>/dev/null | grep -qx "kworker/R-$1"
+}
+
+# Is the workqueue gone, with its rescuer, its devices and its place in the list?
+is_gone()	# NAME NR-OF-OTHERS
+{
+	[ ! -e "$HELPER/$1" ] && [ ! -e "$DEVICES/$1" ] && [ ! -e "/sys/devices/$1" ] ||
+		{ diag "files of $1 are left"; return 1; }
+	within 50 has_no_rescuer "$1" || { diag "the rescuer of $1 is left"; return 1; }
+	is_equal "number of workqueues" "$(workqueues)" "$2"
+}
+
 test_create()	# FLAGS
 {
-	local nth=0 failed=0
+	local nth=0 failed=0 others
 
+	others=$(workqueues)
 	while [ $nth -lt 1000 ]; do
 		nth=$((nth + 1))
 		write_short_of_memory "$HELPER/create" "wqt_n $1" $nth
@@ -103,7 +125,30 @@ test_create()	# FLAGS
 		[ "${LEFT:-0}" -eq 0 ] || break
 	done
 	diag "$failed of $((nth - 1)) failures made creation fail"
-	[ $failed -ge $FEWEST ]
+	[ $failed -ge $FEWEST ] && is_gone wqt_n "$others"
+}
+
+# The helper sends the signal. If the thread is there at once, nobody has to wait for it, and the
+# signal has no effect on the workqueue.
+test_killed()	# FLAGS
+{
+	local i failed=0 others
+
+	others=$(workqueues)
+	for i in 1 2 3 4 5; do
+		(echo "wqt_k $1 killed" >"$HELPER/create") 2>/dev/null
+		if [ -e "$HELPER/wqt_k" ]; then
+			destroy wqt_k
+		else
+			failed=$((failed + 1))
+		fi
+		is_gone wqt_k "$others" || return 1
+	done
+	diag "$failed of 5 writers were killed in time"
+	[ $failed -ge 1 ] || return 1
+	# shellcheck disable=SC2086 # words
+	create wqt_k $1
+	destroy wqt_k && is_gone wqt_k "$others"
 }
 
 mount_all
@@ -123,7 +168,12 @@ set -- write:"$(dev wqt_f affinity_scope)=cpu" write:"$(dev wqt_f nice)=-5" \
 	write:"$PARAMS/cache_shard_size=1"
 [ "$VARIANT" != base ] ||
 	skip "the base kernel has no writable cache_shard_size" write:"$PARAMS/cache_shard_size=1"
-for flags in percpu unbound ordered bh "unbound mem_reclaim"; do
+for flags in bh percpu unbound ordered "percpu mem_reclaim" "unbound mem_reclaim" \
+	"ordered mem_reclaim" "percpu nosysfs" "unbound highpri nosysfs" "percpu devm" \
+	"unbound devm" "ordered mem_reclaim devm"; do
 	set -- "$@" create:"$flags"
+done
+for flags in "percpu mem_reclaim" "unbound mem_reclaim nosysfs" "ordered mem_reclaim devm"; do
+	set -- "$@" killed:"$flags"
 done
 run_tests "$@"

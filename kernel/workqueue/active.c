@@ -475,8 +475,8 @@ int wq_clamp_max_active(int max_active, const char *name)
 	int clamped = clamp(max_active, 1, WQ_MAX_ACTIVE);
 
 	if (clamped != max_active)
-		pr_warn("workqueue: max_active %d of %s is out of range, using %d\n",
-			max_active, name, clamped);
+		pr_warn("workqueue: max_active %d requested for %s is out of range, clamping between %d and %d\n",
+			max_active, name, 1, WQ_MAX_ACTIVE);
 	return clamped;
 }
 

@@ -409,7 +409,7 @@ static int wq_shard_size_set(const char *val, const struct kernel_param *kp)
 	if (ret)
 		return ret;
 	if (!size) {
-		pr_warn("workqueue: cache_shard_size must be at least 1, using 1\n");
+		pr_warn("workqueue: cache_shard_size must be > 0, setting to 1\n");
 		size = 1;
 	}
 
@@ -432,8 +432,8 @@ module_param_cb(cache_shard_size, &wq_shard_size_ops, &wq_cache_shard_size, 0644
 static int __init workqueue_unbound_cpus_setup(char *str)
 {
 	if (cpulist_parse(str, &wq_cmdline_cpumask) < 0) {
+		pr_warn("workqueue.unbound_cpus: incorrect CPU range, using default\n");
 		cpumask_clear(&wq_cmdline_cpumask);
-		pr_warn("workqueue.unbound_cpus: \"%s\" is no list of CPUs, ignored\n", str);
 	}
 	return 1;
 }
@@ -442,8 +442,8 @@ __setup("workqueue.unbound_cpus=", workqueue_unbound_cpus_setup);
 static void __init restrict_unbound_cpumask(const char *why, const struct cpumask *cpus)
 {
 	if (!cpumask_intersects(wq_unbound_cpumask, cpus)) {
-		pr_warn("workqueue: %s (%*pbl) leaves no CPU of %*pbl for unbound work, ignored\n",
-			why, cpumask_pr_args(cpus), cpumask_pr_args(wq_unbound_cpumask));
+		pr_warn("workqueue: Restricting unbound_cpumask (%*pb) with %s (%*pb) leaves no CPU, ignoring\n",
+			cpumask_pr_args(wq_unbound_cpumask), why, cpumask_pr_args(cpus));
 		return;
 	}
 	cpumask_and(wq_unbound_cpumask, wq_unbound_cpumask, cpus);

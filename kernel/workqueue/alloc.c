@@ -71,11 +71,11 @@ static unsigned int wq_fix_flags(unsigned int flags, const char *name)
 {
 	if (!(flags & (WQ_PERCPU | WQ_UNBOUND))) {
 		WARN_ONCE(!WQ_OLD_CALLERS,
-			  "workqueue: %s has neither WQ_PERCPU nor WQ_UNBOUND, taking WQ_PERCPU\n",
+			  "workqueue: %s is using neither WQ_PERCPU or WQ_UNBOUND. Setting WQ_PERCPU.\n",
 			  name);
 		flags |= WQ_PERCPU;
 	} else if ((flags & WQ_PERCPU) && (flags & WQ_UNBOUND)) {
-		WARN_ONCE(1, "workqueue: %s has both WQ_PERCPU and WQ_UNBOUND, taking WQ_UNBOUND\n",
+		WARN_ONCE(1, "workqueue: %s uses both WQ_PERCPU and WQ_UNBOUND. Dropped WQ_PERCPU, keeping WQ_UNBOUND.\n",
 			  name);
 		flags &= ~WQ_PERCPU;
 	}
@@ -137,7 +137,8 @@ struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags,
 		return NULL;
 
 	if (vsnprintf(wq->name, sizeof(wq->name), fmt, args) >= sizeof(wq->name))
-		pr_warn_once("workqueue: a name was cut to %s\n", wq->name);
+		pr_warn_once("workqueue: name exceeds WQ_NAME_LEN. Truncating to: %s\n",
+			     wq->name);
 	wq->flags = wq_fix_flags(flags, wq->name);
 	wq_set_limits(wq, max_active);
 

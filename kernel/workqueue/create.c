@@ -216,7 +216,8 @@ static bool wq_is_busy(struct workqueue_struct *wq)
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
 		if (WQ_WARN_ON(pwq_busy(pwq))) {
 			printk_deferred_enter();
-			pr_warn("workqueue: %s is destroyed, but this is left:\n", wq->name);
+			pr_warn("%s: %s has the following busy pwq\n",
+				"destroy_workqueue", wq->name);
 			show_pwq(pwq);
 			printk_deferred_exit();
 			return true;

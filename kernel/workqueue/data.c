@@ -69,12 +69,10 @@ void work_clear_pending(struct work_struct *work, int disable_delta)
 	unsigned long depth = data & WORK_OFFQ_DISABLE_MASK;
 
 	if (disable_delta > 0 && !WQ_WARN_ONCE(depth == WORK_OFFQ_DISABLE_MASK,
-					       "workqueue: %ps disabled too often\n",
-					       work->func))
+					       "workqueue: work disable count overflowed\n"))
 		data += one;
 	else if (disable_delta < 0 && !WQ_WARN_ONCE(!depth,
-						    "workqueue: %ps enabled more often than disabled\n",
-						    work->func))
+						    "workqueue: work disable count underflowed\n"))
 		data -= one;
 
 	work_release(work, data);

@@ -207,9 +207,9 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 	if (IS_ERR(task)) {
 		/* a user's signal causes -EINTR; any other error will come again */
 		if (PTR_ERR(task) == -EINTR)
-			pr_err("workqueue: interrupted while making worker %s\n", name);
+			pr_err("workqueue: Interrupted when creating a worker thread \"%s\"\n", name);
 		else
-			pr_err_once("workqueue: cannot make a worker thread: %pe\n", task);
+			pr_err_once("workqueue: Failed to create a worker thread: %pe\n", task);
 		return PTR_ERR(task);
 	}
 
@@ -234,7 +234,7 @@ struct worker *create_worker(struct worker_pool *pool)
 	struct worker *worker;
 
 	if (id < 0) {
-		pr_err_once("workqueue: no id for a new worker: %pe\n", ERR_PTR(id));
+		pr_err_once("workqueue: Failed to allocate a worker ID: %pe\n", ERR_PTR(id));
 		return NULL;
 	}
 

@@ -60,8 +60,8 @@ static noinline bool wq_refuses(struct workqueue_struct *wq, unsigned int flags,
 				struct work_struct *work)
 {
 	WQ_WARN(flags & __WQ_DEPRECATED,
-		pr_warn_once("workqueue: %ps is queued on deprecated %s, use system_percpu_wq or system_dfl_wq\n",
-			     work->func, wq->name));
+		pr_warn_once("workqueue: work func %ps enqueued on deprecated workqueue. Use system_{percpu|dfl}_wq instead.\n",
+			     work->func));
 
 	return (flags & (__WQ_DRAINING | __WQ_DESTROYING)) &&
 	       WQ_WARN_ONCE(!is_chained_work(wq), "workqueue: cannot queue %ps on wq %s\n",
@@ -82,7 +82,7 @@ static int wq_select_unbound_cpu(int cpu)
 		return cpu;
 
 	WQ_WARN(READ_ONCE(wq_debug_force_rr_cpu),
-		pr_warn_once("workqueue: round-robin CPU selection forced, performance suffers\n"));
+		pr_warn_once("workqueue: round-robin CPU selection forced, expect performance impact\n"));
 
 	next = cpumask_next_and_wrap(__this_cpu_read(wq_rr_cpu_last),
 				     wq_unbound_cpumask, cpu_online_mask);

@@ -172,7 +172,7 @@ int init_rescuer(struct workqueue_struct *wq)
 	rescuer->task = kthread_create(rescuer_thread, rescuer, "%s", name);
 	if (IS_ERR(rescuer->task)) {
 		ret = PTR_ERR(rescuer->task);
-		pr_err("workqueue: cannot make a rescuer for %s: %pe\n",
+		pr_err("workqueue: Failed to create a rescuer kthread for wq \"%s\": %pe\n",
 		       wq->name, rescuer->task);
 		kfree(rescuer);
 		return ret;

@@ -171,7 +171,8 @@ void __init workqueue_init(void)
 
 	/* without workers no item runs, so nobody else makes workqueues, and the list stays */
 	list_for_each_entry(wq, &workqueues, list)
-		WARN(init_rescuer(wq), "workqueue: no rescuer for early %s\n", wq->name);
+		WARN(init_rescuer(wq), "workqueue: failed to create early rescuer for %s\n",
+		     wq->name);
 
 	/*
 	 * From here on items run.  What they make gets its rescuer and workers at once.  They make

@@ -81,7 +81,7 @@ def test_module_with_names_of_old_and_new(linux, tmp_path):
                                                   r'(\w+), cpu (\d+)', result.kernel).groups()
     assert ran == wanted == '35' and cpu == '42'
     assert percpu == unbound == ('same' if old else 'other')
-    assert ('is queued on deprecated' in result.kernel) != old
+    assert ('enqueued on deprecated workqueue' in result.kernel) != old
     if old:
         assert 'old_callers: safe: cpu 42, gone -19' in result.kernel
 

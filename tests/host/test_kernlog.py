@@ -61,7 +61,7 @@ Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
 kasan: KernelAddressSanitizer initialized (generic)
 Running RCU self tests
 workqueue: wqt_hog_fn [wq_test_helper] hogged CPU for >10000us 4 times, consider switching to WQ_UNBOUND
-workqueue: round-robin CPU selection forced, performance suffers
+workqueue: round-robin CPU selection forced, expect performance impact
 Workqueue: wqt_stuck wqt_hog_fn [wq_test_helper]
 Call Trace:
 rcu: Hierarchical RCU implementation.

@@ -74,7 +74,7 @@ test_destruction_in_use()
 {
 	create wqt_busy percpu
 	tell wqt_busy misuse "busy cpu=$CPU" &&
-		warns "wqt_busy is destroyed, but this is left:" destroy wqt_busy
+		warns "wqt_busy has the following busy pwq" destroy wqt_busy
 }
 
 # The warning comes once. An item of somebody else may have had it since the write.

@@ -820,7 +820,7 @@ def test_run_of_the_benchmark_is_not_resumed(project):
     folder.mkdir(parents=True)
     bench_record.save({**record([]), 'parameters': {}}, folder)
     done = project.run('--resume', str(folder))
-    assert done.returncode == 1 and 'is not a run of workloads' in done.stderr
+    assert done.returncode == 1 and 'another script wrote it: start a new run' in done.stderr
 
 
 def test_missing_kernel_is_named(project):

@@ -93,7 +93,9 @@ void workqueue_softirq_action(bool highpri)
 
 	/*
 	 * The softirq is raised after an item is queued, so this misses no item.  The
-	 * worker is this softirq, so it is idle now.  In early boot there is no worker.
+	 * worker is this softirq, so it is idle now.  In early boot there is no worker.  On
+	 * PREEMPT_RT without its BH lock, this may have preempted a task that runs items: that
+	 * task raises the softirq again if it leaves any.
 	 */
 	if (data_race(need_more_worker(pool) && pool->nr_idle))
 		bh_worker(list_first_entry(&pool->workers, struct worker, node));

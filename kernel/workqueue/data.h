@@ -113,7 +113,7 @@ static inline void work_release(struct work_struct *work, unsigned long data)
 
 /**
  * work_release_to_pool - clear PENDING of an item that is about to run
- * @work: item on @pool; must not be touched afterwards
+ * @work: item on @pool; afterwards only its function may be read, before it is called
  * @pool: its pool, locked
  */
 static inline void work_release_to_pool(struct work_struct *work, struct worker_pool *pool)

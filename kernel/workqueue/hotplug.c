@@ -120,7 +120,8 @@ int workqueue_prepare_cpu(unsigned int cpu)
 	for (i = 0; i < NR_STD_WORKER_POOLS; i++) {
 		struct worker_pool *pool = cpu_pool(cpu, i);
 
-		if (!pool->nr_workers && !create_worker(pool))
+		/* without L: a per-CPU pool keeps a worker once it has had one */
+		if (!READ_ONCE(pool->nr_workers) && !create_worker(pool))
 			return -ENOMEM;
 	}
 	return 0;

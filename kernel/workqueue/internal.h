@@ -13,7 +13,8 @@
  * attrs.c, affinity.c and standin.c decide which pools serve an unbound workqueue, and
  * apply.c puts that into effect; pwq.c ties workqueue and pool together.
  *
- * Files call only downwards; the Makefile lists them from the bottom up.  There are exceptions:
+ * Files call only downwards; the Makefile lists them from the bottom up.  What a header has
+ * inline counts as part of the file that calls it.  There are exceptions:
  * any file may call the optional ones, timers and items may have functions of a higher file,
  * and low files reach cancel.c through the fix-ups of debugobjects.c.
  *
@@ -160,7 +161,7 @@ struct worker_pool {
 	DECLARE_HASHTABLE(busy_hash, BUSY_WORKER_HASH_ORDER);
 
 	/* read for each item, written seldom */
-	int nr_workers;				/* L: rescuers not included */
+	int nr_workers;				/* L: rescuers not included; hotplug peeks */
 	int cpu;				/* I: -1 for unbound pools */
 	int node;				/* I after boot: NUMA_NO_NODE if several */
 	int id;					/* I: worker_pool_idr */
@@ -366,7 +367,8 @@ extern struct list_head workqueues;		/* PR */
 extern bool wq_online;				/* I after boot: kthreads exist */
 /* P; active.c reads it without P, so writers call wq_update_node_max_active() afterwards */
 extern cpumask_var_t wq_online_cpumask;
-extern cpumask_var_t wq_unbound_cpumask;	/* P and A */
+/* P and A for writes, either for reads; queue.c and mayday.c may see a change half done */
+extern cpumask_var_t wq_unbound_cpumask;
 extern cpumask_var_t wq_requested_unbound_cpumask; /* P: as the user asked */
 extern cpumask_var_t wq_isolated_cpumask;	/* P: to be kept free of unbound work */
 

@@ -152,7 +152,7 @@ noinline void process_one_work(struct worker *worker, struct work_struct *work)
 	 */
 	wake = kick_pool(pool);
 
-	/* nothing touches the item after this */
+	/* after this only a tracepoint touches the item: it reads the function before the call */
 	work_release_to_pool(work, pool);
 	pool_unlock_wake_irq(pool, wake);
 

@@ -27,7 +27,8 @@
  * only if slots->has_spares says that there may be some.  After a look, no slot becomes a spare
  * one until the next tick.  And the pwqs of a node's online CPUs together keep at most half of
  * its slots.  So they keep none if a node has fewer than two slots for each CPU, as usual with
- * kcryptd, whose max_active is the number of CPUs.
+ * kcryptd, whose max_active is the number of CPUs.  The pwq of a CPU that has gone down keeps
+ * its spare slots on top of that, until the next look.
  *
  * The flag has_spares has an order of its own:
  *

@@ -10,10 +10,11 @@
  *
  * An unbound workqueue has its attributes there, too:
  *
- *   nice             nice level of its workers
- *   cpumask          where they may run, within the global mask
- *   affinity_scope   how its CPUs are grouped into pods
- *   affinity_strict  1 if workers must stay in their pod, 0 if they start there
+ *   nice               nice level of its workers
+ *   cpumask            where they may run, within the global mask
+ *   cpumask_effective  where they may run now: see wq_effective_cpus()
+ *   affinity_scope     how its CPUs are grouped into pods
+ *   affinity_strict    1 if workers must stay in their pod, 0 if they start there
  *
  * /sys/devices/virtual/workqueue has the masks for all unbound workqueues:
  *
@@ -46,10 +47,13 @@ static int parse_int(const char *buf, int *val)
 	return kstrtoint(skip_spaces(buf), 10, val) ? -EINVAL : 0;
 }
 
-/* a mask with at least one possible CPU */
+/*
+ * A mask, or a list, with at least one possible CPU.  "0,2" may be either, and is a mask.  No mask
+ * has a hyphen, so what has one is a list.
+ */
 static int parse_cpus(const char *buf, struct cpumask *cpus)
 {
-	if (cpumask_parse(buf, cpus))
+	if (strchr(buf, '-') ? cpulist_parse(buf, cpus) : cpumask_parse(buf, cpus))
 		return -EINVAL;
 	return cpumask_intersects(cpus, cpu_possible_mask) ? 0 : -EINVAL;
 }
@@ -171,6 +175,31 @@ static ssize_t wq_cpumask_store(struct device *dev, struct device_attribute *att
 static struct device_attribute wq_attr_cpumask =
 	__ATTR(cpumask, 0644, wq_cpumask_show, wq_cpumask_store);
 
+/*
+ * The online CPUs that the workers of @wq may use.  These are in its own mask and in the global
+ * one, or only in the latter if the two have no CPU in common.  If none of them is online, the
+ * scheduler lets the workers run on any CPU.  The default pool, unlike those of pods, always has
+ * all CPUs of the workqueue.
+ */
+static void wq_effective_cpus(struct workqueue_struct *wq, struct cpumask *cpus)
+{
+	lockdep_assert_held(&wq_pool_mutex);
+
+	if (!cpumask_and(cpus, wq_pwq(wq, -1)->pool->attrs->__pod_cpumask, wq_online_cpumask))
+		cpumask_copy(cpus, wq_online_cpumask);
+}
+
+static ssize_t cpumask_effective_show(struct device *dev, struct device_attribute *attr,
+				      char *buf)
+{
+	static struct cpumask cpus;		/* P */
+
+	guard(mutex)(&wq_pool_mutex);
+	wq_effective_cpus(dev_wq(dev), &cpus);
+	return sysfs_emit(buf, "%*pb\n", cpumask_pr_args(&cpus));
+}
+static DEVICE_ATTR_RO(cpumask_effective);
+
 static ssize_t affinity_scope_show(struct device *dev, struct device_attribute *attr,
 				   char *buf)
 {
@@ -231,6 +260,7 @@ static DEVICE_ATTR_RW(affinity_strict);
 static struct attribute *wq_sysfs_unbound_attrs[] = {
 	&dev_attr_nice.attr,
 	&wq_attr_cpumask.attr,
+	&dev_attr_cpumask_effective.attr,
 	&dev_attr_affinity_scope.attr,
 	&dev_attr_affinity_strict.attr,
 	NULL

@@ -401,6 +401,32 @@ per_cpu_pools()
 	[ "$(given workqueue.pool_per_cpu)" = 1 ]
 }
 
+expand_mask()	# MASK: prints a line for each CPU
+{
+	local bit word first
+	# shellcheck disable=SC2046	# words of 32 bits, the highest first
+	set -- $(echo "$1" | tr , ' ')
+
+	for word; do
+		shift
+		first=$((32 * $#))
+		for bit in $(seq 0 31); do
+			[ $((0x$word >> bit & 1)) -eq 0 ] || echo $((first + bit))
+		done
+	done | sort -n
+}
+
+# The online CPUs that workers of an unbound workqueue may use.
+allowed_online()	# NAME
+{
+	local cpu lists
+	lists=$(map_field "$1" map allowed | sort -u)
+
+	for cpu in $(online_cpus); do
+		! for list in $lists; do expand_list "$list"; done | grep -qx "$cpu" || echo "$cpu"
+	done
+}
+
 # Compares masks without leading zeroes.
 same_mask()	# MASK MASK
 {

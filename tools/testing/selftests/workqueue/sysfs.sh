@@ -7,6 +7,8 @@
 
 NL='
 '
+OURS=
+[ "$VARIANT" = base ] || OURS=cpumask_effective
 
 test_kinds()
 {
@@ -17,7 +19,7 @@ test_files_of_an_unbound_one()
 {
 	local f
 
-	for f in per_cpu max_active nice cpumask affinity_scope affinity_strict; do
+	for f in per_cpu max_active nice cpumask affinity_scope affinity_strict $OURS; do
 		[ -f "$(dev wqt_u $f)" ] || { diag "$f is missing"; return 1; }
 	done
 }
@@ -26,7 +28,7 @@ test_files_of_a_per_cpu_one()
 {
 	local f
 
-	for f in nice cpumask affinity_scope affinity_strict; do
+	for f in nice cpumask affinity_scope affinity_strict cpumask_effective; do
 		[ ! -e "$(dev wqt_p $f)" ] || { diag "$f is there"; return 1; }
 	done
 	[ -f "$(dev wqt_p max_active)" ]
@@ -157,7 +159,55 @@ test_bad_cpumask()
 	local f
 	f=$(dev wqt_u cpumask)
 
-	refuses "$f" xyz && refuses "$f" 0x1 && refuses "$f" 1-
+	refuses "$f" xyz && refuses "$f" 0x1 && refuses "$f" 1- && refuses "$f" - &&
+		refuses "$f" 1-0 && refuses "$f" 0-x && refuses "$f" 0-0,x &&
+		refuses "$f" 0-1000000
+}
+
+# What has a hyphen is a list, all else is a mask, as in the base kernel.
+test_cpu_list()	# wqt_u or global
+{
+	local f=$GLOBAL/cpumask all last ok=0
+	[ "$1" = global ] || f=$(dev "$1" cpumask)
+	all=$(cat "$f")
+	last=$(online_cpus | tail -n 1)
+
+	set_to "$f" "$last-$last" && same_mask "$(cat "$f")" "$(cpu_mask "$last")" || ok=1
+	set_to "$f" "0-0" && same_mask "$(cat "$f")" 1 || ok=1
+	set_to "$f" "0-$last" &&
+		is_equal "CPUs" "$(expand_mask "$(cat "$f")")" "$(seq 0 "$last")" || ok=1
+	set_to "$f" "0-0,$last" && is_equal "CPUs" "$(expand_mask "$(cat "$f")")" \
+		"$(printf '%s\n' 0 "$last" | sort -nu)" || ok=1
+	set_to "$f" "1" && same_mask "$(cat "$f")" 1 || ok=1
+	# This is a mask of more than 32 CPUs.
+	[ "$last" -ge 32 ] || refuses "$f" "0,1" || ok=1
+	set_to "$f" "0-$last$NL" && refuses "$f" "1000-2000" && set_to "$f" "$all" &&
+		reads "$f" "$all" && return $ok
+}
+
+effective_is()	# CPUS: one in each line
+{
+	is_equal "effective CPUs" "$(expand_mask "$(cat "$(dev wqt_u cpumask_effective)")")" "$1" &&
+		is_equal "where workers may run" "$(allowed_online wqt_u)" "$1"
+}
+
+# The CPUs of both masks that are online; those of the global mask if the two have none in common.
+test_effective_mask()
+{
+	local own all last ok=0
+	own=$(cat "$(dev wqt_u cpumask)")
+	all=$(cat "$GLOBAL/cpumask")
+	last=$(online_cpus | tail -n 1)
+
+	is_equal mode "$(stat -c %a "$(dev wqt_u cpumask_effective)")" 444 || return 1
+	effective_is "$(online_cpus)" || ok=1
+	set_to "$(dev wqt_u cpumask)" "$(cpu_mask "$last")" && effective_is "$last" || ok=1
+	# no CPU in common, unless there is only one
+	set_to "$GLOBAL/cpumask" "$(cpu_mask 0)" && effective_is 0 || ok=1
+	set_to "$(dev wqt_u cpumask)" "$own" && effective_is 0 || ok=1
+	set_to "$(dev wqt_u affinity_strict)" 1 && effective_is 0 || ok=1
+	set_to "$GLOBAL/cpumask" "$all" && effective_is "$(online_cpus)" || ok=1
+	set_to "$(dev wqt_u affinity_strict)" 0 && return $ok
 }
 
 # The base kernel accepts a mask without a CPU. In both cases work continues.
@@ -241,6 +291,7 @@ test_global_masks()
 test_bad_global_mask()
 {
 	refuses "$GLOBAL/cpumask" xyz && refuses "$GLOBAL/cpumask" 0 &&
+		refuses "$GLOBAL/cpumask" 1-0 && refuses "$GLOBAL/cpumask" 0-x &&
 		reads "$GLOBAL/cpumask_requested" "$(cat "$GLOBAL/cpumask")"
 }
 
@@ -249,7 +300,7 @@ load_helper
 create wqt_u unbound
 create wqt_p percpu
 
-run_tests kinds files_of_an_unbound_one files_of_a_per_cpu_one \
+set -- kinds files_of_an_unbound_one files_of_a_per_cpu_one \
 	per_cpu_is_read_only defaults highpri_is_nice_20 \
 	scope:cpu scope:smt scope:cache scope:cache_shard scope:numa scope:system \
 	scope:default scope_without_newline \
@@ -259,4 +310,8 @@ run_tests kinds files_of_an_unbound_one files_of_a_per_cpu_one \
 	strict bad_strict nice:-20 nice:-1 nice:0 nice:19 bad_nice \
 	cpumask bad_cpumask empty_cpumask \
 	max_active bad_max_active huge_max_active_is_clamped \
-	ordered_one gone_after_destroy global_masks bad_global_mask
+	ordered_one gone_after_destroy global_masks bad_global_mask \
+	cpu_list:wqt_u cpu_list:global effective_mask
+[ "$VARIANT" != base ] || skip "the base kernel has neither lists nor this file" \
+	cpu_list:wqt_u cpu_list:global effective_mask
+run_tests "$@"

@@ -15,9 +15,10 @@
  *	console		"cpu=N" makes a console that queues an item on that CPU's
  *			pool for each line it is given; "off" removes it
  *	console_lines	number of lines that this console was given
- *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1"
+ *	NAME/load	"threads=N depth=N spin_us=N sleep_us=N local=0|1 from=CPU"
  *			starts submitters, "stop" ends them and completes the
- *			counters
+ *			counters.  With from=, they stay on that CPU, name none, and
+ *			the items of each have to start in their order
  *	NAME/queue	"nop|block|hog|ride|roam|linger|pin [cpu=N] [n=N] [ms=N]"
  *			queues single items
  *	NAME/delay	"calls=N ms=N cpu=N" queues, moves and cancels delayed items that
@@ -42,6 +43,9 @@
  *	NAME/map_on	the same with queue_work_on()
  *	NAME/map_node	the same with queue_work_node(), naming the next node
  *	NAME/workqueues	number of all workqueues of the system; not on the base kernel
+ *	NAME/map_delayed, map_delayed_on, map_rcu
+ *			the same with queue_delayed_work(), queue_delayed_work_on()
+ *			and queue_rcu_work()
  *
  * Every workqueue made here has WQ_SYSFS, where its kind allows that, unless a flag is "nosysfs".
  * With "devm", a device owns it.  With "killed", the writer gets SIGKILL just before it is made.
@@ -103,7 +107,7 @@ enum wqt_counter {
 	WQT_PLACED,		/* executions whose place was checked */
 	WQT_OUTSIDE,		/* ran outside the pod of the queueing CPU */
 	WQT_WRONG_CPU,		/* per-CPU item that left its online CPU */
-	WQT_MISORDERED,		/* ordered item, or one of a relay, that overtook another */
+	WQT_MISORDERED,		/* item that has to keep its order, but overtook another */
 	WQT_RESCUED,		/* run by a rescuer */
 	WQT_PEAK,		/* most that ran at once; per CPU if bound */
 	WQT_GAP_MS,		/* longest time in which nothing began */
@@ -153,6 +157,7 @@ struct wqt_queue {
 	unsigned int		spin_us;	/* constant while load runs */
 	unsigned int		sleep_us;	/* constant while load runs */
 	bool			local;		/* constant while load runs */
+	unsigned int		from;		/* the same; nr_cpu_ids: any CPU */
 	struct cpumask		*pods;		/* by CPU; constant while load runs */
 
 	atomic64_t		counters[WQT_NR_COUNTERS];
@@ -189,7 +194,7 @@ struct wqt_thread {
 	struct wqt_item		*items;
 	unsigned int		depth;
 	u64			next_seq;	/* the submitter's own */
-	u64			ran_seq;	/* ordered workqueues: items' own */
+	u64			ran_seq;	/* items' own, if they keep their order */
 	wait_queue_head_t	idle_wait;
 };
 
@@ -322,7 +327,7 @@ static void wqt_load_fn(struct work_struct *work)
 	if (atomic_dec_return(&it->balance) < 0)
 		wqt_count(q, WQT_TWICE);
 	wqt_check_place(q, it);
-	if (q->ordered && it->seq != th->ran_seq++)
+	if ((q->ordered || q->from < nr_cpu_ids) && it->seq != th->ran_seq++)
 		wqt_count(q, WQT_MISORDERED);
 	wqt_account_start(q);
 
@@ -366,8 +371,11 @@ static void wqt_submit_item(struct wqt_thread *th, struct wqt_item *it)
 	preempt_disable();
 	it->target = wqt_pick_cpu(q, random);
 	it->epoch = READ_ONCE(*per_cpu_ptr(&wqt_epoch, it->target));
-	/* While the item runs, it has to be queued where it runs. */
-	it->placed = !work_busy(&it->work);
+	/*
+	 * While the item runs, it has to be queued where it runs.  With from=, the test
+	 * knows where it should run.
+	 */
+	it->placed = q->from >= nr_cpu_ids && !work_busy(&it->work);
 	it->seq = th->next_seq++;
 	atomic_inc(&it->balance);
 	wqt_count(q, WQT_QUEUED);
@@ -452,13 +460,16 @@ static int wqt_thread_init(struct wqt_thread *th, struct wqt_queue *q,
 		atomic_set(&th->items[i].idle, 1);
 	}
 
-	th->task = kthread_run(wqt_submitter, th, "wqt/%s", q->name);
+	th->task = kthread_create(wqt_submitter, th, "wqt/%s", q->name);
 	if (IS_ERR(th->task)) {
 		int ret = PTR_ERR(th->task);
 
 		th->task = NULL;
 		return ret;
 	}
+	if (q->from < nr_cpu_ids)
+		kthread_bind(th->task, q->from);
+	wake_up_process(th->task);
 	return 0;
 }
 
@@ -560,6 +571,7 @@ static char *wqt_next_word(char **input)
 static int wqt_write_load(struct wqt_queue *q, char *input)
 {
 	unsigned int threads = 1, depth = 1, local = 0, spin_us = 0, sleep_us = 0;
+	unsigned int from = nr_cpu_ids;
 	bool stop = false;
 	char *word;
 	int ret = 0;
@@ -570,6 +582,7 @@ static int wqt_write_load(struct wqt_queue *q, char *input)
 		else if (!wqt_word_number(word, "threads", &threads, &ret) &&
 			 !wqt_word_number(word, "depth", &depth, &ret) &&
 			 !wqt_word_number(word, "local", &local, &ret) &&
+			 !wqt_word_number(word, "from", &from, &ret) &&
 			 !wqt_word_number(word, "spin_us", &spin_us, &ret) &&
 			 !wqt_word_number(word, "sleep_us", &sleep_us, &ret))
 			ret = -EINVAL;
@@ -577,6 +590,8 @@ static int wqt_write_load(struct wqt_queue *q, char *input)
 	if (ret)
 		return ret;
 	if (!threads || threads > WQT_MAX_THREADS || !depth || depth > WQT_MAX_DEPTH)
+		return -ERANGE;
+	if (from > nr_cpu_ids || (from < nr_cpu_ids && !cpu_online(from)))
 		return -ERANGE;
 	if (sleep_us && q->flags & WQ_BH)
 		return -EINVAL;
@@ -591,7 +606,8 @@ static int wqt_write_load(struct wqt_queue *q, char *input)
 
 	q->spin_us = spin_us;
 	q->sleep_us = sleep_us;
-	q->local = local;
+	q->local = local || from < nr_cpu_ids;
+	q->from = from;
 	return wqt_load_start(q, threads, depth);
 }
 
@@ -1371,82 +1387,162 @@ static int wqt_show_held(struct seq_file *s, struct wqt_queue *q)
 
 /* An item that records which worker ran it. */
 struct wqt_probe {
-	struct work_struct	work;
+	struct delayed_work	dwork;
+	struct rcu_work		rwork;
 	struct workqueue_struct	*wq;
+	struct completion	ran;
+	int			cpu;		/* the CPU that queues it, or is named */
 	int			ran_on;
 	pid_t			pid;
 	char			comm[TASK_COMM_LEN];
 	cpumask_var_t		allowed;
 };
 
-static void wqt_probe_fn(struct work_struct *work)
+static void wqt_probe_ran(struct wqt_probe *probe)
 {
-	struct wqt_probe *probe = container_of(work, struct wqt_probe, work);
-
 	probe->ran_on = raw_smp_processor_id();
 	probe->pid = task_pid_nr(current);
 	get_task_comm(probe->comm, current);
 	cpumask_copy(probe->allowed, current->cpus_ptr);
+	complete(&probe->ran);
 }
 
-static void wqt_probe_queue_here(void *arg)
+static void wqt_probe_fn(struct work_struct *work)
+{
+	wqt_probe_ran(container_of(work, struct wqt_probe, dwork.work));
+}
+
+static void wqt_probe_rcu_fn(struct work_struct *work)
+{
+	wqt_probe_ran(container_of(work, struct wqt_probe, rwork.work));
+}
+
+/* how to queue a probe; those without a CPU's name are called on probe->cpu */
+
+static void wqt_probe_on(void *arg)
 {
 	struct wqt_probe *probe = arg;
 
-	queue_work(probe->wq, &probe->work);
+	queue_work_on(probe->cpu, probe->wq, &probe->dwork.work);
 }
 
-static void wqt_probe_queue_next_node(void *arg)
+static void wqt_probe_here(void *arg)
 {
 	struct wqt_probe *probe = arg;
 
-	queue_work_node(next_node_in(numa_node_id(), node_online_map), probe->wq, &probe->work);
+	queue_work(probe->wq, &probe->dwork.work);
 }
 
-/* @queue runs on each CPU in turn; if it is %NULL, queue_work_on() names the CPU */
-static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, smp_call_func_t queue)
+static void wqt_probe_next_node(void *arg)
 {
-	struct wqt_probe probe = { .wq = q->wq };
-	int cpu;
+	struct wqt_probe *probe = arg;
 
-	if (!alloc_cpumask_var(&probe.allowed, GFP_KERNEL))
+	queue_work_node(next_node_in(numa_node_id(), node_online_map), probe->wq,
+			&probe->dwork.work);
+}
+
+static void wqt_probe_delayed_on(void *arg)
+{
+	struct wqt_probe *probe = arg;
+
+	queue_delayed_work_on(probe->cpu, probe->wq, &probe->dwork, 1);
+}
+
+static void wqt_probe_delayed(void *arg)
+{
+	struct wqt_probe *probe = arg;
+
+	queue_delayed_work(probe->wq, &probe->dwork, 1);
+}
+
+static void wqt_probe_rcu(void *arg)
+{
+	struct wqt_probe *probe = arg;
+
+	queue_rcu_work(probe->wq, &probe->rwork);
+}
+
+static struct wqt_probe *wqt_probe_alloc(struct wqt_queue *q)
+{
+	struct wqt_probe *probe = kzalloc(sizeof(*probe), GFP_KERNEL);
+
+	if (!probe)
+		return NULL;
+	if (!alloc_cpumask_var(&probe->allowed, GFP_KERNEL)) {
+		kfree(probe);
+		return NULL;
+	}
+	probe->wq = q->wq;
+	init_completion(&probe->ran);
+	if (q->flags & WQ_BH) {
+		INIT_DELAYED_WORK(&probe->dwork, wqt_probe_fn);
+		INIT_RCU_WORK(&probe->rwork, wqt_probe_rcu_fn);
+	} else {
+		INIT_DELAYED_WORK(&probe->dwork, wqt_probe_fn);
+		INIT_RCU_WORK(&probe->rwork, wqt_probe_rcu_fn);
+	}
+	return probe;
+}
+
+/* Queue a probe for each CPU, by @queue, which runs on that CPU unless it names the CPU. */
+static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, smp_call_func_t queue,
+			   bool names)
+{
+	struct wqt_probe *probe = wqt_probe_alloc(q);
+
+	if (!probe)
 		return -ENOMEM;
-	if (q->flags & WQ_BH)
-		INIT_WORK_ONSTACK(&probe.work, wqt_probe_fn);
-	else
-		INIT_WORK_ONSTACK(&probe.work, wqt_probe_fn);
 
-	for_each_online_cpu(cpu) {
-		if (!queue)
-			queue_work_on(cpu, q->wq, &probe.work);
-		else if (smp_call_function_single(cpu, queue, &probe, true))
+	for_each_online_cpu(probe->cpu) {
+		if (names)
+			queue(probe);
+		else if (smp_call_function_single(probe->cpu, queue, probe, true))
 			continue;	/* went down in the meantime */
-		flush_work(&probe.work);
+		/* not freed: it may still run */
+		if (!wait_for_completion_timeout(&probe->ran, WQT_SETTLE))
+			return -ETIMEDOUT;
+		flush_work(&probe->dwork.work);
+		flush_work(&probe->rwork.work);
 		seq_printf(s, "cpu=%d ran=%d pid=%d allowed=%*pbl comm=%s\n",
-			   cpu, probe.ran_on, probe.pid,
-			   cpumask_pr_args(probe.allowed), probe.comm);
+			   probe->cpu, probe->ran_on, probe->pid,
+			   cpumask_pr_args(probe->allowed), probe->comm);
 	}
 
-	destroy_work_on_stack(&probe.work);
-	free_cpumask_var(probe.allowed);
+	free_cpumask_var(probe->allowed);
+	kfree(probe);
 	return 0;
 }
 
 static int wqt_show_map(struct seq_file *s, struct wqt_queue *q)
 {
-	return wqt_show_probes(s, q, wqt_probe_queue_here);
+	return wqt_show_probes(s, q, wqt_probe_here, false);
 }
 
 static int wqt_show_map_on(struct seq_file *s, struct wqt_queue *q)
 {
-	return wqt_show_probes(s, q, NULL);
+	return wqt_show_probes(s, q, wqt_probe_on, true);
 }
 
 static int wqt_show_map_node(struct seq_file *s, struct wqt_queue *q)
 {
 	if (!(q->flags & WQ_UNBOUND))
 		return -EINVAL;
-	return wqt_show_probes(s, q, wqt_probe_queue_next_node);
+	return wqt_show_probes(s, q, wqt_probe_next_node, false);
+}
+
+static int wqt_show_map_delayed(struct seq_file *s, struct wqt_queue *q)
+{
+	return wqt_show_probes(s, q, wqt_probe_delayed, false);
+}
+
+static int wqt_show_map_delayed_on(struct seq_file *s, struct wqt_queue *q)
+{
+	return wqt_show_probes(s, q, wqt_probe_delayed_on, true);
+}
+
+static int wqt_show_map_rcu(struct seq_file *s, struct wqt_queue *q)
+{
+	return wqt_show_probes(s, q, wqt_probe_rcu, false);
 }
 
 #ifdef CONFIG_WORKQUEUE_CMWQ
@@ -1498,6 +1594,9 @@ static const struct wqt_file wqt_files[] = {
 	{ "map_on",	NULL,			wqt_show_map_on },
 	{ "map_node",	NULL,			wqt_show_map_node },
 	{ "workqueues",	NULL,			wqt_show_workqueues },
+	{ "map_delayed", NULL,			wqt_show_map_delayed },
+	{ "map_delayed_on", NULL,		wqt_show_map_delayed_on },
+	{ "map_rcu",	NULL,			wqt_show_map_rcu },
 };
 
 /* the entry of an open file */
@@ -1635,6 +1734,7 @@ static struct wqt_queue *wqt_alloc(void)
 	INIT_LIST_HEAD(&q->held);
 	init_waitqueue_head(&q->ran_wait);
 	init_waitqueue_head(&q->release_wait);
+	q->from = nr_cpu_ids;
 	return q;
 }
 

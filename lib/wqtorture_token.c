@@ -11,6 +11,7 @@
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -54,6 +55,7 @@ struct wqt_token {
 
 static unsigned int reader_seq;		/* odd while wqt_reader_thread() reads */
 static bool no_turns;			/* set once: CPUs do not take turns, see queue_here() */
+static bool offload;			/* set once: isolated CPUs give their items away */
 static struct kmem_cache *cache;
 static LLIST_HEAD(kept);
 static atomic_t nr_kept;
@@ -265,16 +267,25 @@ static bool queue_on(struct wqt_token *token, struct wqt_slot *slot, struct rnd_
 	return queued;
 }
 
+/* does what this CPU queues on a per-CPU workqueue run elsewhere? */
+static bool gives_away(int cpu)
+{
+	return offload && !(housekeeping_test_cpu(cpu, HK_TYPE_DOMAIN) &&
+			    housekeeping_test_cpu(cpu, HK_TYPE_TICK));
+}
+
 /*
- * Bound: the item runs here. Unbound: it runs in the pod of this CPU, unless the CPUs in the
- * global mask take turns: for those outside, or for all with debug_force_rr_cpu.
+ * Bound: the item runs here, unless this CPU gives it away. Unbound: it runs in the pod of
+ * this CPU, unless the CPUs in the global mask take turns: for those outside, or for all with
+ * debug_force_rr_cpu.
  */
 static bool queue_here(struct wqt_token *token, struct wqt_slot *slot)
 {
-	bool queued;
+	bool queued, known;
 
 	preempt_disable();
-	foresee(token, slot, slot->bound || no_turns ? smp_processor_id() : -1);
+	known = slot->bound ? !gives_away(smp_processor_id()) : no_turns;
+	foresee(token, slot, known ? smp_processor_id() : -1);
 	queued = queue_work(token->wq, &token->work);
 	preempt_enable();
 	return queued;
@@ -386,6 +397,7 @@ static bool param_is_on(const char *name)
 int wqt_tokens_init(void)
 {
 	no_turns = param_is_on(PARAMS "pool_per_cpu") && !param_is_on(PARAMS "debug_force_rr_cpu");
+	offload = param_is_on(PARAMS "offload_isolated");
 	/* on its own, so that nothing but items reuses the memory of items */
 	cache = kmem_cache_create("wqtorture_token", sizeof(struct wqt_token), 0,
 				  SLAB_NO_MERGE, NULL);

@@ -84,6 +84,10 @@ class Boot:
             'the CPUs of a cache are too many': machine.cpus // machine.llcs > 4,
             'the CPUs are not threads of several cores': machine.threads == 1 or machine.cpus == machine.threads,
             'the CPUs are not ten cores': 'isolcpus=' not in self.append,
+            'the CPUs are not isolated at boot': 'isolcpus=' not in self.append,
+            'the CPUs all have a tick': 'nohz' not in self.append,
+            'the CPUs are all online': 'maxcpus=' not in self.append,
+            'the CPUs that stay are too few': 'nohz' in self.append or 'isolcpus=' in self.append,
             'this KUnit cannot suppress warnings': self.linux == OLD,
             'wq_api_kunit.early is off': 'wq_api_kunit.early=1' not in self.append.split(),
             # Its KUnit gives no reason when a suite that ran at boot runs again.
@@ -104,7 +108,7 @@ GOOD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=numa', 'cache_shard_size=1', 'unbound_cpus=1', 'power_efficient=1',
     'debug_force_rr_cpu=1', 'cpu_intensive_thresh_us=20000', 'cpu_intensive_warning_thresh=6',
     'watchdog_thresh=7', 'panic_on_stall=5', 'panic_on_stall_time=99', 'pool_per_cpu=1', 'slot_turn=3',
-    'spare_slots=5', 'long_run_us=70'))
+    'spare_slots=5', 'long_run_us=70', 'offload_isolated=1'))
 BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=cachex', 'cache_shard_size=0', 'unbound_cpus=nonsense',
     'watchdog_thresh=x')) + ' isolcpus=domain,1'
@@ -147,7 +151,7 @@ BOOTS: tuple[Boot, ...] = (
     Boot('qemu-homes', 'qemu', ('homes', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append='workqueue.pool_per_cpu=1', env=ONE_ROUND,
          shards='2 2', timeout=900),
-    Boot('qemu-plain', 'qemu', ('masks', 'homes', 'hotplug', 'freezer', 'resize'), ('wq_api_kunit',), cpus=4,
+    Boot('qemu-plain', 'qemu', ('masks', 'homes', 'hotplug', 'isolate', 'freezer', 'resize'), ('wq_api_kunit',), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append=PLAIN, tier='all', timeout=900),
     # pods of two CPUs in one LLC: the nearest CPU may be in another pod
     Boot('qemu-homes-smt', 'qemu', ('homes',), cpus=4, topology='cores=2,threads=2', mem='1G',

@@ -467,8 +467,10 @@ int wq_follow_housekeeping(const struct cpumask *hk)
 		if (!cpumask_and(cpumask, hk, wq_requested_unbound_cpumask))
 			cpumask_copy(cpumask, wq_requested_unbound_cpumask);
 		ret = workqueue_apply_unbound_cpumask(cpumask);
-		if (!ret)
+		if (!ret) {
 			cpumask_andnot(wq_isolated_cpumask, cpu_possible_mask, hk);
+			stand_ins_update();
+		}
 	}
 	free_cpumask_var(cpumask);
 	return ret;

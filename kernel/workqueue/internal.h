@@ -62,6 +62,7 @@
 #include <linux/cpumask.h>
 #include <linux/hashtable.h>
 #include <linux/idr.h>
+#include <linux/jump_label.h>
 #include <linux/kthread.h>
 #include <linux/llist.h>
 #include <linux/mutex.h>
@@ -747,6 +748,12 @@ const struct wq_pod_type *wqattrs_pod_type(const struct workqueue_attrs *attrs);
  */
 DECLARE_PER_CPU_READ_MOSTLY(int, wq_stand_in);
 DECLARE_PER_CPU_READ_MOSTLY(int, wq_node_rank);
+/*
+ * wq_deputy: the CPU that runs per-CPU work of this CPU, while workqueue.offload_isolated is set;
+ * this CPU itself unless it is isolated.  Guarded like the stand-ins.
+ */
+DECLARE_PER_CPU_READ_MOSTLY(int, wq_deputy);
+DECLARE_STATIC_KEY_FALSE(wq_offload_isolated);
 int nearest_cpu(int cpu, const struct cpumask *cpus);
 void stand_ins_update(void);
 

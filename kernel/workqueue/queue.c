@@ -127,6 +127,20 @@ int wq_entry_of(struct workqueue_struct *wq, int cpu)
 	return wq_pick_entry(wq, READ_ONCE(wq->flags), cpu);
 }
 
+/*
+ * The CPU that runs what @cpu, which is the calling CPU, queues on a per-CPU workqueue without
+ * naming a CPU.  Interrupts are off, so a deputy that is online here stays so until they are on.
+ */
+static inline int wq_percpu_cpu(int cpu)
+{
+	int deputy;
+
+	if (!static_branch_unlikely(&wq_offload_isolated))
+		return cpu;
+	deputy = READ_ONCE(per_cpu(wq_deputy, cpu));
+	return cpu_online(deputy) ? deputy : cpu;
+}
+
 /* interrupts are off, which keeps the pwq and its pool in memory, as RCU does */
 static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned int flags,
 					 int req_cpu)
@@ -146,8 +160,7 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned i
 
 	if (likely(cpu == WORK_CPU_UNBOUND)) {
 		cpu = raw_smp_processor_id();
-		if (flags & WQ_UNBOUND)
-			cpu = wq_select_unbound_cpu(cpu);
+		cpu = flags & WQ_UNBOUND ? wq_select_unbound_cpu(cpu) : wq_percpu_cpu(cpu);
 	} else if (unlikely(flags & WQ_BH) && !cpu_online(cpu)) {
 		/*
 		 * The softirq of a dead CPU never comes.  If the CPU is online, it stays

@@ -34,17 +34,18 @@ test_cpu_intensive_thresh_us()
 
 test_no_other_files()
 {
-	local run='' own='' more=''
+	local run='' own='' more='' off=''
 	if [ "$VARIANT" != base ]; then
 		run=" long_run_us"
 		own=" pool_per_cpu"
 		more=" slot_turn spare_slots"
+		off=" offload_isolated"
 	fi
 
 	# shellcheck disable=SC2046	# all of them in one line
 	is_equal "the list of parameters" "$(echo $(ls $PARAMS | sort))" \
 		"cache_shard_size cpu_intensive_thresh_us cpu_intensive_warning_thresh\
- debug_force_rr_cpu default_affinity_scope$run panic_on_stall panic_on_stall_time$own\
+ debug_force_rr_cpu default_affinity_scope$run$off panic_on_stall panic_on_stall_time$own\
  power_efficient$more watchdog_thresh"
 }
 
@@ -79,6 +80,11 @@ test_bad_numbers()
 			panic_on_stall_time debug_force_rr_cpu; do
 		refuses $PARAMS/$name x && refuses $PARAMS/$name "" || return 1
 	done
+}
+
+test_bad_offload_isolated()
+{
+	refuses $PARAMS/offload_isolated x && refuses $PARAMS/offload_isolated 2
 }
 
 test_huge_watchdog_thresh()
@@ -197,10 +203,12 @@ HOMES=N
 set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh forced_round_robin \
 	parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 \
 	parameter:long_run_us=644=50 parameter:spare_slots=644=32 \
+	parameter:offload_isolated=644=N bad_offload_isolated \
 	slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8 slot_turn_of_long_items
 [ "$VARIANT" != base ] || skip "the base kernel does not have this parameter" \
 	parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 parameter:spare_slots=644=32 \
 	parameter:long_run_us=644=50 \
+	parameter:offload_isolated=644=N bad_offload_isolated \
 	slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8 slot_turn_of_long_items
 [ "$(nr_online)" -gt 1 ] || skip "one CPU leaves no other to move to" forced_round_robin
 [ "$(nr_online)" -gt 1 ] || skip "one CPU is one pool" slot_turn:0 slot_turn:1 slot_turn:2 \

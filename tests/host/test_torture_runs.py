@@ -482,7 +482,7 @@ def test_matrix_list(matrix, capsys):
         ['uml-plain', 'uml-base-release', 'workqueue.slot_turn=1', 'workqueue.spare_slots=0'],
         ['uml-homes', 'uml-base-release', 'workqueue.pool_per_cpu=1'],
         ['uml-debug-homes', 'uml-base-debug', 'workqueue.pool_per_cpu=1'],
-        ['qemu-isolated', 'qemu-base-release', 'cores=3', 'isolcpus=domain,2']]
+        ['qemu-isolated', 'qemu-base-release', 'cores=3', 'isolcpus=domain,2', 'workqueue.offload_isolated=1']]
 
 
 def test_matrix_table_alone(matrix, tmp_path, capsys):

@@ -66,8 +66,8 @@ MATRIX = (
     Entry('qemu-kcsan-homes', 'qemu', 'kcsan', append=HOMES),
     # CPUs without memory, and memory without CPUs
     Entry('qemu-memless', 'qemu', topology=f'{NUMA},memless=1,cpuless=1'),
-    # the last CPU is in no scheduling domain and runs no unbound work
-    Entry('qemu-isolated', 'qemu', topology='cores=3', append='isolcpus=domain,2'),
+    # the last CPU is in no scheduling domain, runs no unbound work and gives its per-CPU work away
+    Entry('qemu-isolated', 'qemu', topology='cores=3', append='isolcpus=domain,2 workqueue.offload_isolated=1'),
     Entry('qemu-threadirqs', 'qemu', append='threadirqs'),
     Entry('qemu-preempt', 'qemu', 'preempt'),
     Entry('qemu-rt', 'qemu', 'rt'),

@@ -212,6 +212,7 @@ STACKS = [
     ('waking', BASE + 'kick_pool_pick cpumask_any_and_distribute'),
     ('waking', OURS + 'pool_pick_worker'),
     ('waking', OURS + 'try_to_wake_up ttwu_do_activate'),
+    ('waking', 'handle_softirqs run_timer_softirq pool_mayday_timeout send_mayday wake_up_process'),
     ('queueing', 'entry_SYSCALL_64 crypt_map queue_work_on'),
     ('queueing', 'entry_SYSCALL_64 crypt_map queue_work_on __queue_work insert_work'),
     ('queueing', BASE + 'kcryptd_crypt queue_work_on _raw_spin_unlock_irqrestore'),

@@ -31,7 +31,7 @@ from .picture import seconds
 TRIES = 5               # on a live kernel an item may move while it is read
 TIMER_CPU = 0x3ffff     # TIMER_CPUMASK: in timer->flags, the CPU that has the timer
 BARRIER = 'wq_barrier_func'
-RCU_FUNCTIONS = ('rcu_work_rcufn', 'rcu_work_queue')    # the base kernel's and ours
+RCU_FUNCTION = 'rcu_work_rcufn'
 
 
 class _NoItem(Exception):
@@ -288,7 +288,7 @@ def _read_container(work, facts):
             _read_timer(delayed, facts)
             return
         rcu = container_of(work.address_of_(), 'struct rcu_work', 'work')
-        if structs.function(prog, rcu.rcu.func.value_()) in RCU_FUNCTIONS:
+        if structs.function(prog, rcu.rcu.func.value_()) == RCU_FUNCTION:
             facts['kind'] = 'rcu_work'
             if facts['where'] == 'claimed':
                 facts.update(where='grace period', workqueue=structs.wq_name(rcu.wq))

@@ -2,7 +2,7 @@
 /*
  * The benchmark module, test_workqueue: what its files share
  *
- * wqbench_main.c	passes: all scopes, all repeats
+ * test_workqueue.c	the entry: passes: all scopes, all repeats
  * wqbench_params.c	parameters, and the plan of a pass
  * wqbench_setup.c	what lives as long as a pass
  * wqbench_scope.c	files in sysfs, the scope of the workqueue

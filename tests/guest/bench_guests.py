@@ -14,7 +14,7 @@ from wqlab.paths import ROOT
 
 MODULE = '/test_bench_faults.ko'
 CPUS = 2
-WITH_FAULTS = ('wqbench_item.c', 'wqbench_probe.c', 'wqbench_floor.c')     # bench_faults.c includes these
+INCLUDED = ('test_workqueue.c', 'wqbench_item.c', 'wqbench_probe.c', 'wqbench_floor.c')     # by other files
 
 
 @once
@@ -32,12 +32,12 @@ def place():
 def module():
     """Build the module. Return its path."""
     folder = Path(place().name)
-    sources = [*(ROOT / 'lib').glob('wqbench*.[ch]'), ROOT / 'lib/wq_hist.h', ROOT / 'lib/wq_compat.h',
-               ROOT / 'tests/guest/bench_faults.c']
+    sources = [*(ROOT / 'lib').glob('wqbench*.[ch]'), ROOT / 'tests/guest/bench_faults.c',
+               *(ROOT / 'lib' / name for name in ('test_workqueue.c', 'wq_hist.h', 'wq_compat.h'))]
     for source in sources:
         (folder / source.name).write_bytes(source.read_bytes())
     objects = ' '.join(f'{source.stem}.o' for source in sources
-                       if source.suffix == '.c' and source.name not in WITH_FAULTS)
+                       if source.suffix == '.c' and source.name not in INCLUDED)
     (folder / 'Kbuild').write_text(f'obj-m := test_bench_faults.o\ntest_bench_faults-y := {objects}\n')
     done = subprocess.run(['make', '-s', '-C', kernel(), f'M={folder}', 'ARCH=um', 'modules'],
                           capture_output=True, text=True, check=False)

@@ -699,8 +699,14 @@ def test_arch_of_the_module(copy, tmp_path, machine, config, arch):
     words = said.read_text().split()
     assert f'ARCH={arch}' in words and words[-1] == 'modules'
     place = copy / 'build/module-6.12.1'
-    for name in ('Kbuild', 'wqbench_main.c', 'wqbench.h', 'wq_hist.h', 'wq_compat.h', 'wq_probe.c', 'wqtorture_main.c'):
+    for name in ('Kbuild', 'test_workqueue.c', 'wqbench.h', 'wq_hist.h', 'wq_compat.h', 'wq_probe.c',
+                 'wqtorture_main.c'):
         assert (place / name).read_bytes() == (copy / 'lib' / name).read_bytes()
+
+
+def test_entry_of_the_benchmark_has_its_name():
+    entries = [path.name for path in ROOT.glob('lib/*.c') if '(bench_init);' in path.read_text()]
+    assert entries == ['test_workqueue.c']
 
 
 def test_removed_source_leaves_the_module(copy, tmp_path):
@@ -709,7 +715,7 @@ def test_removed_source_leaves_the_module(copy, tmp_path):
 
     def built_from():
         assert call(copy / 'scripts/lab', 'module', cwd=copy, PATH=path, KDIR=kdir).returncode == 0
-        return {path.name for path in place.glob('wq*')}
+        return {path.name for path in (*place.glob('wq*'), *place.glob('*.c'))}
     gone.touch()
     assert gone.name in built_from()
     (place / 'wq_probe.mod.c').touch()

@@ -174,6 +174,14 @@ BOOTS: tuple[Boot, ...] = (
     # one CPU of each LLC is outside all domains of the scheduler
     Boot('qemu-isolated', 'qemu', ('pods',), cpus=8, topology='sockets=2,cores=4',
          mem='1G', append='isolcpus=domain,1,5', timeout=600),
+    # CPUs without a tick: the only other one comes up last, the others come up after the boot, and
+    # the others are also out of all domains
+    Boot('qemu-nohz', 'qemu', ('isolate', 'masks'), ('wq_api_kunit',), cpus=4, mem='1G',
+         append='nohz_full=0-2', env=ONE_ROUND, timeout=900),
+    Boot('qemu-nohz-late', 'qemu', ('isolate', 'pods', 'masks', 'rescuer', 'hotplug', 'freezer', 'resize'), KUNIT,
+         cpus=4, online=1, mem='1G', append='nohz_full=1-3 maxcpus=1', env=ONE_ROUND, tier='all', timeout=900),
+    Boot('qemu-nohz-isolated', 'qemu', ('isolate', 'masks', 'rescuer', 'hotplug', 'freezer'), KUNIT, cpus=4, mem='1G',
+         append='isolcpus=nohz,domain,managed_irq,1-3', env=ONE_ROUND, tier='all', timeout=900),
     # 6 CPUs are present, but come online only after the boot
     Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=14, topology='sockets=2,cores=7', online=8,
          mem='1G', append='maxcpus=8', timeout=600),

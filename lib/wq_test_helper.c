@@ -1674,6 +1674,7 @@ static const struct {
 	{ "freezable",		WQ_FREEZABLE },
 	{ "cpu_intensive",	WQ_CPU_INTENSIVE },
 	{ "power_efficient",	WQ_POWER_EFFICIENT | WQ_PERCPU },
+	{ "ordered_flag",	__WQ_ORDERED },	/* "ordered" is WQ_UNBOUND, too */
 };
 
 static bool *wqt_option(struct wqt_queue *q, const char *word)

@@ -111,7 +111,7 @@ static const char *wq_type(struct workqueue_struct *wq)
 
 	if (flags & WQ_BH)
 		return "bh";
-	if (flags & __WQ_ORDERED)
+	if (wq_is_ordered(flags))
 		return "ordered";
 	return flags & WQ_UNBOUND ? "unbound" : "percpu";
 }

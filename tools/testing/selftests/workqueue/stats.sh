@@ -284,6 +284,7 @@ test_latency_under_load()
 
 run_tests files strange_name \
 	counts:percpu counts:unbound counts:ordered counts:"bh percpu" \
+	counts:"percpu ordered_flag" \
 	barriers_are_no_items:percpu barriers_are_no_items:unbound \
 	barriers_are_no_items:"bh percpu" \
 	held_back_and_cancelled \

@@ -2,7 +2,8 @@
 /*
  * /sys/kernel/debug/workqueue/: what was counted, for those who have no debug information.
  *
- * Each file has a line of column names, then lines of words.  In a name, blanks are octal escapes.
+ * Each file has a line of column names, then lines of words.  In a name, blanks and all that is not
+ * printable ASCII are octal escapes: some names, as those of network devices, come from users.
  * A file is not one picture of the system: each pwq is read under its own lock, one after the
  * other.  The mutexes are dropped after each page of text.
  */
@@ -121,7 +122,7 @@ static void show_name(struct seq_file *m, const char *name)
 {
 	char text[4 * WQ_NAME_LEN + 1];
 	int len = string_escape_mem(name, strlen(name), text, sizeof(text) - 1,
-				    ESCAPE_OCTAL, " \t\n\\");
+				    ESCAPE_OCTAL | ESCAPE_NAP | ESCAPE_APPEND, " \\");
 
 	text[len] = '\0';
 	seq_printf(m, "%-*s", NAME_WIDTH, text);

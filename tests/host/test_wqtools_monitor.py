@@ -371,6 +371,12 @@ def test_counts_from_debugfs(files):
     assert [one.name for one in debugfs.read(lambda name: name.startswith('tty'))] == ['tty-UML console']
 
 
+@pytest.mark.parametrize('word, name', [
+    ('a\\134b', 'a\\b'), ('wg-kex-\\303\\251', 'wg-kex-é'), ('wg-kex-\\034\\377', 'wg-kex-\x1c\ufffd')])
+def test_name_in_debugfs(word, name):
+    assert debugfs.name_of(word) == name
+
+
 def test_waits_from_debugfs(files, capsys):
     """Half of the items waited for less than 1 us, 99 of 100 for less than 16."""
     wq_monitor.watch(wq_monitor.options(['--debugfs', '-i', '0', '--json']))

@@ -32,8 +32,9 @@ def _lines(folder, name):
 
 
 def name_of(word):
-    """Undo the octal escapes of a name."""
-    return re.sub(r'\\([0-7]{3})', lambda found: chr(int(found[1], 8)), word)
+    """Undo the octal escapes of a name, each of which is a byte."""
+    raw = re.sub(r'\\([0-7]{3})', lambda found: chr(int(found[1], 8)), word)
+    return raw.encode('latin-1').decode(errors='replace')
 
 
 def _waits(folder):

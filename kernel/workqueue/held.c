@@ -162,19 +162,23 @@ static unsigned long limit_still_for(struct pool_workqueue *pwq, struct wq_held_
 	return look->now - watch->since;
 }
 
-static void look_at_held(struct pool_workqueue *pwq, const struct wq_look *look)
+/* return true if the limit of @pwq, which holds items back, may have to be reported later */
+static bool look_at_held(struct pool_workqueue *pwq, const struct wq_look *look)
 {
 	struct wq_held_watch *watch = pwq_held_watch(pwq);
 	unsigned long still;
 
 	/* another pwq with this limit was looked at */
 	if (watch->looked == look->now)
-		return;
+		return !watch->reported;
 	still = limit_still_for(pwq, watch, look);
-	if (watch->reported || still <= look->thresh || limit_lets_move(pwq))
-		return;
+	if (watch->reported)
+		return false;
+	if (still <= look->thresh || limit_lets_move(pwq))
+		return true;
 	watch->reported = true;
 	report_held(pwq, jiffies_to_msecs(still) / MSEC_PER_SEC);
+	return false;
 }
 
 /**
@@ -182,11 +186,13 @@ static void look_at_held(struct pool_workqueue *pwq, const struct wq_look *look)
  * @look: this look of the watchdog
  *
  * Context: the watchdog's timer.
+ * Return: true if items are held back that were not reported.
  */
-void wq_look_for_held(const struct wq_look *look)
+bool wq_look_for_held(const struct wq_look *look)
 {
 	struct workqueue_struct *wq;
 	struct pool_workqueue *pwq;
+	bool held = false;
 
 	guard(rcu)();
 
@@ -196,6 +202,7 @@ void wq_look_for_held(const struct wq_look *look)
 			continue;
 		for_each_pwq(pwq, wq)
 			if (!list_empty(&pwq->inactive_works))
-				look_at_held(pwq, look);
+				held |= look_at_held(pwq, look);
 	}
+	return held;
 }

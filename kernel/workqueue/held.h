@@ -12,6 +12,6 @@ struct wq_look {
 	unsigned long thresh;		/* report what stands still for longer */
 };
 
-void wq_look_for_held(const struct wq_look *look);
+bool wq_look_for_held(const struct wq_look *look);
 
 #endif /* _KERNEL_WORKQUEUE_HELD_H */

@@ -14,6 +14,10 @@
  * the look is.  A pause counts for one period at most.  A real stall is reported even if every
  * look is late.
  *
+ * While nothing waits, a look may come as late as it likes: its timer wakes no idle CPU.  Else
+ * each look would be late on an idle machine, and a stall would be reported after many times the
+ * threshold.  So as soon as a look finds something that waits, another timer is used.
+ *
  * Code that keeps a CPU for long with good reason touches all watchdogs, including this
  * one; a pool then has the whole threshold again.
  */
@@ -266,7 +270,26 @@ static void wq_watchdog_reset_touched(void)
 		WRITE_ONCE(per_cpu(wq_watchdog_touched_cpu, cpu), now);
 }
 
-static struct timer_list wq_watchdog_timer;
+/* does work wait in any pool?  It may be about to run. */
+static bool any_pool_has_work(void)
+{
+	struct worker_pool *pool;
+	int id;
+
+	guard(rcu)();
+
+	for_each_pool(pool, id)
+		if (!list_empty(&pool->worklist))
+			return true;
+	return false;
+}
+
+/*
+ * Each timer's callback arms one of the two, so never more than one is armed.  The wakeful one is
+ * pinned: the only busy CPU, which would else run it for an idle one, may be the stuck one.
+ */
+static struct timer_list wq_watchdog_timer;		/* wakes no idle CPU */
+static struct timer_list wq_watchdog_wakeful_timer;	/* if something waits */
 static bool wq_watchdog_started;		/* boot has reached wq_watchdog_init() */
 
 static void wq_watchdog_timer_fn(struct timer_list *timer)
@@ -274,6 +297,7 @@ static void wq_watchdog_timer_fn(struct timer_list *timer)
 	unsigned long thresh = READ_ONCE(wq_watchdog_thresh) * HZ;
 	unsigned long period = thresh / WQ_WATCHDOG_LOOKS;
 	unsigned long now = wq_watchdog_clock + period;
+	bool waits;
 	int secs;
 
 	if (!thresh)
@@ -287,9 +311,9 @@ static void wq_watchdog_timer_fn(struct timer_list *timer)
 		panic_on_wq_watchdog(secs);
 		wq_watchdog_reset_touched();
 	}
-	wq_look_for_held(&(struct wq_look){ now, period, thresh });
+	waits = wq_look_for_held(&(struct wq_look){ now, period, thresh }) || any_pool_has_work();
 
-	mod_timer(timer, jiffies + period);
+	mod_timer(waits ? &wq_watchdog_wakeful_timer : &wq_watchdog_timer, jiffies + period);
 }
 
 /**
@@ -315,13 +339,15 @@ notrace void wq_watchdog_touch(int cpu)
 }
 
 /*
- * A timer callback that runs meanwhile may have read the old threshold and may arm the
- * timer.  timer_delete_sync() waits for the callback and disarms the timer again.
+ * A timer callback that runs meanwhile may have read the old threshold and may arm a timer.
+ * timer_delete_sync() waits for the callback and disarms its timer again.  If the callback of the
+ * wakeful timer has armed the other one, that one finds the threshold 0 or is armed anew.
  */
 static void wq_watchdog_set_thresh(unsigned long secs)
 {
 	WRITE_ONCE(wq_watchdog_thresh, 0);
 	timer_delete_sync(&wq_watchdog_timer);
+	timer_delete_sync(&wq_watchdog_wakeful_timer);
 	if (!secs)
 		return;
 
@@ -364,6 +390,7 @@ void __init wq_watchdog_init(void)
 {
 	/* a deferrable timer wakes no sleeping CPU just to find that all is well */
 	timer_setup(&wq_watchdog_timer, wq_watchdog_timer_fn, TIMER_DEFERRABLE);
+	timer_setup(&wq_watchdog_wakeful_timer, wq_watchdog_timer_fn, TIMER_PINNED);
 	wq_watchdog_started = true;
 	wq_watchdog_set_thresh(wq_watchdog_thresh);
 }

@@ -73,6 +73,25 @@ test_work_goes_on_afterwards()
 	is_equal "items that ran" "$(stat_of wqt_stuck ran)" 4
 }
 
+# On the last CPU an item is stuck. The others sleep, and with them the watchdog's timer, but not
+# after a look that finds what waits. Only that look may be late. Reports come about a second apart.
+test_reports_in_time_while_cpus_sleep()
+{
+	local all ok=0 reports
+
+	all=$(taskset -p $$ | sed 's/.* //')
+	mark_log asleep
+	log_expect "BUG: workqueue lockup - pool cpus=$CPU "
+	taskset -p "$(cpu_mask "$(online_cpus | head -n 1)")" $$ >/dev/null &&
+		set_to $PARAMS/watchdog_thresh 1 && get_stuck sleep 9 || ok=1
+	taskset -p "$all" $$ >/dev/null && set_to $PARAMS/watchdog_thresh 30 || ok=1
+	log_expect_end
+	reports=$(new_log | grep -c "BUG: workqueue lockup - pool cpus=$CPU ")
+	[ "$reports" -ge 3 ] && return $ok
+	diag "$reports reports in 9 s"
+	return 1
+}
+
 # A FIFO thread takes the CPU from the item, which stays ready to run.
 robbed()
 {
@@ -190,6 +209,7 @@ echo 0 >$PARAMS/cpu_intensive_thresh_us || bail "cpu_intensive_thresh_us is not 
 		held_back_for_ever:wqt_heldp held_back_for_ever:wqt_heldu
 run_tests report report_names_the_workqueue report_lists_what_is_in_flight \
 	report_lists_what_is_queued report_lists_what_is_held_back \
-	report_shows_the_worker work_goes_on_afterwards report_names_the_thief \
+	report_shows_the_worker work_goes_on_afterwards reports_in_time_while_cpus_sleep \
+	report_names_the_thief \
 	held_back_for_ever:wqt_heldp held_back_for_ever:wqt_heldu no_report_while_items_finish \
 	no_report_while_items_compute no_report_when_off no_report_without_cause

@@ -33,10 +33,13 @@ static struct wq_held_watch *pwq_held_watch(struct pool_workqueue *pwq)
 	return pwq->slots ? &pwq->slots->watch : &pwq->watch;
 }
 
-/* two pwqs of one workqueue */
+/*
+ * Two pwqs of one workqueue.  If the attributes of an ordered one have changed, its pwqs may use
+ * slots of different nodes, and yet the newer one waits for the items of the older one.
+ */
 static bool share_limit(struct pool_workqueue *a, struct pool_workqueue *b)
 {
-	return pwq_held_watch(a) == pwq_held_watch(b);
+	return wq_is_ordered(READ_ONCE(a->wq->flags)) || pwq_held_watch(a) == pwq_held_watch(b);
 }
 
 /* how often the workers that run items of @pwq have left a CPU; L */

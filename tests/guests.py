@@ -177,7 +177,7 @@ BOOTS: tuple[Boot, ...] = (
     # CPUs without a tick: the only other one comes up last, the others come up after the boot, and
     # the others are also out of all domains
     Boot('qemu-nohz', 'qemu', ('isolate', 'masks'), ('wq_api_kunit',), cpus=4, mem='1G',
-         append='nohz_full=0-2', env=ONE_ROUND, timeout=900),
+         append='nohz_full=0-2', env=ONE_ROUND, tier='all', timeout=900),
     Boot('qemu-nohz-late', 'qemu', ('isolate', 'pods', 'masks', 'rescuer', 'hotplug', 'freezer', 'resize'), KUNIT,
          cpus=4, online=1, mem='1G', append='nohz_full=1-3 maxcpus=1', env=ONE_ROUND, tier='all', timeout=900),
     Boot('qemu-nohz-isolated', 'qemu', ('isolate', 'masks', 'rescuer', 'hotplug', 'freezer'), KUNIT, cpus=4, mem='1G',

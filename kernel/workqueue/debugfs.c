@@ -200,7 +200,7 @@ static int workqueues_show(struct seq_file *m, void *entry)
 	wq_add_up(wq, &sum);
 	fill_columns(values, &sum);
 	show_name(m, wq->name);
-	seq_printf(m, " %-7s %7d", wq_type(wq), !!(wq->flags & WQ_MEM_RECLAIM));
+	seq_printf(m, " %-7s %7d", wq_type(wq), !!(READ_ONCE(wq->flags) & WQ_MEM_RECLAIM));
 	for (i = 0; i < NR_COLUMNS; i++)
 		seq_printf(m, " %*llu", column_width(i), values[i]);
 	seq_putc(m, '\n');

@@ -50,8 +50,8 @@ static unsigned long pwq_nr_switches(struct pool_workqueue *pwq)
 	int bkt;
 
 	hash_for_each(pwq->pool->busy_hash, bkt, worker, hentry)
-		/* the scheduler counts without L: what this misses, the next look finds */
 		if (worker->current_pwq == pwq)
+			/* the scheduler counts without L: what this misses, the next look finds */
 			nr += data_race(worker->task->nvcsw + worker->task->nivcsw);
 	return nr;
 }

@@ -373,9 +373,10 @@ static void dwork_start_timer(struct delayed_work *dwork, int cpu)
 
 	if (!housekeeping_enabled(HK_TYPE_TIMER)) {
 		/*
-		 * The timer may migrate if nobody asked for a CPU.  On an offline CPU it would wait
-		 * until the CPU comes back.  An online CPU goes offline inside stop_machine(), which
-		 * waits until interrupts are on here, and its timers are moved after that.
+		 * The timer may migrate if nobody asked for a CPU.  On an offline CPU it would
+		 * wait until the CPU comes back.  An online CPU goes offline inside
+		 * stop_machine(), which waits until interrupts are on here, and its timers are
+		 * moved after that.
 		 */
 		if (cpu == WORK_CPU_UNBOUND || !cpu_online(cpu))
 			add_timer_global(timer);

@@ -274,13 +274,15 @@ def test_archive_is_what_cpio_reads(tmp_path):
 
 
 def test_an_archive_that_cannot_be_made_is_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(initramfs, 'CACHE', tmp_path)
+    folder = tmp_path / 'cache'
+    folder.mkdir()
+    monkeypatch.setattr(initramfs, 'CACHE', folder)
 
     def fails():
         raise GuestError('no')
     with pytest.raises(GuestError):
         initramfs.cached('base', 1, fails)
-    assert not list(tmp_path.iterdir())
+    assert not list(folder.iterdir())
     assert initramfs.cached('base', 1, lambda: b'x').read_bytes() == b'x'
     assert initramfs.cached('base', 1, fails).read_bytes() == b'x'
 

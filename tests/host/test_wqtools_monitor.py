@@ -358,7 +358,6 @@ def files(tmp_path, monkeypatch):
     write(**FILES)
     monkeypatch.setattr(debugfs.read, '__defaults__', (debugfs.read.__defaults__[0], str(tmp_path)))
     monkeypatch.setattr(debugfs.present, '__defaults__', (str(tmp_path),))
-    write.folder = tmp_path
     return write
 
 
@@ -396,7 +395,7 @@ def test_waits_are_those_since_the_last_sample(files):
     assert stats.waited(new, new) == {}
 
 
-def test_fallback_without_drgn(files, monkeypatch, capsys):
+def test_fallback_without_drgn(files, tmp_path, monkeypatch, capsys):
     """The table is the same, and the reason is told. With --symbols, or without the files, it fails as before."""
     def fail(args):
         raise program.Trouble('no debug information')
@@ -407,7 +406,7 @@ def test_fallback_without_drgn(files, monkeypatch, capsys):
     assert 'no debug information' in said.err and len(said.err.splitlines()) == 1
     with pytest.raises(program.Trouble):
         wq_monitor.watch(wq_monitor.options(['-i', '0', '--symbols', 'vmlinux']))
-    (files.folder / 'workqueues').unlink()
+    (tmp_path / 'workqueues').unlink()
     with pytest.raises(program.Trouble, match='no debug information'):
         wq_monitor.watch(wq_monitor.options(['-i', '0']))
     with pytest.raises(program.Trouble, match='mount debugfs'):

@@ -10,7 +10,7 @@ METRICS = ('contentions', 'acquisitions', 'other_contentions')      # per item
 # The locks of both workqueues. kernel/workqueue/ and the base kernel's file give some of them different names. A host
 # test compares the list with both.
 LOCKS = ('&pool->lock', '&slots->lock', '&nna->lock', '&wq->mutex', '&pool->cb_lock', 'wq_pool_mutex',
-         'wq_pool_attach_mutex', 'wq_mayday_lock', 'wci_lock', 'line_lock')
+         'wq_pool_attach_mutex', 'wq_mayday_lock', 'wci_lock', 'line_lock', 'latency_switch_mutex')
 # "lock_stat: CONTENTIONS ACQUISITIONS NAME". Functions of the guest's shell: one before a pass, one after it.
 #
 # The column "contentions" leaves out waits of no time. The clock of UML moves in steps of 10 ms, so nearly all of them

@@ -190,7 +190,7 @@ is_isolated()	# CPU
 	isolated_now | grep -qx "$1"
 }
 
-elsewhere()	# FILE [NAME]: prints how many items ran on a CPU other than that which queued them
+elsewhere()	# FILE [NAME]: prints how many items ran on another CPU than their submitter
 {
 	awk '{ sub("cpu=", "", $1); sub("ran=", "", $2); n += $1 != $2 } END { print n + 0 }' \
 		"$HELPER/${2:-wqt_p}/$1"

@@ -101,7 +101,8 @@ test_names_of_functions()
 	local name ok=0
 
 	for name in __queue_work process_one_work worker_thread rescuer_thread create_worker \
-		    delayed_work_timer_fn idle_worker_timeout pool_mayday_timeout wq_barrier_func; do
+		    delayed_work_timer_fn idle_worker_timeout pool_mayday_timeout \
+		    wq_barrier_func; do
 		grep -q " [tT] $name\$" /proc/kallsyms || { diag "no function $name"; ok=1; }
 	done
 	return $ok

@@ -112,7 +112,8 @@ test_report_names_the_thief()
 	set_to $PARAMS/watchdog_thresh 30
 	log_expect_end
 	thief_is_named || { diag "the log does not name wqt/$CPU"; return 1; }
-	new_log | sed -n "/runs wqt/,\$p" | grep -q "task:wqt/$CPU \|CPU: $CPU .*Comm: wqt/$CPU " && return
+	new_log | sed -n "/runs wqt/,\$p" |
+		grep -q "task:wqt/$CPU \|CPU: $CPU .*Comm: wqt/$CPU " && return
 	diag "the log has no backtrace of wqt/$CPU"
 	return 1
 }

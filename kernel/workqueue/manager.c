@@ -207,7 +207,8 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 	if (IS_ERR(task)) {
 		/* a user's signal causes -EINTR; any other error will come again */
 		if (PTR_ERR(task) == -EINTR)
-			pr_err("workqueue: Interrupted when creating a worker thread \"%s\"\n", name);
+			pr_err("workqueue: Interrupted when creating a worker thread \"%s\"\n",
+			       name);
 		else
 			pr_err_once("workqueue: Failed to create a worker thread: %pe\n", task);
 		return PTR_ERR(task);

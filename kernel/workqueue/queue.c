@@ -81,8 +81,8 @@ static int wq_select_unbound_cpu(int cpu)
 	    (likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)) || wq_pool_per_cpu))
 		return cpu;
 
-	WQ_WARN(READ_ONCE(wq_debug_force_rr_cpu),
-		pr_warn_once("workqueue: round-robin CPU selection forced, expect performance impact\n"));
+	WQ_WARN(READ_ONCE(wq_debug_force_rr_cpu), pr_warn_once(
+		"workqueue: round-robin CPU selection forced, expect performance impact\n"));
 
 	next = cpumask_next_and_wrap(__this_cpu_read(wq_rr_cpu_last),
 				     wq_unbound_cpumask, cpu_online_mask);

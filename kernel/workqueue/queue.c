@@ -22,6 +22,9 @@ module_param_named(debug_force_rr_cpu, wq_debug_force_rr_cpu, bool, 0644);
 /* the CPU to which this CPU last sent unbound work; interrupts off */
 static DEFINE_PER_CPU(int, wq_rr_cpu_last);
 
+static const char wq_rr_warning[] =
+	"workqueue: round-robin CPU selection forced, expect performance impact\n";
+
 /*
  * Put @work on the worklist, or hold it back, and choose the task to wake for it.  Another
  * policy for either would go here.
@@ -81,8 +84,7 @@ static int wq_select_unbound_cpu(int cpu)
 	    (likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)) || wq_pool_per_cpu))
 		return cpu;
 
-	WQ_WARN(READ_ONCE(wq_debug_force_rr_cpu), pr_warn_once(
-		"workqueue: round-robin CPU selection forced, expect performance impact\n"));
+	WQ_WARN(READ_ONCE(wq_debug_force_rr_cpu), pr_warn_once("%s", wq_rr_warning));
 
 	next = cpumask_next_and_wrap(__this_cpu_read(wq_rr_cpu_last),
 				     wq_unbound_cpumask, cpu_online_mask);

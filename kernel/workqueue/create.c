@@ -262,12 +262,15 @@ void destroy_workqueue(struct workqueue_struct *wq)
 	guard(rcu)();
 	for (cpu = -1; cpu < (int)nr_cpu_ids; cpu++) {
 		struct pool_workqueue __rcu **entry;
+		struct pool_workqueue *pwq;
 
 		if (cpu >= 0 && !cpu_possible(cpu))
 			continue;
 		entry = wq_pwq_ptr(wq, cpu);
-		put_pwq_unlocked(rcu_dereference(*entry));
+		pwq = rcu_dereference(*entry);
+		/* a caller that queues even now must not find a dead pwq without a successor */
 		RCU_INIT_POINTER(*entry, NULL);
+		put_pwq_unlocked(pwq);
 	}
 }
 EXPORT_SYMBOL_GPL(destroy_workqueue);

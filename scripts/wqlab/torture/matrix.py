@@ -68,6 +68,8 @@ MATRIX = (
     Entry('qemu-memless', 'qemu', topology=f'{NUMA},memless=1,cpuless=1'),
     # the last CPU is in no scheduling domain, runs no unbound work and gives its per-CPU work away
     Entry('qemu-isolated', 'qemu', topology='cores=3', append='isolcpus=domain,2 workqueue.offload_isolated=1'),
+    # the tick of all CPUs but one stops while they have a single task to run
+    Entry('qemu-nohz', 'qemu', topology='cores=4', append='nohz_full=1-3'),
     Entry('qemu-threadirqs', 'qemu', append='threadirqs'),
     Entry('qemu-preempt', 'qemu', 'preempt'),
     Entry('qemu-rt', 'qemu', 'rt'),

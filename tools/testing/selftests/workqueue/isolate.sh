@@ -9,7 +9,9 @@
 CGROUP=/sys/fs/cgroup
 CPUS=/sys/devices/system/cpu
 TRACING=/sys/kernel/tracing
-TICKLESS=$(expand_list "$(cat $CPUS/nohz_full 2>/dev/null | tr -dc 0-9,-)")
+# The CPU that boots keeps its tick, even if nohz_full= names it: that file leaves it out.
+NOHZ_FULL=$(sed -n 's/.*nohz_full=\([0-9,-]*\).*/\1/p' /proc/cmdline)
+TICKLESS=$(expand_list "${NOHZ_FULL:-$(cat $CPUS/nohz_full 2>/dev/null | tr -dc 0-9,-)}")
 ISOLATED=$(expand_list "$(cat $CPUS/isolated)")
 LATE=$(expand_list "$(cat $CPUS/offline)")
 # the CPU for the cpuset: one that is isolated already if there is any, so that others are left

@@ -21,6 +21,7 @@
 
 #define ATTRS_DIR	"devices/virtual/workqueue/"
 #define SHARD_SIZE	"module/workqueue/parameters/cache_shard_size"
+#define LATENCY_ENABLE	"kernel/debug/workqueue/latency_enable"
 #define RESERVE_PAGES	((48UL << 20) >> PAGE_SHIFT)
 
 /*
@@ -259,7 +260,7 @@ static void random_mask(struct rnd_state *rnd, struct cpumask *mask)
 		cpumask_copy(mask, cpu_possible_mask);
 }
 
-/* With CONFIG_FAILSLAB and its task-filter, allocations of this task may fail. */
+/* With CONFIG_FAILSLAB, CONFIG_FAIL_PAGE_ALLOC and their task-filter, this task may lack memory. */
 static void fail_allocations(bool fail)
 {
 #ifdef CONFIG_FAULT_INJECTION
@@ -389,6 +390,16 @@ static void change_shard_size(struct rnd_state *rnd)
 	seq_end(&global_seq);
 }
 
+/* Fails on a kernel without these histograms. May fail for want of memory, on purpose. */
+static void change_measurement(struct rnd_state *rnd)
+{
+	const char *on = wqt_one_in(rnd, 2) ? "1" : "0";
+
+	fail_allocations(wqt_one_in(rnd, 4));
+	wqt_sys_write(LATENCY_ENABLE, on);
+	fail_allocations(false);
+}
+
 /*
  * Raise the limit before the call. Lower it once the items that the old limit admitted
  * have ended.
@@ -428,6 +439,9 @@ static void change_something(struct wqt_actor *actor)
 	case 3:
 		change_max_active(slot, rnd);
 		break;
+	case 4:
+		change_measurement(rnd);
+		break;
 	default:
 		change_attrs(slot, rnd);
 	}
@@ -441,6 +455,7 @@ int wqt_attrs_thread(void *arg)
 	while (wqt_actor_naps(actor, wqt_attrs_ms))
 		change_something(actor);
 	set_global_mask(cpu_possible_mask);
+	wqt_sys_write(LATENCY_ENABLE, "0");
 	return wqt_actor_ends(actor);
 }
 

@@ -54,13 +54,14 @@ SAFE_PARAMETER = re.compile(r'[a-z_]+=[A-Za-z0-9_,.-]*')
 
 # The test makes some forks fail, so this script does not fork while the test runs.
 IN_GUEST = r'''
-fault=/sys/kernel/debug/failslab
-if [ -d $fault ]; then
+for fault in /sys/kernel/debug/failslab /sys/kernel/debug/fail_page_alloc; do
+	[ -d $fault ] || continue
 	echo Y >$fault/task-filter; echo 20 >$fault/probability; echo -1 >$fault/times
 	echo 0 >$fault/verbose
-	# let allocations that may sleep fail, too
+	# let allocations that may sleep, or may use high memory, fail, too
 	echo N >$fault/ignore-gfp-wait
-fi
+	[ ! -e $fault/ignore-gfp-highmem ] || echo N >$fault/ignore-gfp-highmem
+done
 mkfifo /tmp/kmsg
 cat /dev/kmsg >/tmp/kmsg &
 cat=$!

@@ -86,9 +86,11 @@ class Boot:
             'the CPUs are not ten cores': 'isolcpus=' not in self.append,
             'the CPUs are not isolated at boot': 'isolcpus=' not in self.append,
             'the CPUs all have a tick': 'nohz' not in self.append,
+            'the CPUs have no tick': 'nohz' in self.append,
             'the CPUs are all online': 'maxcpus=' not in self.append,
             'the CPUs that stay are too few': 'nohz' in self.append or 'isolcpus=' in self.append,
             'this KUnit cannot suppress warnings': self.linux == OLD,
+            'the kernel was not booted with kmemleak=on': 'kmemleak=on' not in self.append,
             'wq_api_kunit.early is off': 'wq_api_kunit.early=1' not in self.append.split(),
             # Its KUnit gives no reason when a suite that ran at boot runs again.
             '$': self.linux == OLD,
@@ -143,6 +145,8 @@ BOOTS: tuple[Boot, ...] = (
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
     Boot('uml-homes-faults', 'uml', ('faults',), config='debug', mem='1G', append='workqueue.pool_per_cpu=1',
          tier='all', timeout=900),
+    # an allocation is much slower if kmemleak keeps its backtrace
+    Boot('uml-leaks', 'uml', ('faults',), config='debug', mem='1G', append='kmemleak=on', tier='all', timeout=2400),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',
          ('sysfs', 'params', 'pods', 'masks', 'homes', 'hotplug', 'freezer', 'sysrq', 'resize', 'console',
@@ -177,7 +181,7 @@ BOOTS: tuple[Boot, ...] = (
     # CPUs without a tick: the only other one comes up last, the others come up after the boot, and
     # the others are also out of all domains
     Boot('qemu-nohz', 'qemu', ('isolate', 'masks'), ('wq_api_kunit',), cpus=4, mem='1G',
-         append='nohz_full=0-2', env=ONE_ROUND, tier='all', timeout=900),
+         append='nohz_full=0-2', env=ONE_ROUND, timeout=900),
     Boot('qemu-nohz-late', 'qemu', ('isolate', 'pods', 'masks', 'rescuer', 'hotplug', 'freezer', 'resize'), KUNIT,
          cpus=4, online=1, mem='1G', append='nohz_full=1-3 maxcpus=1', env=ONE_ROUND, tier='all', timeout=900),
     Boot('qemu-nohz-isolated', 'qemu', ('isolate', 'masks', 'rescuer', 'hotplug', 'freezer'), KUNIT, cpus=4, mem='1G',

@@ -172,7 +172,7 @@ GUESTS = [guests.Boot('', 'uml', variant='base', shards='2'), *(
         ('uml', '', ''), ('qemu', 'cores=1', 'workqueue.pool_per_cpu=1 isolcpus=domain,9'),
         ('qemu', 'sockets=2,cores=1,nodes=2', ''), ('qemu', 'sockets=2,cores=5', ''),
         ('qemu', 'cores=2,threads=2', ''), ('qemu', 'cores=4', 'nohz_full=1-3 maxcpus=1'))),
-    guests.Boot('', 'uml', variant='cmwq', config='debug'),
+    guests.Boot('', 'uml', variant='cmwq', config='debug', append='kmemleak=on'),
     guests.Boot('', 'qemu', variant='cmwq', linux=guests.OLD)]
 SCRIPTS = sorted(path for path in guests.SELFTESTS.glob('*.sh') if path.name != 'lib.sh')
 

@@ -3,12 +3,13 @@
 #
 # A write is repeated. Each time the next allocation fails, until none does. A write that
 # fails must not have changed anything, and leaves nothing behind. The same holds if the writer
-# is killed while a workqueue is made. Needs a kernel with CONFIG_FAILSLAB.
+# is killed while a workqueue is made. Nothing leaks. Needs a kernel with CONFIG_FAILSLAB.
 
 . "$(dirname "$0")/lib.sh"
 
 NTH=/proc/self/fail-nth
 SLAB=/sys/kernel/debug/failslab
+LEAKS=/sys/kernel/debug/kmemleak
 FEWEST=5	# allocations that a write makes at least, including those of opening the file
 
 # Sets STATUS to the result of the write. Sets LEFT to how many more allocations would have
@@ -151,6 +152,17 @@ test_killed()	# FLAGS
 	destroy wqt_k && is_gone wqt_k "$others"
 }
 
+# What a scan finds counts once it is 5 seconds old.
+test_leaks()
+{
+	local found
+
+	sleep 6
+	echo scan >$LEAKS && echo scan >$LEAKS || return 1
+	found=$(cat $LEAKS)
+	[ -z "$found" ] || { diag "$found"; return 1; }
+}
+
 mount_all
 load_helper
 [ -e $NTH ] && [ -d $SLAB ] || bail "no $SLAB: is CONFIG_FAILSLAB set?"
@@ -176,4 +188,8 @@ done
 for flags in "percpu mem_reclaim" "unbound mem_reclaim nosysfs" "ordered mem_reclaim devm"; do
 	set -- "$@" killed:"$flags"
 done
+set -- "$@" leaks
+# What leaked before is not ours.
+{ echo scan >$LEAKS && echo clear >$LEAKS; } 2>/dev/null ||
+	skip "the kernel was not booted with kmemleak=on" leaks
 run_tests "$@"

@@ -146,7 +146,7 @@ BOOTS: tuple[Boot, ...] = (
     Boot('uml-homes-faults', 'uml', ('faults',), config='debug', mem='1G', append='workqueue.pool_per_cpu=1',
          tier='all', timeout=900),
     # an allocation is much slower if kmemleak keeps its backtrace
-    Boot('uml-leaks', 'uml', ('faults',), config='debug', mem='1G', append='kmemleak=on', tier='all', timeout=2400),
+    Boot('uml-leaks', 'uml', ('faults',), config='debug', mem='1G', append='kmemleak=on', tier='all', timeout=3600),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',
          ('sysfs', 'params', 'pods', 'masks', 'homes', 'hotplug', 'freezer', 'sysrq', 'resize', 'console',

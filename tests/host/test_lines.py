@@ -13,7 +13,7 @@ from wqlab.bench import run as bench_run
 from wqlab.bench import seat
 from wqlab.bench.boot import Build
 from wqlab.bench.lines import count, measure, objects, plugin, report
-from wqlab.guest import GuestError
+from wqlab.guest import GuestError, plugins
 from wqlab.guest import run as guest_run
 from wqlab.paths import ROOT
 
@@ -26,8 +26,8 @@ QUEUE, SWITCH, ITEM = 0xffffffff81000000, 0xffffffff81000001, 0xffffffffa0000002
 @pytest.fixture(scope='module')
 def vcpus(tmp_path_factory):
     program = tmp_path_factory.mktemp('vcpus') / 'vcpus'
-    subprocess.run(['gcc', '-Wall', '-Wextra', '-Werror', '-I', plugin.HERE, '-o', program,
-                    ROOT / 'tests/host/lines_vcpus.c', plugin.HERE / 'plugin.c'], check=True)
+    subprocess.run(['gcc', '-Wall', '-Wextra', '-Werror', '-I', plugins.HEADER.parent, '-o', program,
+                    ROOT / 'tests/host/lines_vcpus.c', plugin.SOURCE], check=True)
     return program
 
 
@@ -150,8 +150,8 @@ def test_the_plugin_is_compiled_once(tmp_path):
 
 @pytest.mark.parametrize('compiler, why', [(('false',), 'no message'), (('/no/such/cc',), 'No such file')])
 def test_a_compiler_that_fails_is_named(tmp_path, monkeypatch, compiler, why):
-    monkeypatch.setattr(plugin, 'CC', compiler)
-    with pytest.raises(plugin.PluginError, match=why):
+    monkeypatch.setattr(plugins, 'CC', compiler)
+    with pytest.raises(plugins.PluginError, match=why):
         plugin.build(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -161,14 +161,14 @@ def test_marks_come_from_the_system_map(tmp_path):
     symbols.write_text('ffffffff81000010 T queue_work_on\nffffffff81000020 T __switch_to\n')
     assert plugin.marks(symbols) == {'queue': 'ffffffff81000010', 'switch': 'ffffffff81000020'}
     symbols.write_text('ffffffff81000010 T queue_work_on\n')
-    with pytest.raises(plugin.PluginError, match='no __switch_to'):
+    with pytest.raises(plugins.PluginError, match='no __switch_to'):
         plugin.marks(symbols)
-    with pytest.raises(plugin.PluginError, match='cannot be read'):
+    with pytest.raises(plugins.PluginError, match='cannot be read'):
         plugin.marks(tmp_path / 'none')
 
 
 def test_a_comma_in_a_path_is_doubled():
-    assert plugin.argument('/a,b/x.so', out='/c,d', queue='1f') == '/a,,b/x.so,out=/c,,d,queue=1f'
+    assert plugins.argument('/a,b/x.so', out='/c,d', queue='1f') == '/a,,b/x.so,out=/c,,d,queue=1f'
 
 
 # The figure

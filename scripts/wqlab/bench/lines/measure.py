@@ -10,7 +10,7 @@ from typing import Any
 from wqlab.bench import seat
 from wqlab.bench.boot import BootError, Build
 from wqlab.bench.lines import count, objects, plugin
-from wqlab.guest import dump, qmp, running
+from wqlab.guest import dump, plugins, qmp, running
 from wqlab.guest.run import own_folder
 
 # Items of each submitter that are not counted: while it becomes warm, and while the memory is fetched.
@@ -37,7 +37,7 @@ class Watched:
     def options(self) -> list[str]:
         """Return the options with which the guest is booted."""
         marks = plugin.marks(self.build.folder / 'System.map')
-        words = plugin.argument(plugin.build(), control=self.folder / 'control', out=self.report, **marks)
+        words = plugins.argument(plugin.build(), control=self.folder / 'control', out=self.report, **marks)
         return ['--qmp', self.socket, '--plugin', words]
 
     def begin(self, guest: seat.Seat, clock: seat.Clock) -> None:
@@ -217,5 +217,5 @@ def play(root: Path, builds: dict[str, Build], params: dict[str, Any], boots: li
     try:
         return [boot_once(root, builds[boot['variant']], params, boot, log, clock)
                 for boot, log in zip(boots, logs, strict=True)]
-    except plugin.PluginError as error:
+    except plugins.PluginError as error:
         raise BootError(str(error)) from None

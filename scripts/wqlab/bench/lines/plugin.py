@@ -1,41 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compile the plugin, and give it orders through a file that both map."""
 import ctypes
-import hashlib
 import mmap
-import subprocess
 from pathlib import Path
 
-from wqlab import files
+from wqlab.guest import plugins
+from wqlab.guest.plugins import PluginError
 from wqlab.paths import BUILD
 
-HERE = Path(__file__).parent
-SOURCES = (HERE / 'plugin.c', HERE / 'qemu_plugin.h')
-CC = ('gcc', '-O2', '-Wall', '-Wextra', '-Werror', '-shared', '-fPIC', '-fvisibility=hidden')
+SOURCE = Path(__file__).parent / 'plugin.c'
 MAX_CPUS = 64
 IDLE, ARMED, COUNTING, DONE, FAILED = range(5)
 MARKS = {'queue': 'queue_work_on', 'switch': '__switch_to'}
 
 
-class PluginError(Exception):
-    """The plugin cannot be compiled or used."""
-
-
 def build(folder: Path = BUILD / 'lines') -> Path:
-    """Return the compiled plugin. Its name depends on its source, so an old one is never used."""
-    digest = hashlib.sha256(b''.join(path.read_bytes() for path in SOURCES)).hexdigest()[:12]
-    target = folder / f'plugin-{digest}.so'
-    if target.exists():
-        return target
-    with files.replacing(target, 0o755) as temp:
-        try:
-            done = subprocess.run([*CC, '-o', temp, SOURCES[0]], capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise PluginError(f'the plugin of --lines cannot be compiled: {CC[0]}: {error.strerror}') from None
-        if done.returncode:
-            said = done.stderr.splitlines() or ['no message']
-            raise PluginError(f'the plugin of --lines cannot be compiled: {said[0]}')
-    return target
+    """Return the compiled plugin."""
+    return plugins.build([SOURCE], folder / 'plugin')
 
 
 def marks(system_map: Path) -> dict[str, str]:
@@ -51,12 +32,6 @@ def marks(system_map: Path) -> dict[str, str]:
         raise PluginError(f'{system_map} cannot be read: {error}') from None
     except KeyError as error:
         raise PluginError(f'{system_map} has no {error.args[0]}: build the kernel again') from None
-
-
-def argument(path: Path, **values: object) -> str:
-    """Return the argument of QEMU's option -plugin, in which a comma is doubled."""
-    words = [str(path), *(f'{key}={value}' for key, value in values.items())]
-    return ','.join(word.replace(',', ',,') for word in words)
 
 
 class Layout(ctypes.Structure):

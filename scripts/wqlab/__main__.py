@@ -24,6 +24,7 @@ PROGRAMS = {
     'guest': ('guest.run', 'boot any kernel in a small guest and run a command in it'),
     'dump': ('guest.dump', 'inspect the memory of a running guest (dump-guest.sh)'),
     'pptt': ('guest.pptt', "write the ACPI table that describes an arm64 guest's caches"),
+    'stalls': ('simulated.stalls', 'show who waited for which cache line on a simulated machine'),
     'bench': ('bench.run', 'compare the speed of both variants (run-bench.sh)'),
     'plot': ('bench.plot', 'draw the plots of an earlier benchmark run'),
     'workload': ('workload.run', 'run real programs on both variants and compare them (run-workload.sh)'),

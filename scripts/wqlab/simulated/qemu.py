@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How QEMU simulates a machine: with our plugin, and with nothing that differs from one run to the next."""
+from pathlib import Path
+
+from wqlab.guest import plugins
+from wqlab.paths import BUILD
+from wqlab.simulated.machines import Machine
+
+SOURCES = sorted((Path(__file__).parent / 'plugin').glob('*.[ch]'))
+# Not of a machine, but of the simulation, in ns. A shorter quantum costs time, and changes little.
+QUANTUM = 200           # how far a CPU may be ahead of the others
+COARSE = 50_000         # the same while time is not simulated
+EVENTS = 100_000        # the longest that WFE sleeps: Linux lets the counter send 10,000 events a second
+# The counter shows each ns. There is no random number that does not come from QEMU's seed, and no clock but ours.
+BOARD = ('-M', 'virt,gic-version=3,dtb-randomness=off', '-cpu', 'neoverse-n1,cntfrq=1000000000',
+         '-accel', 'tcg,thread=multi', '-seed', '1', '-rtc', 'base=2026-01-01,clock=vm')
+
+
+def build(folder: Path = BUILD / 'simulated') -> Path:
+    """Return the compiled plugin."""
+    return plugins.build(SOURCES, folder / 'plugin')
+
+
+def argument(plugin: Path, machine: Machine, out: Path, toggle: str, seed: int = 0, quantum: int = QUANTUM) -> str:
+    """Return the argument of -plugin. @toggle is the address, in hex, of what begins and ends the simulation."""
+    return plugins.argument(plugin, out=out, toggle=toggle, seed=seed, quantum=quantum * 1000, coarse=COARSE * 1000,
+                            events=EVENTS * 1000, **machine.constants())
+
+
+def environment(plugin: Path) -> dict[str, str]:
+    """Return what has to be added to QEMU's environment: the plugin replaces functions of libc, too."""
+    return {'LD_PRELOAD': str(plugin)}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Simulated machines: their files, the arguments of the plugin, the report. tests/guest/test_simulated.py runs them."""
+import subprocess
+
+import pytest
+
+from wqlab.simulated import machines, qemu, stalls
+from wqlab.steps import Failure
+
+CPUS = {'grace': 72, 'xeon': 52, 'epyc': 256, 'ryzen': 24, 'vm8': 8, 'future': 512}
+MACHINE = '''
+about = "two"
+topology = "sockets=2,cores=4,threads=2,llcs=4"
+ghz = 4
+ipc = 0.5
+smt = 1.5
+[ns]
+''' + '\n'.join(f'{name} = 1.5' for name in machines.COSTS)
+
+
+def test_our_machines():
+    assert machines.known() == sorted(CPUS)
+    for name, cpus in CPUS.items():
+        machine = machines.load(name)
+        assert machine.topology.cpus == machine.constants()['cpus'] == cpus
+        assert machine.about and all(isinstance(number, int) for number in machine.constants().values())
+
+
+def test_every_constant_has_a_source():
+    """A figure comes with where it is from, or with the word assumed."""
+    for path in machines.FOLDER.glob('*.toml'):
+        for row in path.read_text().splitlines():
+            if row.partition(' = ')[0] in (*machines.COSTS, 'ghz', 'ipc', 'smt'):
+                assert '#' in row, f'{path.name}: {row}'
+
+
+def test_a_machine_of_the_user(tmp_path):
+    place = tmp_path / 'mine.toml'
+    place.write_text(MACHINE)
+    machine = machines.load(str(place))
+    constants = machine.constants()
+    assert machine.name == 'mine'
+    assert (constants['cpus'], constants['threads'], constants['llc_cpus'], constants['socket_cpus']) == (16, 2, 4, 8)
+    assert (constants['insn'], constants['smt'], constants['wake']) == (500, 250, 1500)
+    text = qemu.argument(tmp_path / 'p,q.so', machine, tmp_path / 'out', 'ffff', seed=7)
+    assert text.startswith(f'{tmp_path}/p,,q.so,out={tmp_path}/out,toggle=ffff,seed=7,quantum=200000,') \
+        and ',cpus=16,' in text
+
+
+@pytest.mark.parametrize('old, new, why', [
+    ('about', 'aboot', 'look at aboot, about'), ('wake = 1.5', 'awake = 1.5', 'look at awake, wake'),
+    ('ghz = 4', 'ghz = 0', 'must be more than 0'), ('smt = 1.5', 'smt = 0.5', 'smt at least 1'),
+    ('wake = 1.5', 'wake = -1', 'wake must be a number'), ('wake = 1.5', 'wake = true', 'wake must be a number'),
+    ('wake = 1.5', 'wake = "1"', 'wake must be a number'), ('ghz = 4', 'ghz = nan', 'ghz must be a number'),
+    ('llcs=4', 'llcs=3', 'llcs=3 must be a multiple'), ('cores=4', 'kernels=4', 'give KEY=NUMBER'),
+    ('[ns]', '[ns', 'cannot be read')])
+def test_a_machine_that_makes_no_sense_is_refused(tmp_path, old, new, why):
+    place = tmp_path / 'mine.toml'
+    place.write_text(MACHINE.replace(old, new, 1))
+    with pytest.raises(Failure, match=why) as refused:
+        machines.load(str(place))
+    assert str(place) in str(refused.value)
+
+
+@pytest.mark.parametrize('name', ['cray', '/no/such.toml'])
+def test_an_unknown_machine_is_refused(name):
+    with pytest.raises(Failure, match='choose epyc, future, grace'):
+        machines.load(name)
+
+
+def test_the_plugin_compiles(tmp_path):
+    built = qemu.build(tmp_path)
+    assert qemu.build(tmp_path) == built and list(tmp_path.iterdir()) == [built]
+    exported = subprocess.run(['nm', '-D', '--defined-only', built], capture_output=True, text=True, check=True).stdout
+    assert {row.split()[2] for row in exported.splitlines()} == {
+        'qemu_plugin_install', 'qemu_plugin_version', 'clock_gettime', 'ppoll', '__ppoll_chk', 'pthread_cond_wait',
+        'pthread_cond_signal', 'pthread_cond_broadcast'}
+
+
+REPORT = ['time 2000000', 'instructions 70', 'wakes 3', 'ipis 2', 'interrupts 4', 'handovers 9', 'untracked 0',
+          'stall 1000 20 10 3 6000000', 'stall 1000 21 10 1 1000000', 'stall 1040 30 0 5 3000000', 'lost 0', 'end']
+SYMBOLS = ['0000000000000010 T writer', '0000000000000020 t waiter', '0000000000000030 T x',
+           '0000000000000fff d pool', '0000000000001010 B _end', 'fffffffffffffff0 A _kernel_size']
+
+
+def test_report():
+    first, second = stalls.parse([*REPORT, *REPORT])
+    assert first == second and first.us == 2 and first.ps == 10_000_000 and first.counters['ipis'] == 2
+    assert first.by(lambda stall: stall.line) == [(0x1000, 4, 7_000_000), (0x1040, 5, 3_000_000)]
+    assert list(stalls.parse([])) == []
+
+
+def test_table():
+    stretch, = stalls.parse(REPORT)
+    assert [row.split() for row in stalls.table(stretch, stalls.Symbols(SYMBOLS))] == [
+        '2.0 us simulated, 10.0 us of CPUs waiting for lines, 3 wake-ups'.split(),
+        ['70.0%', '4', 'moves', '1000', 'pool'], ['70.0%', '4', 'waiter', 'after', 'writer'],
+        ['30.0%', '5', 'moves', '1040'], ['30.0%', '5', 'x', 'after', '0']]
+
+
+def test_a_report_is_shown(tmp_path, capsys):
+    (tmp_path / 'System.map').write_text('\n'.join(SYMBOLS))
+    (tmp_path / 'report').write_text('\n'.join(REPORT * 2))
+    assert stalls.main(['--kernel', str(tmp_path), '--rows', '1', str(tmp_path / 'report')]) == 0
+    assert capsys.readouterr().out.count('pool') == 2
+
+
+@pytest.mark.parametrize('rows, why', [
+    (REPORT[:-1], 'not complete'), (REPORT[1:], 'lacks counters'), (['what', 'end'], 'makes no sense'),
+    (['stall 1 2 3', 'end'], 'makes no sense'), (['time x', 'end'], 'invalid literal')])
+def test_a_damaged_report_is_refused(tmp_path, rows, why):
+    path = tmp_path / 'report'
+    path.write_text('\n'.join(rows))
+    with pytest.raises(stalls.ReportError, match=why):
+        stalls.read(path)
+    with pytest.raises(stalls.ReportError):
+        stalls.read(tmp_path / 'none')

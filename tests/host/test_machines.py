@@ -4,6 +4,11 @@ import subprocess
 
 import pytest
 
+from wqlab.guest import GuestError
+from wqlab.guest import run as guest_run
+from wqlab.guest.engines import ENGINES
+from wqlab.guest.engines.arm64 import Arm64
+from wqlab.guest.setup import Setup
 from wqlab.simulated import machines, qemu, stalls
 from wqlab.steps import Failure
 
@@ -76,6 +81,56 @@ def test_the_plugin_compiles(tmp_path):
         'qemu_plugin_install', 'qemu_plugin_version', 'clock_gettime', 'ppoll', '__ppoll_chk', 'pthread_cond_wait',
         'pthread_cond_signal', 'pthread_cond_broadcast'}
 
+
+# Guests
+
+def simulation(folder):
+    (folder / 'System.map').write_text('ffff800000001000 T x\nffff800000002000 t proc_do_uts_string\n')
+    return qemu.Simulation(machines.load('vm8'), folder / 'report', folder / 'System.map', seed=3)
+
+
+def test_a_simulated_guest(tmp_path):
+    simulated = simulation(tmp_path)
+    setup = Setup(tmp_path, tmp_path, simulated.machine.topology, 1024, 'true', simulation=simulated)
+    engine = Arm64()
+    command, plugin = engine.machine(setup), qemu.build()
+    assert command[command.index('-smp') + 1].startswith('8,') and set(qemu.BOARD) < set(command)
+    assert 'nokaslr' in engine.parameters(setup) and engine.environment(setup) == {'LD_PRELOAD': str(plugin)}
+    assert simulated.argument().startswith(f'{plugin},out={tmp_path}/report,toggle=ffff800000002000,seed=3,')
+    plain = Setup(tmp_path, tmp_path, simulated.machine.topology, 1024, 'true')
+    assert not set(qemu.BOARD) <= set(engine.machine(plain))
+    assert 'nokaslr' not in engine.parameters(plain) and not engine.environment(plain)
+
+
+def test_a_kernel_without_the_function_that_begins(tmp_path):
+    simulated = simulation(tmp_path)
+    simulated.symbols.write_text('ffff800000001000 T x\n')
+    with pytest.raises(GuestError, match='has no proc_do_uts_string: build the kernel again'):
+        simulated.argument()
+
+
+@pytest.mark.parametrize('engine, icount', [('uml', False), ('qemu', False), ('arm64', True)])
+def test_other_guests_are_not_simulated(tmp_path, monkeypatch, engine, icount):
+    simulation(tmp_path)
+    image = tmp_path / ENGINES[engine].image
+    image.parent.mkdir(parents=True, exist_ok=True)
+    image.write_text('')
+    monkeypatch.setattr(type(ENGINES[engine]), 'check', lambda *_: None)
+    with pytest.raises(GuestError, match='only arm64 guests can be simulated'):
+        guest_run.run(tmp_path, 'true', engine=engine, icount=icount, machine='vm8', report=tmp_path / 'report')
+
+
+@pytest.mark.parametrize('words, why', [
+    (['--machine', 'vm8'], 'need each other'), (['--report', 'x'], 'need each other'),
+    (['--machine', 'vm8', '--report', 'x', '--cpus', '4'], 'leave --cpus'),
+    (['--machine', 'vm8', '--report', 'x', '--topology', 'cores=4'], 'leave --cpus')])
+def test_options_that_make_no_sense_are_refused(capsys, words, why):
+    with pytest.raises(SystemExit):
+        guest_run.main(['--kernel', 'k', *words, 'true'])
+    assert why in capsys.readouterr().err
+
+
+# The report
 
 REPORT = ['time 2000000', 'instructions 70', 'wakes 3', 'ipis 2', 'interrupts 4', 'handovers 9', 'untracked 0',
           'stall 1000 20 10 3 6000000', 'stall 1000 21 10 1 1000000', 'stall 1040 30 0 5 3000000', 'lost 0', 'end']

@@ -39,6 +39,8 @@ from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import complete, megabytes, parse
+from wqlab.simulated import machines
+from wqlab.simulated.qemu import Simulation
 from wqlab.steps import Failure, told, using
 
 TIMED_OUT, DIED = 124, 125
@@ -150,6 +152,8 @@ def boot(setup: Setup, engine: Engine, reader: Reader, feeder: Feeder | None, de
 
 
 def check_plugin(setup: Setup, engine: Engine) -> None:
+    if setup.simulation and (not engine.simulates or setup.icount):
+        raise GuestError('only arm64 guests can be simulated: choose the engine arm64, and leave --icount out')
     if setup.plugin and (not engine.has_plugins or setup.accel == 'kvm'):
         raise GuestError('a plugin needs an emulated guest: choose the engine qemu or arm64, and leave --accel kvm out')
 
@@ -158,10 +162,12 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
         topology: str | dict[str, int] | None = None, mem: str = '1G', append: str = '', timeout: float = 300,
         files: Sequence[str] = (), bins: Sequence[str] = (), log: str | Path | None = None,
         stream: Writer | None = None, stdin: int | None = None, accel: str = 'auto', icount: bool = False,
-        qmp: str | Path | None = None, plugin: str = '', post_mortem: PostMortem | None = None) -> Result:
+        qmp: str | Path | None = None, plugin: str = '', machine: str = '', report: str | Path = '', seed: int = 0,
+        post_mortem: PostMortem | None = None) -> Result:
     """Boot `kernel`, run `command` in it with /bin/sh, and return a Result.
 
-    stdin is a file descriptor with the command's input; by default it has none.
+    stdin is a file descriptor with the command's input; by default it has none. On a simulated machine, a write to
+    /proc/sys/kernel/hostname begins the simulation, and the next one ends it and adds to the report.
     If the guest hangs or panics, or if its command fails, post_mortem(place, rc) is called
     before the guest is killed. rc is the status of the command, or None after a hang or a
     panic. The guest still runs then. place is its QMP socket, or the folder with UML's
@@ -169,10 +175,15 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     """
     machinery, image, folder = find_kernel(kernel, engine)
     given = parse(topology) if isinstance(topology, str) else topology or {}
-    setup = Setup(image, folder, complete(given, cpus), megabytes(mem), command, shaped=bool(given), append=append,
+    simulated = machines.load(machine) if machine else None
+    shape = simulated.topology if simulated else complete(given, cpus)
+    setup = Setup(image, folder, shape, megabytes(mem), command, shaped=bool(given or simulated), append=append,
                   accel=accel, icount=icount, files=files, bins=bins, qmp=str(qmp) if qmp else None, plugin=plugin,
                   stdin=stdin is not None, stays=post_mortem is not None)
     machinery.check(setup)
+    if simulated:
+        setup.simulation = Simulation(simulated, Path(report).absolute(), folder / 'System.map', seed)
+        setup.plugin = setup.simulation.argument()
     check_plugin(setup, machinery)
     if machinery.may_use_kvm:
         setup.accel = accelerator(image, 'tcg' if plugin else accel, icount)
@@ -216,6 +227,10 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: path of its monitor socket; dump-guest.sh finds it')
     parser.add_argument('--plugin', metavar='FILE,KEY=VALUE,...', default='',
                         help='QEMU: load a TCG plugin, with its arguments; the guest is emulated')
+    parser.add_argument('--machine', metavar='NAME', default='',
+                        help=f'arm64: simulate the time of this machine: {", ".join(machines.known())}, or a file.toml')
+    parser.add_argument('--report', metavar='FILE', help='where a simulated machine says who waited for which line')
+    parser.add_argument('--seed', type=int, default=0, help='of a simulated machine; the same one gives the same run')
     parser.add_argument('command', nargs='+', help='the shell command to run in the guest, after --')
     return parser
 
@@ -225,12 +240,16 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.cpus is not None and args.cpus < 1:
         parser.error('--cpus: must be at least 1')
+    if bool(args.machine) != bool(args.report):
+        parser.error('--machine and --report need each other')
+    if args.machine and (args.cpus or args.topology or args.plugin):
+        parser.error('--machine says what CPUs there are, and is a plugin: leave --cpus, --topology, --plugin out')
     try:
         result = run(args.kernel, ' '.join(args.command), engine=args.engine, cpus=args.cpus,
                      topology=args.topology, mem=args.mem, append=args.append, timeout=args.timeout,
                      files=args.file, bins=args.bin, log=args.log, stream=sys.stdout,
                      stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
-                     qmp=args.qmp, plugin=args.plugin)
+                     qmp=args.qmp, plugin=args.plugin, machine=args.machine, report=args.report or '', seed=args.seed)
     except (GuestError, Failure, OSError) as error:
         print(f'guest: {told(error)}', file=sys.stderr)
         return 2

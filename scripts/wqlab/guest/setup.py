@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wqlab.guest.topology import Topology
+from wqlab.simulated.qemu import Simulation
 
 
 @dataclasses.dataclass
@@ -23,6 +24,7 @@ class Setup:
     bins: Sequence[str] = ()    # programs of the host
     qmp: str | None = None      # where to put the monitor's socket
     plugin: str = ''            # a TCG plugin of QEMU with its arguments
+    simulation: Simulation | None = None        # what computes the guest's time
     stdin: bool = False         # the command gets input through the channel of its output
     stays: bool = False         # if the guest fails, it keeps running for a post mortem
     place: Path = Path()        # a folder for this guest only, with its initrd and channels

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """How QEMU simulates a machine: with our plugin, and with nothing that differs from one run to the next."""
+import dataclasses
 from pathlib import Path
 
+from wqlab import files
 from wqlab.guest import plugins
 from wqlab.paths import BUILD
 from wqlab.simulated.machines import Machine
@@ -11,9 +13,13 @@ SOURCES = sorted((Path(__file__).parent / 'plugin').glob('*.[ch]'))
 QUANTUM = 200           # how far a CPU may be ahead of the others
 COARSE = 50_000         # the same while time is not simulated
 EVENTS = 100_000        # the longest that WFE sleeps: Linux lets the counter send 10,000 events a second
+# It has the atomic instructions of newer cores, but no pointer authentication, which is slow under TCG.
+CPU = 'neoverse-n1'
 # The counter shows each ns. There is no random number that does not come from QEMU's seed, and no clock but ours.
-BOARD = ('-M', 'virt,gic-version=3,dtb-randomness=off', '-cpu', 'neoverse-n1,cntfrq=1000000000',
+BOARD = ('-M', 'virt,gic-version=3,dtb-randomness=off', '-cpu', f'{CPU},cntfrq=1000000000',
          '-accel', 'tcg,thread=multi', '-seed', '1', '-rtc', 'base=2026-01-01,clock=vm')
+TOGGLE = 'proc_do_uts_string'           # runs when somebody writes to /proc/sys/kernel/hostname
+PARAMETER = 'nokaslr'                   # so that it is where System.map says
 
 
 def build(folder: Path = BUILD / 'simulated') -> Path:
@@ -30,3 +36,24 @@ def argument(plugin: Path, machine: Machine, out: Path, toggle: str, seed: int =
 def environment(plugin: Path) -> dict[str, str]:
     """Return what has to be added to QEMU's environment: the plugin replaces functions of libc, too."""
     return {'LD_PRELOAD': str(plugin)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulation:
+    """A machine that is simulated while a guest runs."""
+    machine: Machine
+    report: Path
+    symbols: Path           # System.map
+    seed: int = 0
+
+    def argument(self) -> str:
+        """Return the argument of -plugin."""
+        for row in files.read(self.symbols).splitlines():
+            address, _, name = row.split()
+            if name == TOGGLE:
+                return argument(build(), self.machine, self.report, address, self.seed)
+        raise plugins.PluginError(f'{self.symbols} has no {TOGGLE}: build the kernel again')
+
+    @staticmethod
+    def environment() -> dict[str, str]:
+        return environment(build())

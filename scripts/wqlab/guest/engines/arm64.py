@@ -15,12 +15,12 @@ from wqlab.guest.initramfs import Archive
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
 from wqlab.kernels import debian
+from wqlab.simulated import qemu as simulated
 from wqlab.steps import Failure
 
 PROGRAM = 'qemu-system-aarch64'
 FIRMWARE = Path('/usr/share/qemu-efi-aarch64/QEMU_EFI.fd')
-# It has the atomic instructions of newer cores, but no pointer authentication, which is slow under TCG.
-CPU = 'neoverse-n1'
+CPU = simulated.CPU
 TABLE = 'kernel/firmware/acpi/pptt.aml'
 INSTALL = 'run ENGINE=arm64 scripts/deps.sh as root'
 
@@ -30,6 +30,7 @@ class Arm64(Qemu):
     out_device = '/dev/ttyS0'
     strip = 'aarch64-linux-gnu-strip'
     may_use_kvm = False
+    simulates = True
 
     def check(self, setup: Setup) -> None:
         for program in (PROGRAM, self.strip):
@@ -42,14 +43,18 @@ class Arm64(Qemu):
     def machine(self, setup: Setup) -> list[str]:
         # With icount, CPUs take turns, and time is the number of instructions that they ran. So a guest with many
         # CPUs does not look stuck on a host with few. dies=1: the PPTT describes the caches, not QEMU.
-        return [PROGRAM, '-M', 'virt,gic-version=3', '-accel', *(ICOUNT if setup.icount else ['tcg,thread=multi']),
-                '-cpu', CPU, '-bios', str(FIRMWARE), *topology_args(setup.topology, setup.mem, dies=1)]
+        board = simulated.BOARD if setup.simulation else [
+            '-M', 'virt,gic-version=3', '-accel', *(ICOUNT if setup.icount else ['tcg,thread=multi']), '-cpu', CPU]
+        return [PROGRAM, *board, '-bios', str(FIRMWARE), *topology_args(setup.topology, setup.mem, dies=1)]
+
+    def environment(self, setup: Setup) -> dict[str, str]:
+        return setup.simulation.environment() if setup.simulation else {}
 
     def serial_ports(self) -> list[str]:
         return ['-serial', 'chardev:log', '-device', 'pci-serial,chardev=out']
 
     def parameters(self, setup: Setup) -> list[str]:
-        return ['console=ttyAMA0', 'acpi=force', 'panic=-1']
+        return ['console=ttyAMA0', 'acpi=force', 'panic=-1', *([simulated.PARAMETER] if setup.simulation else [])]
 
     def early_archive(self, topology: Topology) -> bytes:
         """Return an archive with the PPTT. Linux looks for it in the first archive, which must not be compressed."""

@@ -27,6 +27,7 @@ class Engine:
     stand_still = ''            # the kernel parameter that prevents a reboot after a panic
     may_use_kvm = False
     has_plugins = False         # for TCG
+    simulates = False           # machines of wqlab.simulated
 
     @property
     def image(self) -> str:
@@ -61,7 +62,11 @@ class Engine:
         output = channels[self.own_output].far
         return procs.kept(self.command(setup, channels), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                           pass_fds=[channel.far.fileno() for channel in channels.values()],
-                          env={**os.environ, 'TMPDIR': folder_for_memory()})
+                          env={**os.environ, 'TMPDIR': folder_for_memory(), **self.environment(setup)})
+
+    def environment(self, setup: Setup) -> dict[str, str]:
+        """Return what the engine needs in its environment."""
+        return {}
 
     def witness(self, setup: Setup) -> str | Path | None:
         """Return the place where a post mortem can query the running guest: its monitor."""

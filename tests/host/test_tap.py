@@ -149,6 +149,13 @@ run_tests runs cannot cannot:here cannot:there
 '''
 
 
+def run_script(folder, shell, reason):
+    script = folder / 'script.sh'
+    script.write_text(SCRIPT.format(lib=guests.SELFTESTS / 'lib.sh', reason=reason))
+    return subprocess.run([*shell, script], capture_output=True, text=True, check=False, env={
+        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.ktap_helpers(guests.kinds.LINUX)})
+
+
 @pytest.mark.usefixtures('composed')
 @pytest.mark.parametrize('shell', [['bash'], ['busybox', 'sh']], ids=lambda shell: shell[0])
 @pytest.mark.parametrize('reason, skipped', [
@@ -156,10 +163,7 @@ run_tests runs cannot cannot:here cannot:there
 ])
 def test_skip_of_the_scripts(tmp_path, shell, reason, skipped):
     """A script does not run a test that it skips, but reports a point with a reason of a known kind."""
-    script = tmp_path / 'script.sh'
-    script.write_text(SCRIPT.format(lib=guests.SELFTESTS / 'lib.sh', reason=reason))
-    done = subprocess.run([*shell, script], capture_output=True, text=True, check=False, env={
-        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.ktap_helpers(guests.kinds.LINUX)})
+    done = run_script(tmp_path, shell, reason)
     points = tap.parse(done.stdout, 'one CPU|pool_per_cpu is off|the CPUs')
     assert [(point.name, point.skipped) for point in points] == [
         ('runs', False), ('cannot', skipped > 0), ('cannot: here', skipped > 0), ('cannot: there', False)], done
@@ -182,10 +186,13 @@ def true_of_some(reason):
     return {bool(re.match(boot.may_skip, reason)) for boot in GUESTS} == {True, False}
 
 
+@pytest.mark.usefixtures('composed')
 @pytest.mark.parametrize('path', SCRIPTS, ids=lambda path: path.stem)
-def test_reasons_of_the_scripts(path):
+def test_reasons_of_the_scripts(tmp_path, path):
+    """Each is of a known kind, and may be true."""
     for reason in re.findall(r'\bskip "(.*?)" ', path.read_text()):
         assert true_of_some(reason), reason
+        assert reason.replace('\\', '') in run_script(tmp_path, ['bash'], reason).stdout, reason
 
 
 def test_reasons_of_the_suites():

@@ -100,7 +100,8 @@ skip_reason()	# TEST
 	echo "$SKIPPED" | while read -r line; do
 		case $line in
 		"$1:one CPU"* | "$1:the base kernel"* | "$1:pool_per_cpu is off"* | \
-		"$1:the CPUs "* | "$1:no sizes "*) echo "${line#"$1:"}"; break ;;
+		"$1:the CPUs "* | "$1:no sizes "* | \
+		"$1:the kernel was not booted with "*) echo "${line#"$1:"}"; break ;;
 		esac
 	done
 }

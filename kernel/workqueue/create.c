@@ -153,13 +153,13 @@ struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
 struct workqueue_struct *alloc_workqueue_noprof(const char *fmt, unsigned int flags,
 						int max_active, ...)
 {
-	struct workqueue_struct *wq;
+	struct workqueue_struct *made;
 	va_list args;
 
 	va_start(args, max_active);
-	wq = __alloc_workqueue(fmt, flags, max_active, args, NULL);
+	made = wq_alloc_va(fmt, flags, max_active, args);
 	va_end(args);
-	return wq;
+	return made;
 }
 EXPORT_SYMBOL_GPL(alloc_workqueue_noprof);
 

@@ -222,7 +222,7 @@ test_attributes_while_a_CPU_is_away()
 {
 	local scope pods ok=0
 	# none if the CPU is isolated
-	pods=$(allowed_online wqt_s | grep -cx "$FIRST")
+	pods=$(expand_mask "$(cat $GLOBAL/cpumask)" | grep -cx "$FIRST")
 
 	for scope in $SCOPES; do
 		offline "$FIRST" && set_to "$(dev wqt_s affinity_scope)" "$scope" || ok=1

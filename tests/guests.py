@@ -145,7 +145,7 @@ BOOTS: tuple[Boot, ...] = (
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
     Boot('uml-homes-faults', 'uml', ('faults',), config='debug', mem='1G', append='workqueue.pool_per_cpu=1',
          tier='all', timeout=900),
-    # an allocation is much slower if kmemleak keeps its backtrace
+    # with kmemleak, there are twice as many allocations to fail, and each is slower
     Boot('uml-leaks', 'uml', ('faults',), config='debug', mem='1G', append='kmemleak=on', tier='all', timeout=3600),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',

@@ -41,7 +41,11 @@ static struct seat seats[MAX_CPUS + 1];
 static ps_t ready[MAX_CPUS + 1];	/* when a seat goes on; NEVER: it waits for another one */
 static int holder = LOOP;
 static __thread int me = NOBODY;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;	/* protects all of the above */
+/*
+ * Protects the seats, ready[] and holder. A vCPU's fields belong to whoever has the baton, but for
+ * next, limit and woken, which whoever wakes another one writes under the mutex.
+ */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* of the main loop */
 static ps_t loop_clock = START;

@@ -27,8 +27,8 @@ boot: deps ## boot the QEMU kernel and run a shell or CMD='...' in it: CPUS= TOP
 dump: ## inspect the memory of a running guest with a drgn tool: ARGS='dump --stalls'
 	@scripts/dump-guest.sh $(or $(ARGS),dump)
 
-bench: ## boot both variants in turn and compare their speed: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= TREE ARGS='--pairs 5 ...'
-	@scripts/run-bench.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
+bench: ## boot both variants in turn and compare their speed: ENGINE= MACHINE= CPUS= TOPOLOGY= MEM= VARIANT= TREE ARGS='--pairs 5 ...'
+	@scripts/run-bench.sh $(call options,ENGINE MACHINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
 
 advise: ## measure which affinity scope this machine, or a guest with ENGINE=, wants, and what it gains: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= TREE KDIR= ARGS='--minutes 5 ...'
 	@scripts/advise.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
@@ -85,7 +85,7 @@ clean: ## remove what was built, but not the base tree, downloads, benchmark res
 .PHONY: help deps tree kernel boot dump bench advise workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms deb series clean
 
 TREE = LINUX KERNEL_SRC LINUX_TARBALL LINUX_TARBALL_SHA256
-VALUES = ENGINE VARIANT CONFIG $(TREE) KDIR CPUS TOPOLOGY MEM APPEND CMD DURATION SEED PARAMS TIMEOUT VERSION
+VALUES = ENGINE MACHINE VARIANT CONFIG $(TREE) KDIR CPUS TOPOLOGY MEM APPEND CMD DURATION SEED PARAMS TIMEOUT VERSION
 
 # Refuse a variable that no requested target names in its help, since it would have no effect. Of the environment, look
 # only at the variables that some target takes.

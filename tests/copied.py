@@ -24,7 +24,7 @@ def project(place, program, guest, kernels, results, recorded):
     for name, text in recorded.items():
         (scripts / name).write_text(text)
     for variant in VARIANTS:
-        build = Build(place, 'uml', variant, **kernels)
+        build = Build(place, **{'engine': 'uml', 'variant': variant, **kernels})
         for path in filter(None, (build.image, build.module, build.folder / '.config',
                                   build.folder / 'include/config/kernel.release')):
             path.parent.mkdir(parents=True, exist_ok=True)

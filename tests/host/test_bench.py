@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -331,7 +332,8 @@ def guest_arguments(*argv, size=None, variant='cmwq'):
     """Return {option: value} of the guest that a boot starts."""
     chosen = params(*argv)
     built = bench_boot.Build(ROOT, chosen['engine'], 'cmwq')
-    words = seat.guest_arguments(ROOT, built, chosen, {'variant': variant, 'shard_size': size}, 'x.log')
+    boot = {'variant': variant, 'shard_size': size, 'pair': 1}
+    words = seat.guest_arguments(ROOT, built, chosen, boot, Path('x.log'))
     return {word: value for word, value in itertools.pairwise(words) if word.startswith('--')}
 
 
@@ -527,7 +529,7 @@ def test_help():
         '--help', '--engine', '--cpus', '--topology', '--mem', '--icount', '--variant', '--mode', '--batch', '--scopes',
         '--strict', '--shard-size', '--threads', '--pairs', '--items', '--repeats', '--boot-timeout', '--no-build',
         '--resume', '--gate', '--append-cmwq', '--wq', '--burn-us', '--max-active', '--sweep', '--floor', '--lockstat',
-        '--lines'}
+        '--lines', '--machine'}
     assert 'The first table shows how long a call of queue_work() takes.' in done.stdout
     for mode in bench_parse.MODES:
         assert re.search(f'^  {mode} +[a-z-]', done.stdout, re.M)
@@ -680,7 +682,8 @@ if marked('slow'):
     end(124)
 recorded = list(dict.fromkeys(line for line in recorded if re.search('(result|wait) scope=|done status=', line)))
 report('')
-for order in sys.stdin:
+given = argv[-1].partition("<<'ORDERS'\\n")[2].partition('ORDERS\\n')[0].splitlines(True)
+for order in given or sys.stdin:
     with open(here / f'orders-{name}', 'a') as orders:
         orders.write(order)
     if marked('blocks'):

@@ -52,6 +52,24 @@ def test_a_machine_of_the_user(tmp_path):
         and ',cpus=16,' in text
 
 
+@pytest.mark.parametrize('name, cpus, shape', [
+    ('grace', 8, (1, 8, 1, 1, 1)), ('grace', 144, (1, 144, 1, 1, 1)), ('xeon', 8, (1, 4, 2, 1, 1)),
+    ('epyc', 16, (1, 8, 2, 1, 1)), ('epyc', 8, (1, 4, 2, 1, 1)), ('epyc', 128, (1, 64, 2, 8, 1)),
+    ('epyc', 512, (4, 64, 2, 32, 4)), ('ryzen', 12, (1, 6, 2, 2, 1)), ('future', 256, (1, 128, 2, 16, 1))])
+def test_fewer_or_more_cpus(name, cpus, shape):
+    """The caches and sockets keep their size, but for a machine with a single one."""
+    found = machines.load(name, cpus).topology
+    assert (found.sockets, found.cores, found.threads, found.llcs, found.nodes) == shape and found.cpus == cpus
+
+
+@pytest.mark.parametrize('name, cpus, why', [
+    ('xeon', 7, 'cannot have 7 CPUs'), ('epyc', 24, 'cannot have 24 CPUs'), ('epyc', 144, 'cannot have 144 CPUs'),
+    ('grace', 513, 'at most 512')])
+def test_cpus_that_do_not_fit(name, cpus, why):
+    with pytest.raises(Failure, match=why):
+        machines.load(name, cpus)
+
+
 @pytest.mark.parametrize('old, new, why', [
     ('about', 'aboot', 'look at aboot, about'), ('wake = 1.5', 'awake = 1.5', 'look at awake, wake'),
     ('ghz = 4', 'ghz = 0', 'must be more than 0'), ('smt = 1.5', 'smt = 0.5', 'smt at least 1'),
@@ -122,8 +140,8 @@ def test_other_guests_are_not_simulated(tmp_path, monkeypatch, engine, icount):
 
 @pytest.mark.parametrize('words, why', [
     (['--machine', 'vm8'], 'need each other'), (['--report', 'x'], 'need each other'),
-    (['--machine', 'vm8', '--report', 'x', '--cpus', '4'], 'leave --cpus'),
-    (['--machine', 'vm8', '--report', 'x', '--topology', 'cores=4'], 'leave --cpus')])
+    (['--machine', 'vm8', '--report', 'x', '--plugin', 'y'], 'leave --topology and --plugin'),
+    (['--machine', 'vm8', '--report', 'x', '--topology', 'cores=4'], 'leave --topology')])
 def test_options_that_make_no_sense_are_refused(capsys, words, why):
     with pytest.raises(SystemExit):
         guest_run.main(['--kernel', 'k', *words, 'true'])

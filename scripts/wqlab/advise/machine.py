@@ -194,6 +194,6 @@ class Guest:
 @contextlib.contextmanager
 def guest(build: Build, params: dict[str, Any], log: Path, tick: Callable[[float, str], None]) -> Iterator[Guest]:
     boot = {'variant': build.variant, 'shard_size': None}
-    with seat.taken(ROOT, build, params, boot, log, more=TELL) as place:
+    with seat.taken(ROOT, build, params, boot, log, inside=seat.command(more=TELL)) as place:
         yield Guest(place, tick)
         place.leave()

@@ -11,13 +11,15 @@ METRICS = ('contentions', 'acquisitions', 'other_contentions')      # per item
 # test compares the list with both.
 LOCKS = ('&pool->lock', '&slots->lock', '&nna->lock', '&wq->mutex', '&pool->cb_lock', 'wq_pool_mutex',
          'wq_pool_attach_mutex', 'wq_mayday_lock', 'wci_lock', 'line_lock', 'latency_switch_mutex')
-# "lock_stat: CONTENTIONS ACQUISITIONS NAME". Functions of the guest's shell: one before a pass, one after it.
+# "lock_stat: CONTENTIONS ACQUISITIONS NAME". Functions of the guest's shell run before a pass, after it,
+# and when it is reported.
 #
 # The column "contentions" leaves out waits of no time. The clock of UML moves in steps of 10 ms, so nearly all of them
 # are left out there. The lines below a lock say how often somebody waited at which place, for the four places that were
 # first. "con-bounces" are waits for another CPU. The largest of the three is the best count of waits.
 COMMAND = r'''
 fresh() { echo 0 >/proc/lock_stat; }
+over() { :; }
 locks() {
 	awk 'function flush() { if (name != "") print "lock_stat:", (waits > places ? waits : places), taken, name }
 	/lock debugging disabled/ { print "lock_stat: off" }

@@ -4,9 +4,10 @@
 import argparse
 import os
 
-from wqlab.bench import life, parse, stats
+from wqlab.bench import life, machine, parse, stats
 from wqlab.bench.lines import plugin
 from wqlab.guest import GuestError, topology
+from wqlab.simulated import machines
 
 SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
 VARIANTS = ('cmwq', 'base')
@@ -56,6 +57,8 @@ examples:
   scripts/run-bench.sh --lockstat --scopes cpu,system   lock contentions per item
   scripts/run-bench.sh --engine qemu --sweep 2,4,8,16   both variants and the floor over numbers of CPUs
   scripts/run-bench.sh --lines --cpus 16                cache lines that move between CPUs, per item, and whose
+  scripts/run-bench.sh --machine grace                  72 CPUs that this machine does not have, in computed time
+  scripts/run-bench.sh --machine grace --sweep 8,16,72,144
   scripts/run-bench.sh --mode life --icount --sweep 8,72,255
                                                         what making and destroying workqueues takes, and their memory
   scripts/run-bench.sh --gate                           one kernel against itself: the ratios should be 1
@@ -142,7 +145,9 @@ def of_boot(params, boot):
 
 
 def warmup(params):
-    return params['batch'] if params['mode'] in BURNING else WARMUP
+    if params['mode'] in BURNING:
+        return params['batch']
+    return machine.WARMUP if params.get('machine') else WARMUP
 
 
 def unit(params):
@@ -218,12 +223,16 @@ def build_parser():
     where.add_argument('--engine', choices=tuple(ITEMS),
                        help='uml: native speed, no cache topology; qemu: x86_64 with a topology; arm64: the same for '
                             'arm64, emulated (default uml)')
+    where.add_argument('--machine', metavar='NAME',
+                       help=f'simulate the time of this machine: {", ".join(machines.known())}, or a file.toml; '
+                            'workqueue-simulated.rst says how, and how far to trust it')
     where.add_argument('--cpus', type=number(1, 512), metavar='N',
-                       help='CPUs of the guest (default 2, or those of --topology)')
+                       help='CPUs of the guest (default 2, or those of --topology or --machine)')
     where.add_argument('--topology', type=understood_by(topology.parse), metavar='KEY=N,...',
                        help='not for uml; `scripts/lab guest --help` explains it')
     where.add_argument('--sweep', type=number_list(1, 512), metavar='N,N,...',
-                       help='compare both variants and the floor with each of these numbers of CPUs, all in one LLC')
+                       help='compare both variants and the floor with each of these numbers of CPUs, all in one LLC, '
+                            'or in as many LLCs of --machine as they fill')
     where.add_argument('--mem', type=understood_by(memory), metavar='SIZE',
                        help=f'guest memory (default 512M, or 2G with more than {SMALL_CPUS} CPUs)')
     where.add_argument('--icount', action='store_true',
@@ -270,13 +279,14 @@ def build_parser():
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
                      help=f'boots of each variant, shard size and number of CPUs (default {PAIRS}, 2 with --sweep or '
-                          '--lockstat, 1 with --lines or --mode life)')
+                          '--lockstat, 1 with --lines, --mode life or --machine, where each pair has another seed)')
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
                      help='items per thread and run (default uml 50000, qemu 10000, --lines 1000; with --sweep, all '
                           'threads together queue twice as many; in the modes spread and mixed, as many as take about '
-                          'a second of CPU time)')
+                          f'a second of CPU time; with --machine {machine.ITEMS} of all threads, or '
+                          f'{machine.BURN_TIME_US // 1000} ms)')
     how.add_argument('--repeats', type=number(1, 1000), metavar='N',
-                     help='runs of each scope in one boot (default uml 8, qemu 4, --icount and --lines 1)')
+                     help='runs of each scope in one boot (default uml 8, qemu 4, --icount, --lines and --machine 1)')
     how.add_argument('--boot-timeout', type=number(10, 86400), metavar='S',
                      help='time limit in seconds for one boot (default: depends on the items)')
     rest = parser.add_argument_group('other')
@@ -353,13 +363,15 @@ def refuse_nonsense(parser, args):
     refuse_nonsense_of_kinds(parser, args)
     if args.lines:
         refuse_nonsense_of_lines(parser, args)
+    if args.machine:
+        machine.refuse_nonsense(parser, args)
     if args.append_cmwq and args.variant == 'base':
         parser.error('--append-cmwq needs a guest of our workqueue: leave --variant base out')
     if args.icount and args.shard_size and args.mode not in TAKE_TURNS:
         parser.error('--icount has one CPU, which is always one shard: leave --shard-size out')
     if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):
         parser.error('--shard-size has no effect on these --scopes: add cache_shard')
-    if args.engine in ('qemu', 'arm64') or args.icount or args.lines:
+    if args.engine in ('qemu', 'arm64') or args.icount or args.lines or args.machine:
         return
     if args.shard_size:
         parser.error('--shard-size needs --engine qemu: on UML each CPU is a shard of its own')
@@ -379,6 +391,8 @@ def resolve(parser, args):
             parser.error('--icount uses QEMU with one CPU: leave --engine uml, --cpus and --topology out' if one else
                          '--icount uses QEMU: leave --engine uml out')
         args.engine, args.cpus = args.engine or 'qemu', 1 if one else args.cpus
+    if args.machine:
+        machine.resolve(parser, args)
     if args.lines:
         args.engine = 'qemu'
         args.cpus = args.cpus or (None if args.topology else LINES['cpus'])
@@ -402,7 +416,7 @@ def resolve(parser, args):
     args.pairs = args.pairs or default_pairs(args)
     args.scopes = args.scopes or default_scopes(args)
     args.burn_us = args.burn_us or BURN_US
-    args.repeats = args.repeats or (LINES['repeats'] if args.lines else 1 if args.icount or args.mode == 'life' else
+    args.repeats = args.repeats or (LINES['repeats'] if args.lines else 1 if few(args) else
                                     REPEATS[args.engine])
     if not args.sweep:
         complete(args)
@@ -416,11 +430,18 @@ def complete(args):
     args.items = args.items or default_items(args)
 
 
+def few(args):
+    """Return True if a second run of a scope would say the same."""
+    return args.icount or args.machine or args.mode == 'life'
+
+
 def default_pairs(args):
     if args.lines:
         return LINES['pairs']
     if args.mode == 'life':
         return LIFE_PAIRS
+    if args.machine:
+        return 1
     return 2 if args.sweep or args.lockstat else PAIRS
 
 
@@ -438,21 +459,23 @@ def default_items(args):
     """Return how many items each thread queues. Those that burn are whole rounds, at least one."""
     if args.lines:
         return LINES['items']
+    if args.mode not in BURNING and args.machine:
+        return machine.items(args.cpus)
     if args.mode not in BURNING:
         return max(2 * ITEMS[args.engine] // args.cpus, FEWEST) if args.sweep else ITEMS[args.engine]
     threads = args.threads or (1 if args.mode == 'spread' else args.cpus)
-    rounds = BURN_TIME_US // (args.burn_us * args.batch * threads)
+    rounds = (machine.BURN_TIME_US if args.machine else BURN_TIME_US) // (args.burn_us * args.batch * threads)
     return args.batch * max(rounds, 1)
 
 
 def default_timeout(args):
-    boot, rate = SLOWEST['lines' if args.lines else args.engine]
+    boot, rate = machine.SLOWEST if args.machine else SLOWEST['lines' if args.lines else args.engine]
     if args.mode == 'life':
         rows, cpu = SLOWEST_LIFE
         return boot + rows + cpu * args.cpus
     if args.mode in BURNING:
         rate = min(rate, 1_000_000 // args.burn_us)
-    guests = 1 if args.icount or args.lines else len(places(vars(args)))     # each waits for the others
+    guests = 1 if args.icount or args.lines or args.machine else len(places(vars(args)))     # each waits for the others
     runs = args.repeats * len([*(args.scopes or SCOPES), *floor_of(vars(args))])
     return guests * (boot + runs * args.items * (args.threads or args.cpus) // rate)
 
@@ -460,7 +483,9 @@ def default_timeout(args):
 def warnings(params):
     """Yield warnings about these parameters."""
     cores = os.cpu_count() or 1
-    if params.get('lines'):
+    if params.get('machine'):
+        yield machine.COMPUTED
+    if params.get('lines') or params.get('machine'):
         return
     if params['cpus'] > cores and not params['icount']:
         yield (f"{params['cpus']} guest CPUs on {cores} cores: the figures depend more on the "

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from wqlab import files
-from wqlab.bench import floor, life, sweep
+from wqlab.bench import floor, life, machine, sweep
 from wqlab.bench import options as bench_options
 from wqlab.bench import record as bench_record
 from wqlab.bench import stats as bench_stats
@@ -48,7 +48,7 @@ def title(record):
     topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
     engine = '-'.join(filter(None, (record['engine'], params['accel'])))
     items = [f"{params['items']:,} items"] if params['items'] else []
-    lines = [f'{engine}: {topology}',
+    lines = [*(machine.heading(params) or [f'{engine}: {topology}']),
              ', '.join([load(params), *items, f"{params['pairs']} boots of each"])]
     fast = [floor.pooled(row, 'items_per_s') for row in record['summary'] if row['scope'] == LINE]
     if fast:

@@ -17,6 +17,7 @@ from pathlib import Path
 from wqlab import files, shape
 from wqlab.bench import options, parse, stats
 from wqlab.shape import NOTHING, NUMBER
+from wqlab.simulated import machines
 from wqlab.steps import told
 
 FORMAT = 1
@@ -32,7 +33,8 @@ BENCH = {
     **COMMON,
     'parameters': {**PARAMETERS, 'engine': {*options.ITEMS}, 'mode': {*parse.MODES, 'life'}, 'icount': bool,
                    'batch': (int, NOTHING), 'items': (int, NOTHING), 'shard_size': ([int], NOTHING),
-                   'sweep?': ([int], NOTHING), 'wq?': str, 'burn_us?': (int, NOTHING), 'append_cmwq?': str},
+                   'sweep?': ([int], NOTHING), 'wq?': str, 'burn_us?': (int, NOTHING), 'append_cmwq?': str,
+                   'machine?': ({'name': str, 'about': str, 'constants': {...: int}}, NOTHING)},
     'boots': [{'pair': int, 'variant': {*stats.ORDER}, 'shard_size': (int, NOTHING), 'cpus?': (int, NOTHING),
                'violations': int, 'trouble': [str], 'passed_over': [str],
                'runs': [{'scope': str, 'repeat': int, 'items?': int, 'elapsed_ns?': NUMBER,
@@ -210,6 +212,13 @@ def find_unfinished(parent, load=load):
         except RecordError:
             continue
     raise RecordError(f'{parent} contains no unfinished run: there is nothing to resume')
+
+
+def check_same_machine(params):
+    """Raise RecordError if the simulated machine of a run, if it has one, has changed."""
+    machine = params.get('machine')
+    if machine and machines.load(machine['name'], params['cpus']).constants() != machine['constants']:
+        raise RecordError(f"the machine {machine['name']} has changed since this run began: start a new run")
 
 
 def check_same_kernels(record, builds):

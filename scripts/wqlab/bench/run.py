@@ -8,6 +8,7 @@ record.py   results.json, resuming    summary.py  both tables, and what they mea
 turns.py    groups of boots, shared   floor.py    the table of what is above the floor
             with run-workload.sh      lockstat.py the table of lock contentions
 locks.py    /proc/lock_stat           plot.py     the plots
+machine.py  --machine, its options    simulated.py  and its guests
 lines/      --lines                   sweep.py    the plots over numbers of CPUs
 life.py     --mode life
 """
@@ -24,7 +25,7 @@ from wqlab.bench import options as bench_options
 from wqlab.bench import parse as bench_parse
 from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
-from wqlab.bench import seat, turns
+from wqlab.bench import seat, simulated, turns
 from wqlab.bench import stats as bench_stats
 from wqlab.bench import summary as bench_summary
 from wqlab.bench.lines import report as lines_report
@@ -57,6 +58,7 @@ def resume(where, held):
     record = bench_record.load(folder, bench_record.BENCH, bench_record.RESUMED)
     if record['complete']:
         raise bench_record.RecordError(f'{folder} is complete: there is nothing to resume')
+    bench_record.check_same_machine(record['parameters'])
     builds = prepare_builds(record['parameters'], False, held)
     bench_record.check_same_kernels(record, builds)
     return turns.Results(program_of(record['parameters']), record, folder), builds
@@ -100,6 +102,8 @@ def once(results, builds):
         if params.get('lines'):
             from wqlab.bench.lines import measure  # imported here because only this needs drgn
             return measure.play(ROOT, builds, params, boots, logs, tick)
+        if params.get('machine'):
+            return simulated.play(ROOT, builds, params, boots, logs, tick)
         if not params['icount']:
             return seat.play(ROOT, builds, params, boots, logs, tick)
         # With icount, a guest that waits for orders does not sleep but uses a whole CPU. So boot them one by one.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
-from wqlab.bench import life, locks, options, stats
+from wqlab.bench import life, locks, machine, options, stats
 from wqlab.bench import parse as bench_parse
 from wqlab.bench.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
 from wqlab.logs import check
@@ -41,13 +41,14 @@ while read -r order; do
 	done
 	fresh
 	echo 1 >run
+	over
 	report
-done 2>/dev/null
+done 2>/dev/null @orders@
 exit 0
 '''
 TSC = re.compile(r'tsc: (?:Detected|Refined TSC clocksource calibration:) ([0-9.]+) MHz')
 CLOCKS_DIFFER = 0.02
-NO_LOCKS = 'locks() { :; }; fresh() { :; }'
+NO_LOCKS = 'locks() { :; }; fresh() { :; }; over() { :; }'
 Tick = Callable[[float, str], None]     # (seconds since the boots began, the newest result)
 
 
@@ -91,16 +92,26 @@ def order(params: dict[str, Any], scopes: str) -> str:
     return as_line(chosen)
 
 
+def command(functions: str = NO_LOCKS, more: str = ':', orders: str = '') -> str:
+    """
+    Return what runs in a guest. `functions` run around each pass, `more` as soon as the module is loaded. The orders
+    come from the input, or are part of the command.
+    """
+    return functions + COMMAND.replace('@more@', more).replace('@orders@', orders)
+
+
 def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path,
-                    options_of_guest: Sequence[str] = (), more: str = ':') -> list[str]:
-    """Return the command that boots a guest. `more` runs in it as soon as the module is loaded."""
+                    options_of_guest: Sequence[str] = (), inside: str = '') -> list[str]:
+    """Return the command that boots a guest, in which `inside` runs."""
     argv = [str(Path(root) / 'scripts/lab'), 'guest', '--stdin',
             '--kernel', str(build.folder), '--engine', params['engine'],
             '--cpus', str(params['cpus']), '--mem', params['mem'], '--timeout', str(params['boot_timeout']),
             '--file', f'{build.module}:{GUEST_MODULE}', '--log', str(log)]
     if params['topology']:
         argv += ['--topology', ','.join(f'{key}={n}' for key, n in params['topology'].items())]
-    if params['icount']:
+    if params.get('machine'):
+        argv += machine.guest_options(params, boot, log)
+    elif params['icount']:
         argv += ['--icount']
     elif params['accel']:
         argv += ['--accel', params['accel']]
@@ -109,8 +120,7 @@ def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict
         append.append(params['append_cmwq'])
     if append:
         argv += ['--append', ' '.join(append)]
-    command = (locks.COMMAND if params.get('lockstat') else NO_LOCKS) + COMMAND.replace('@more@', more)
-    return [*argv, *options_of_guest, '--', command]
+    return [*argv, *options_of_guest, '--', inside or command(locks.COMMAND if params.get('lockstat') else NO_LOCKS)]
 
 
 class Seat:
@@ -225,9 +235,9 @@ class Seat:
 
 @contextlib.contextmanager
 def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path,
-          options_of_guest: Sequence[str] = (), more: str = ':') -> Iterator[Seat]:
+          options_of_guest: Sequence[str] = (), inside: str = '') -> Iterator[Seat]:
     """Boot a guest that waits for orders, and end it with the block."""
-    argv = guest_arguments(root, build, params, boot, log, options_of_guest, more)
+    argv = guest_arguments(root, build, params, boot, log, options_of_guest, inside)
     with tempfile.TemporaryFile() as messages, \
             procs.kept(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=messages) as child:
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The summary of a run as text: its tables, and what they mean."""
 
-from wqlab.bench import floor, life, lockstat, options, stats, waits
+from wqlab.bench import floor, life, lockstat, machine, options, stats, waits
 
 
 def summarise(boots):
@@ -20,8 +20,8 @@ def lines(rows, params, names=stats.NAMES):
         return lockstat.table(rows, names) + ['', *lockstat.legend(), *stats.legend_of_names(rows, params)]
     unit = options.unit(params)
     if params['mode'] == 'life':
-        return life.lines(rows, unit, names) + stats.legend_of_names(rows, params)
+        return machine.heading(params) + life.lines(rows, unit, names) + stats.legend_of_names(rows, params)
     tables = [stats.table(rows, unit, names), waits.table(rows, unit, names), floor.table(rows, unit, names)]
-    text = [line for table in tables if table for line in (*table, '')]
+    text = [line for table in tables if table for line in (*machine.heading(params), *table, '')]
     return text + stats.legend(rows, names) + waits.legend(rows) + floor.legend(rows) \
         + stats.legend_of_names(rows, params) + ([options.IDLE_TOO] if unit == 'ns' else [])

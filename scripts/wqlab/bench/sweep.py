@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Draw a sweep: both variants and the floor over the number of CPUs, a column for each scope."""
 
-from wqlab.bench import floor, life, options, parse, stats
+from wqlab.bench import floor, life, machine, options, parse, stats
 
 STYLES = {'same': '--', 'other': '-.', 'line': ':'}
 
@@ -58,7 +58,8 @@ def scale(axes, metric, sizes):
 def title(record):
     params = record['parameters']
     engine = '-'.join(filter(None, (record['engine'], params['accel'])))
-    head = f"{engine}, {params['mode']}, {params['wq']} workqueue, {params['pairs']} boots of each"
+    where = ''.join(machine.heading(params)) or engine
+    head = f"{where}, {params['mode']}, {params['wq']} workqueue, {params['pairs']} boots of each"
     return '\n'.join([head, *stats.legend_of_names(record['summary'], params)])
 
 

@@ -175,7 +175,7 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     """
     machinery, image, folder = find_kernel(kernel, engine)
     given = parse(topology) if isinstance(topology, str) else topology or {}
-    simulated = machines.load(machine) if machine else None
+    simulated = machines.load(machine, cpus) if machine else None
     shape = simulated.topology if simulated else complete(given, cpus)
     setup = Setup(image, folder, shape, megabytes(mem), command, shaped=bool(given or simulated), append=append,
                   accel=accel, icount=icount, files=files, bins=bins, qmp=str(qmp) if qmp else None, plugin=plugin,
@@ -210,7 +210,7 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--kernel', required=True, help='build folder or kernel file')
     parser.add_argument('--engine', choices=tuple(ENGINES), help='default: the engine that the kernel was built for')
-    parser.add_argument('--cpus', type=int, help='number of CPUs; default: that of the topology, or 2')
+    parser.add_argument('--cpus', type=int, help='number of CPUs; default: that of the topology or machine, or 2')
     parser.add_argument('--topology', metavar='KEY=N,...', help='QEMU only; see above')
     parser.add_argument('--mem', default='1G', help='memory of the guest; default: %(default)s')
     parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
@@ -242,8 +242,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error('--cpus: must be at least 1')
     if bool(args.machine) != bool(args.report):
         parser.error('--machine and --report need each other')
-    if args.machine and (args.cpus or args.topology or args.plugin):
-        parser.error('--machine says what CPUs there are, and is a plugin: leave --cpus, --topology, --plugin out')
+    if args.machine and (args.topology or args.plugin):
+        parser.error('--machine says what CPUs share, and is a plugin: leave --topology and --plugin out')
     try:
         result = run(args.kernel, ' '.join(args.command), engine=args.engine, cpus=args.cpus,
                      topology=args.topology, mem=args.mem, append=args.append, timeout=args.timeout,

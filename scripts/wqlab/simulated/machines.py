@@ -13,6 +13,7 @@ from wqlab.guest import topology
 from wqlab.steps import Failure
 
 FOLDER = Path(__file__).parent / 'machines'
+MOST_CPUS = 512         # that the plugin has room for
 COSTS = ('atomic', 'core_line', 'llc_line', 'socket_line', 'far_line', 'first', 'hold', 'buffer', 'wake', 'ipi', 'irq',
          'relax')
 
@@ -35,6 +36,22 @@ class Machine:
                 **{name: round(1000 * cost) for name, cost in self.ns.items()}}
 
 
+    def resized(self, cpus: int) -> 'Machine':
+        """Return a machine of the same kind with this many CPUs: as many caches and sockets as these need."""
+        old = self.topology
+        cache, socket = cpus if old.llcs == 1 else old.cpus // old.llcs, old.cpus // old.sockets
+        sockets = 1 if old.sockets == 1 else -(-cpus // socket)
+        llcs = -(-cpus // cache)
+        if cpus % old.threads or (llcs > 1 and cpus % cache) or cpus % sockets or llcs % sockets:
+            raise Failure(f'{self.name} cannot have {cpus} CPUs: give whole cores, and whole caches or sockets if it '
+                          'has several')
+        if cpus > MOST_CPUS:
+            raise Failure(f'{cpus} CPUs cannot be simulated: at most {MOST_CPUS}')
+        shape = dataclasses.replace(old, cores=cpus // old.threads // sockets, sockets=sockets, llcs=llcs,
+                                    nodes=max(1, old.nodes * sockets // old.sockets))
+        return dataclasses.replace(self, topology=shape)
+
+
 def known() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob('*.toml'))
 
@@ -47,15 +64,21 @@ def find(name: str) -> Path:
     return path
 
 
-def load(name: str) -> Machine:
-    """Return a machine, by its name or file."""
+def lasting(name: str) -> str:
+    """Return a name that means the same machine in any folder."""
+    return str(Path(name).absolute()) if name.endswith('.toml') else name
+
+
+def load(name: str, cpus: int | None = None) -> Machine:
+    """Return a machine, by its name or file, with another number of CPUs if that is given."""
     path = find(name)
     try:
-        return checked(path.stem, tomllib.loads(path.read_text(encoding='utf-8')))
+        machine = checked(path.stem, tomllib.loads(path.read_text(encoding='utf-8')))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise Failure(f'{path} cannot be read: {error}') from None
     except (ValueError, topology.GuestError) as error:
         raise Failure(f'{path}: {error}') from None
+    return machine.resized(cpus) if cpus else machine
 
 
 def checked(name: str, text: dict[str, Any]) -> Machine:

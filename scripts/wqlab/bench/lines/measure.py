@@ -202,7 +202,7 @@ def boot_once(root: Path, build: Build, params: dict[str, Any], boot: dict, log:
     """Boot a guest and run all scopes. Return its entry for the record."""
     with own_folder() as folder:
         watched = Watched(build, params, folder)
-        with seat.taken(root, build, params, boot, log, watched.options(), FIND_ITEM) as guest:
+        with seat.taken(root, build, params, boot, log, watched.options(), seat.command(more=FIND_ITEM)) as guest:
             watched.begin(guest, clock)
             for repeat in range(1, params['repeats'] + 1):
                 for scope in guest.scopes:

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0
+"""run-bench.sh --machine: the options of a benchmark on a machine whose time is computed."""
+
+from wqlab.simulated import machines
+from wqlab.steps import Failure
+
+# A simulated machine executes some 20 million instructions in a second of the host. So there are few items, all threads
+# together.
+ITEMS, FEWEST = 10000, 64
+WARMUP = 50
+BURN_TIME_US = 50_000
+SLOWEST = 600, 20       # seconds to boot, and items per second
+COMPUTED = 'nothing here was measured: the time of the guest is computed, see workqueue-simulated.rst'
+
+
+def refuse_nonsense(parser, args):
+    for option, given in (('--engine', args.engine not in (None, 'arm64')), ('--topology', args.topology),
+                          ('--icount', args.icount), ('--lines', args.lines), ('--lockstat', args.lockstat)):
+        if given:
+            parser.error(f'--machine simulates an arm64 machine: leave {option} out')
+
+
+def resolve(parser, args):
+    """Fill in what follows from the machine. The constants are kept, since its file may change."""
+    args.engine = 'arm64'
+    try:
+        args.cpus = args.cpus or (max(args.sweep) if args.sweep else machines.load(args.machine).topology.cpus)
+        shapes = [machines.load(args.machine, cpus) for cpus in args.sweep or [args.cpus]]
+    except Failure as error:
+        parser.error(str(error))
+    args.machine = {'name': machines.lasting(args.machine), 'about': shapes[-1].about,
+                    'constants': shapes[-1].constants()}
+
+
+def items(cpus):
+    """Return how many items each thread queues."""
+    return max(ITEMS // cpus, FEWEST)
+
+
+def heading(params):
+    """Return the line that stands above each table and picture, or nothing if time was measured."""
+    return [f"simulated: {params['machine']['about']}"] if params.get('machine') else []
+
+
+def guest_options(params, boot, log):
+    """Return the options of `lab guest`. Each pair of boots has another seed."""
+    return ['--machine', params['machine']['name'], '--report', str(log.with_suffix('.stalls')),
+            '--seed', str(boot['pair'] - 1)]

@@ -140,7 +140,7 @@ def of_guest(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
         parser.error(str(error))
     if args.loads and not any(loads.LOADS[name].cpus <= args.cpus for name in args.loads):
         parser.error(f'--loads {",".join(args.loads)}: needs more CPUs than {args.cpus}')
-    args.mem = args.mem or ('2G' if args.cpus > bench_options.SMALL_CPUS else '512M')
+    args.mem = args.mem or bench_options.memory_for(args.cpus)
     args.variant = args.variant or bench_options.VARIANTS[0]
     args.icount, args.accel = False, None       # the accelerator is determined after the kernel is built
     args.boot_timeout = round(60 * args.minutes) + SPARE_S

@@ -19,7 +19,7 @@ PAIRS = 5
 LINES = {'cpus': 4, 'pairs': 1, 'items': 1000, 'repeats': 1}
 LINES_MODES = ('latency', 'batch')
 BATCH = 32
-SMALL_CPUS = 16         # with more, a guest gets more memory
+MEMORY = {16: '512M', 256: '2G', 512: '4G'}     # that a guest with up to so many CPUs gets
 SWEEP_SCOPES = ['cpu', 'cache_shard', 'system']
 FEWEST = 200            # items of a thread in a sweep
 BURN_US = 100
@@ -234,7 +234,7 @@ def build_parser():
                        help='compare both variants and the floor with each of these numbers of CPUs, all in one LLC, '
                             'or in as many LLCs of --machine as they fill')
     where.add_argument('--mem', type=understood_by(memory), metavar='SIZE',
-                       help=f'guest memory (default 512M, or 2G with more than {SMALL_CPUS} CPUs)')
+                       help='guest memory (default 512M, or more for more than 16 CPUs)')
     where.add_argument('--icount', action='store_true',
                        help='qemu or arm64 with one CPU, where an instruction counts as one nanosecond; in the modes '
                             f'life, roam and spread with up to {MOST_CPUS} CPUs, which take turns')
@@ -412,7 +412,7 @@ def resolve(parser, args):
     if args.mode in NEED_CPUS and args.cpus == 1:
         parser.error(f'--mode {args.mode} needs more than one CPU')
     args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR and not args.lockstat)
-    args.mem = args.mem or ('2G' if args.cpus > SMALL_CPUS else '512M')
+    args.mem = args.mem or memory_for(args.cpus)
     args.pairs = args.pairs or default_pairs(args)
     args.scopes = args.scopes or default_scopes(args)
     args.burn_us = args.burn_us or BURN_US
@@ -422,6 +422,11 @@ def resolve(parser, args):
         complete(args)
     args.boot_timeout = args.boot_timeout or max(default_timeout(argparse.Namespace(**of_boot(vars(args), boot)))
                                                  for boot in ({'cpus': cpus} for cpus in args.sweep or [args.cpus]))
+
+
+def memory_for(cpus):
+    """Return how much memory a guest gets."""
+    return next(mem for most, mem in MEMORY.items() if cpus <= most)
 
 
 def complete(args):

@@ -21,7 +21,7 @@ CC = ('aarch64-linux-gnu-gcc', '-O2', '-Wall', '-Wextra', '-Werror', '-march=arm
       '-Wl,-Ttext=0x40200000,--build-id=none')
 CASES = ('bounce', 'bounce_exclusive', 'lock', 'readers', 'ping', 'poll', 'wake', 'wake_and_take', 'count',
          'count_alone', 'write', 'write_and_wait', 'write_and_add', 'write_and_release', 'load_and_cas', 'touch',
-         'flush', 'spinlock')
+         'flush', 'spinlock', 'chain')
 PARAMETERS = 0x48000000
 INSN = 0.001        # ns
 LINE = 50
@@ -167,6 +167,11 @@ def test_a_line_is_held_for_a_while(bare):
     assert bare.failures == [0, 0]
     bare.run('load_and_cas', turns=100, hold=0)
     assert sum(bare.failures) >= 190
+
+
+def test_a_hold_does_not_lead_to_the_next_one(bare):
+    """CPU 2 wants the third line while CPU 1 waits for the second one, so CPU 2 gets it first."""
+    assert bare.run('chain', 3, turns=60, hold=1) == [about(0), about(160), about(110)]
 
 
 def test_the_first_touch(bare):

@@ -354,6 +354,22 @@ static uint64_t load_and_cas(unsigned int cpu, uint32_t turns)
 	return failed;
 }
 
+/* CPU 1 adds to three lines. Meanwhile, CPU 2 adds to the last one. */
+static uint64_t chain(unsigned int cpu, uint32_t turns)
+{
+	if (cpu == 1) {
+		add(&a, 1);
+		count_to(2);
+		add(&b, 1);
+		count_to(2);
+	}
+	while (cpu == 2 && turns--)
+		relax();
+	if (cpu)
+		add(&c, 1);
+	return 0;
+}
+
 static uint64_t touch(unsigned int cpu, uint32_t turns)
 {
 	(void)cpu;
@@ -376,7 +392,7 @@ static uint64_t flush(unsigned int cpu, uint32_t turns)
 static uint64_t (*const cases[])(unsigned int cpu, uint32_t turns) = {
 	bounce, bounce_exclusive, lock, readers, ping, poll, wake, wake_and_take, count,
 	count_alone, write, write_and_wait, write_and_add, write_and_release, load_and_cas, touch, flush,
-	spinlock,
+	spinlock, chain,
 };
 
 /*

@@ -137,12 +137,14 @@ static void own(struct line *line, unsigned int cpu, ps_t start, uint64_t pc)
 
 /*
  * The rule of hold: a CPU that fetched a line goes on for a while. Then those have their turn whose
- * clocks are behind: they may want the same line.
+ * clocks are behind: they may want the same line. What it fetches meanwhile makes that no longer,
+ * or it would go through a critical section ahead of them all.
  */
-static void fetched(struct vcpu *vcpu, struct insn *insn)
+static void fetched(struct vcpu *vcpu, ps_t begin, struct insn *insn)
 {
 	insn->contended = true;
-	vcpu->grace = vcpu->clock + machine.hold;
+	if (begin >= vcpu->grace)
+		vcpu->grace = vcpu->clock + machine.hold;
 	vcpu->limit = 0;
 }
 
@@ -157,7 +159,7 @@ static void read_line(struct line *line, unsigned int cpu, struct insn *insn)
 	vcpu->clock = start + distance(cpu, line->owner);
 	stalls_add(line->key - 1, insn->pc, line->writer, vcpu->clock - begin);
 	share(line, cpu);
-	fetched(vcpu, insn);
+	fetched(vcpu, begin, insn);
 }
 
 /* The rule of atomics: one transfer of the line, for which the CPU waits. Those before are done. */
@@ -175,7 +177,7 @@ static void atomic_line(struct line *line, unsigned int cpu, struct insn *insn)
 	own(line, cpu, start, insn->pc);
 	vcpu->clock = line->arrival;
 	stalls_add(line->key - 1, insn->pc, writer, vcpu->clock - begin);
-	fetched(vcpu, insn);
+	fetched(vcpu, begin, insn);
 }
 
 /*
@@ -186,6 +188,7 @@ static void write_line(struct line *line, unsigned int cpu, ps_t start, struct i
 {
 	struct vcpu *vcpu = &vcpus[cpu];
 	uint64_t writer = line->writer;
+	ps_t begin = vcpu->clock;
 
 	start = later(line->arrival, start);
 	if (line->owner == cpu && !line->shared) {
@@ -205,7 +208,7 @@ static void write_line(struct line *line, unsigned int cpu, ps_t start, struct i
 			   vcpu->drained - machine.buffer - vcpu->clock);
 		vcpu->clock = vcpu->drained - machine.buffer;
 	}
-	fetched(vcpu, insn);
+	fetched(vcpu, begin, insn);
 }
 
 /* All stores of this CPU are done. */

@@ -4,6 +4,7 @@
 simulated/cases.c runs on bare CPUs of QEMU. Its cases follow each other in CASES as they do there. An instruction
 takes 1 ps here, so that only what a case is about costs time. `make test-all` installs what the tests need.
 """
+import itertools
 import os
 import subprocess
 
@@ -53,10 +54,10 @@ class Bare:
                               env={**os.environ, **qemu.environment(self.plugin)}, timeout=60, check=False,
                               capture_output=True, text=True)
 
-    def run(self, case, cpus=2, turns=100, topology='', ghz=1 / INSN, seed=0, quantum=QUANTUM, **ns):
+    def run(self, case, cpus=2, turns=100, topology='', ghz=1 / INSN, queue=1, seed=0, quantum=QUANTUM, **ns):
         """Run a case. Return how many ns each CPU took."""
         shape = complete(parse(topology), None if topology else cpus)
-        done = self.start(Machine('test', '', shape, ghz, 1, 1.6, {**NS, **ns}), case, turns, seed, quantum)
+        done = self.start(Machine('test', '', shape, ghz, 1, 1.6, queue, {**NS, **ns}), case, turns, seed, quantum)
         assert (done.returncode, done.stderr) == (0, '')
         self.text = [file.read_text() for file in (self.uart, self.out)]
         rows = [row.split() for row in self.text[0].splitlines()]
@@ -81,6 +82,15 @@ def test_two_cpus_bounce_a_line(bare, case):
     assert max(bare.run(case, turns=100)) == about(2 * 100 * LINE)
     _, moves, ps = bare.stretch.by(lambda stall: stall.line)[0]
     assert moves == 200 and ps == pytest.approx(200 * 2 * LINE * 1000, rel=0.02)
+
+
+def test_a_line_that_others_wait_for_moves_slowly(bare):
+    """All want it at once. From the third move on there is a queue. There is none if two CPUs send each other a line,
+    or if all read it."""
+    times = sorted(bare.run('bounce', 8, turns=1, queue=3))
+    assert [late - soon for soon, late in itertools.pairwise(times[2:])] == [about(3 * LINE)] * 5
+    assert max(bare.run('bounce', turns=100, queue=3)) == about(2 * 100 * LINE)
+    assert sorted(bare.run('readers', 8, queue=3)) == [about(0), *[about(LINE)] * 7]
 
 
 def test_a_cpu_that_has_fetched_a_line_gives_others_a_turn(bare):
@@ -215,5 +225,5 @@ def test_who_takes_a_lock_does_not_depend_on_the_quantum(bare):
 def test_the_plugin_refuses_wrong_arguments_with_one_line(bare, monkeypatch, change, why):
     constants = Machine.constants
     monkeypatch.setattr(Machine, 'constants', lambda machine: {**constants(machine), **change})
-    done = bare.start(Machine('test', '', complete({}, 2), 1, 1, 1, NS), 'count', turns=1)
+    done = bare.start(Machine('test', '', complete({}, 2), 1, 1, 1, 1, NS), 'count', turns=1)
     assert done.returncode and why in done.stderr.splitlines()[0]

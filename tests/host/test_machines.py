@@ -19,6 +19,7 @@ topology = "sockets=2,cores=4,threads=2,llcs=4"
 ghz = 4
 ipc = 0.5
 smt = 1.5
+queue = 2.5
 [ns]
 ''' + '\n'.join(f'{name} = 1.5' for name in machines.COSTS)
 
@@ -35,7 +36,7 @@ def test_every_constant_has_a_source():
     """A figure comes with where it is from, or with the word assumed."""
     for path in machines.FOLDER.glob('*.toml'):
         for row in path.read_text().splitlines():
-            if row.partition(' = ')[0] in (*machines.COSTS, 'ghz', 'ipc', 'smt'):
+            if row.partition(' = ')[0] in (*machines.COSTS, 'ghz', 'ipc', 'smt', 'queue'):
                 assert '#' in row, f'{path.name}: {row}'
 
 
@@ -46,7 +47,7 @@ def test_a_machine_of_the_user(tmp_path):
     constants = machine.constants()
     assert machine.name == 'mine'
     assert (constants['cpus'], constants['threads'], constants['llc_cpus'], constants['socket_cpus']) == (16, 2, 4, 8)
-    assert (constants['insn'], constants['smt'], constants['wake']) == (500, 250, 1500)
+    assert [constants[name] for name in ('insn', 'smt', 'queue', 'wake')] == [500, 250, 1500, 1500]
     text = qemu.argument(tmp_path / 'p,q.so', machine, tmp_path / 'out', 'ffff', seed=7)
     assert text.startswith(f'{tmp_path}/p,,q.so,out={tmp_path}/out,toggle=ffff,seed=7,quantum=200000,') \
         and ',cpus=16,' in text
@@ -72,7 +73,8 @@ def test_cpus_that_do_not_fit(name, cpus, why):
 
 @pytest.mark.parametrize('old, new, why', [
     ('about', 'aboot', 'look at aboot, about'), ('wake = 1.5', 'awake = 1.5', 'look at awake, wake'),
-    ('ghz = 4', 'ghz = 0', 'must be more than 0'), ('smt = 1.5', 'smt = 0.5', 'smt at least 1'),
+    ('ghz = 4', 'ghz = 0', 'must be more than 0'), ('smt = 1.5', 'smt = 0.5', 'smt and queue at least 1'),
+    ('queue = 2.5', 'queue = 0.5', 'smt and queue at least 1'),
     ('wake = 1.5', 'wake = -1', 'wake must be a number'), ('wake = 1.5', 'wake = true', 'wake must be a number'),
     ('wake = 1.5', 'wake = "1"', 'wake must be a number'), ('ghz = 4', 'ghz = nan', 'ghz must be a number'),
     ('llcs=4', 'llcs=3', 'llcs=3 must be a multiple'), ('cores=4', 'kernels=4', 'give KEY=NUMBER'),

@@ -26,6 +26,7 @@ class Machine:
     ghz: float
     ipc: float                  # instructions per cycle
     smt: float                  # how many times longer an instruction takes while the sibling runs
+    queue: float                # how many times longer a line takes that others wait for
     ns: dict[str, float]        # COSTS
 
     def constants(self) -> dict[str, int]:
@@ -33,7 +34,7 @@ class Machine:
         shape, insn = self.topology, 1000 / self.ghz / self.ipc
         return {'cpus': shape.cpus, 'threads': shape.threads, 'llc_cpus': shape.cpus // shape.llcs,
                 'socket_cpus': shape.cpus // shape.sockets, 'insn': round(insn), 'smt': round(insn * (self.smt - 1)),
-                **{name: round(1000 * cost) for name, cost in self.ns.items()}}
+                'queue': round(1000 * (self.queue - 1)), **{name: round(1000 * cost) for name, cost in self.ns.items()}}
 
 
     def resized(self, cpus: int) -> 'Machine':
@@ -83,17 +84,17 @@ def load(name: str, cpus: int | None = None) -> Machine:
 
 def checked(name: str, text: dict[str, Any]) -> Machine:
     """Return the machine. Raise ValueError or GuestError if something is missing or cannot be."""
-    wanted = {'about', 'topology', 'ghz', 'ipc', 'smt', 'ns'}
+    wanted = {'about', 'topology', 'ghz', 'ipc', 'smt', 'queue', 'ns'}
     costs = text.get('ns', {})
     for what, found, names in ('it', text, wanted), ('[ns]', costs, set(COSTS)):
         if set(found) != names:
             raise ValueError(f'{what} must have {", ".join(sorted(names))}, and nothing else: '
                              f'look at {", ".join(sorted(set(found) ^ names))}')
-    numbers = {**costs, **{key: text[key] for key in ('ghz', 'ipc', 'smt')}}
+    numbers = {**costs, **{key: text[key] for key in ('ghz', 'ipc', 'smt', 'queue')}}
     for key, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 1e6:
             raise ValueError(f'{key} must be a number from 0 to 1e6')
-    if not text['ghz'] or not text['ipc'] or text['smt'] < 1:
-        raise ValueError('ghz and ipc must be more than 0, smt at least 1')
+    if not text['ghz'] or not text['ipc'] or min(text['smt'], text['queue']) < 1:
+        raise ValueError('ghz and ipc must be more than 0, smt and queue at least 1')
     shape = topology.complete(topology.parse(text['topology']))
-    return Machine(name, text['about'], shape, text['ghz'], text['ipc'], text['smt'], costs)
+    return Machine(name, text['about'], shape, text['ghz'], text['ipc'], text['smt'], text['queue'], costs)

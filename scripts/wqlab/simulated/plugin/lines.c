@@ -92,6 +92,17 @@ static ps_t distance(unsigned int a, unsigned int b)
 	return machine.far_line;
 }
 
+/*
+ * The rule of queues: a line for which CPUs stand in line moves more slowly. There is no queue if
+ * only its last move is not over yet, as when two CPUs send each other a line.
+ */
+static ps_t move(const struct line *line, ps_t start, ps_t cost)
+{
+	if (line->arrival > start + cost)
+		cost += cost * machine.queue / 1000;
+	return later(line->arrival, start) + cost;
+}
+
 /* A CPU loses the line, so its LDXR has lost what it watches, and its WFE ends. */
 static void take_from(const struct line *line, unsigned int cpu, ps_t when)
 {
@@ -121,7 +132,7 @@ static void own(struct line *line, unsigned int cpu, ps_t start, uint64_t pc)
 	if (!line->shared)
 		sharers[line->owner / 64] = 1ULL << line->owner % 64;
 
-	line->arrival = start + cost;
+	line->arrival = move(line, start, cost);
 	line->writer = pc;
 	line->owner = cpu;
 	line->shared = NOT_SHARED;
@@ -152,11 +163,11 @@ static void fetched(struct vcpu *vcpu, ps_t begin, struct insn *insn)
 static void read_line(struct line *line, unsigned int cpu, struct insn *insn)
 {
 	struct vcpu *vcpu = &vcpus[cpu];
-	ps_t start = later(line->arrival, vcpu->clock), begin = vcpu->clock;
+	ps_t begin = vcpu->clock;
 
 	if (has(line, cpu))
 		return;
-	vcpu->clock = start + distance(cpu, line->owner);
+	vcpu->clock = move(line, begin, distance(cpu, line->owner));
 	stalls_add(line->key - 1, insn->pc, line->writer, vcpu->clock - begin);
 	share(line, cpu);
 	fetched(vcpu, begin, insn);
@@ -166,15 +177,15 @@ static void read_line(struct line *line, unsigned int cpu, struct insn *insn)
 static void atomic_line(struct line *line, unsigned int cpu, struct insn *insn)
 {
 	struct vcpu *vcpu = &vcpus[cpu];
-	ps_t start = later(line->arrival, vcpu->clock), begin = vcpu->clock;
+	ps_t begin = vcpu->clock;
 	uint64_t writer = line->writer;
 
 	if (line->owner == cpu && !line->shared) {
-		vcpu->clock = line->arrival = start;
+		vcpu->clock = line->arrival = later(line->arrival, begin);
 		line->writer = insn->pc;
 		return;
 	}
-	own(line, cpu, start, insn->pc);
+	own(line, cpu, begin, insn->pc);
 	vcpu->clock = line->arrival;
 	stalls_add(line->key - 1, insn->pc, writer, vcpu->clock - begin);
 	fetched(vcpu, begin, insn);
@@ -190,9 +201,8 @@ static void write_line(struct line *line, unsigned int cpu, ps_t start, struct i
 	uint64_t writer = line->writer;
 	ps_t begin = vcpu->clock;
 
-	start = later(line->arrival, start);
 	if (line->owner == cpu && !line->shared) {
-		line->arrival = start;
+		line->arrival = later(line->arrival, start);
 		line->writer = insn->pc;
 		return;
 	}

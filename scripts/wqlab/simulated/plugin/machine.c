@@ -17,7 +17,7 @@ static const struct {
 	{ "insn", &machine.insn }, { "smt", &machine.smt }, { "atomic", &machine.atomic },
 	{ "core_line", &machine.core_line }, { "llc_line", &machine.llc_line },
 	{ "socket_line", &machine.socket_line }, { "far_line", &machine.far_line },
-	{ "first", &machine.first }, { "hold", &machine.hold }, { "buffer", &machine.buffer },
+	{ "queue", &machine.queue }, { "first", &machine.first }, { "hold", &machine.hold }, { "buffer", &machine.buffer },
 	{ "wake", &machine.wake }, { "ipi", &machine.ipi }, { "irq", &machine.irq },
 	{ "relax", &machine.relax }, { "events", &machine.events },
 	{ "quantum", &machine.quantum }, { "coarse", &machine.coarse }, { "seed", &machine.seed },

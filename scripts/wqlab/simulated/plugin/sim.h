@@ -25,6 +25,7 @@ struct machine {
 	ps_t insn, smt;			/* an instruction; what it costs more beside a busy sibling */
 	ps_t atomic;			/* what an atomic instruction costs more than another one */
 	ps_t core_line, llc_line, socket_line, far_line;	/* to fetch a line from there */
+	uint64_t queue;			/* more of that, in per mille, for a line that others wait for */
 	ps_t first;			/* the first touch of a line */
 	ps_t hold;			/* a CPU keeps a line that it fetched for so long */
 	ps_t buffer;			/* how far the store buffer may be behind */

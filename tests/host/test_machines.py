@@ -105,7 +105,8 @@ def test_the_plugin_compiles(tmp_path):
 # Guests
 
 def simulation(folder):
-    (folder / 'System.map').write_text('ffff800000001000 T x\nffff800000002000 t proc_do_uts_string\n')
+    (folder / 'System.map').write_text('ffff800000001000 T x\nffff800000002000 t proc_do_uts_string\n'
+                                       'ffff800000003000 T __lock_text_start\nffff800000004000 T __lock_text_end\n')
     return qemu.Simulation(machines.load('vm8'), folder / 'report', folder / 'System.map', seed=3)
 
 
@@ -117,15 +118,17 @@ def test_a_simulated_guest(tmp_path):
     assert command[command.index('-smp') + 1].startswith('8,') and set(qemu.BOARD) < set(command)
     assert 'nokaslr' in engine.parameters(setup) and engine.environment(setup) == {'LD_PRELOAD': str(plugin)}
     assert simulated.argument().startswith(f'{plugin},out={tmp_path}/report,toggle=ffff800000002000,seed=3,')
+    assert simulated.argument().endswith(',locks=ffff800000003000-ffff800000004000')
     plain = Setup(tmp_path, tmp_path, simulated.machine.topology, 1024, 'true')
     assert not set(qemu.BOARD) <= set(engine.machine(plain))
     assert 'nokaslr' not in engine.parameters(plain) and not engine.environment(plain)
 
 
-def test_a_kernel_without_the_function_that_begins(tmp_path):
+@pytest.mark.parametrize('name', [qemu.TOGGLE, *qemu.LOCKS])
+def test_a_kernel_without_a_symbol_that_is_needed(tmp_path, name):
     simulated = simulation(tmp_path)
-    simulated.symbols.write_text('ffff800000001000 T x\n')
-    with pytest.raises(GuestError, match='has no proc_do_uts_string: build the kernel again'):
+    simulated.symbols.write_text(simulated.symbols.read_text().replace(name, 'y'))
+    with pytest.raises(GuestError, match=f'has no {name}: build the kernel again'):
         simulated.argument()
 
 
@@ -152,8 +155,9 @@ def test_options_that_make_no_sense_are_refused(capsys, words, why):
 
 # The report
 
-REPORT = ['time 2000000', 'instructions 70', 'wakes 3', 'ipis 2', 'interrupts 4', 'handovers 9', 'untracked 0',
-          'stall 1000 20 10 3 6000000', 'stall 1000 21 10 1 1000000', 'stall 1040 30 0 5 3000000', 'lost 0', 'end']
+REPORT = ['cpus 2', 'idle 500000', 'time 2000000', 'instructions 70', 'wakes 3', 'ipis 2', 'interrupts 4',
+          'handovers 9', 'untracked 0', 'stall 1000 20 10 3 6000000', 'stall 1000 21 10 1 1000000',
+          'stall 1058 30 0 5 3000000', 'lost 0', 'end']
 SYMBOLS = ['0000000000000010 T writer', '0000000000000020 t waiter', '0000000000000030 T x',
            '0000000000000fff d pool', '0000000000001010 B _end', 'fffffffffffffff0 A _kernel_size']
 

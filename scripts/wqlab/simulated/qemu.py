@@ -19,6 +19,7 @@ CPU = 'neoverse-n1'
 BOARD = ('-M', 'virt,gic-version=3,dtb-randomness=off', '-cpu', f'{CPU},cntfrq=1000000000',
          '-accel', 'tcg,thread=multi', '-seed', '1', '-rtc', 'base=2026-01-01,clock=vm')
 TOGGLE = 'proc_do_uts_string'           # runs when somebody writes to /proc/sys/kernel/hostname
+LOCKS = '__lock_text_start', '__lock_text_end'
 PARAMETER = 'nokaslr'                   # so that it is where System.map says
 
 
@@ -27,10 +28,11 @@ def build(folder: Path = BUILD / 'simulated') -> Path:
     return plugins.build(SOURCES, folder / 'plugin')
 
 
-def argument(plugin: Path, machine: Machine, out: Path, toggle: str, seed: int = 0, quantum: int = QUANTUM) -> str:
+def argument(plugin: Path, machine: Machine, out: Path, toggle: str, seed: int = 0, quantum: int = QUANTUM,
+             more: dict[str, str] | None = None) -> str:
     """Return the argument of -plugin. @toggle is the address, in hex, of what begins and ends the simulation."""
     return plugins.argument(plugin, out=out, toggle=toggle, seed=seed, quantum=quantum * 1000, coarse=COARSE * 1000,
-                            events=EVENTS * 1000, **machine.constants())
+                            events=EVENTS * 1000, **machine.constants(), **(more or {}))
 
 
 def environment(plugin: Path) -> dict[str, str]:
@@ -48,11 +50,13 @@ class Simulation:
 
     def argument(self) -> str:
         """Return the argument of -plugin."""
-        for row in files.read(self.symbols).splitlines():
-            address, _, name = row.split()
-            if name == TOGGLE:
-                return argument(build(), self.machine, self.report, address, self.seed)
-        raise plugins.PluginError(f'{self.symbols} has no {TOGGLE}: build the kernel again')
+        found = {name: address for address, _, name in map(str.split, files.read(self.symbols).splitlines())
+                 if name in (TOGGLE, *LOCKS)}
+        for name in TOGGLE, *LOCKS:
+            if name not in found:
+                raise plugins.PluginError(f'{self.symbols} has no {name}: build the kernel again')
+        locks = '-'.join(found[name] for name in LOCKS)
+        return argument(build(), self.machine, self.report, found[TOGGLE], self.seed, more={'locks': locks})
 
     @staticmethod
     def environment() -> dict[str, str]:

@@ -18,7 +18,8 @@ from typing import Any
 from wqlab import files
 from wqlab.steps import Failure
 
-COUNTERS = ('time', 'instructions', 'wakes', 'ipis', 'interrupts', 'handovers', 'untracked', 'lost')
+LINE = 64           # bytes
+COUNTERS = ('cpus', 'idle', 'time', 'instructions', 'wakes', 'ipis', 'interrupts', 'handovers', 'untracked', 'lost')
 
 
 class ReportError(Failure):
@@ -27,11 +28,15 @@ class ReportError(Failure):
 
 @dataclasses.dataclass(frozen=True)
 class Stall:
-    line: int           # address
+    address: int
     waiter: int         # instruction
     writer: int         # instruction; 0 if the line was only read
-    moves: int
+    moves: int          # of the line
     ps: int
+
+    @property
+    def line(self) -> int:
+        return self.address & -LINE
 
 
 @dataclasses.dataclass
@@ -71,8 +76,8 @@ def parse(text: Iterable[str]) -> Iterator[Stretch]:
             yield stretch
             stretch = None
         elif kind == 'stall' and len(rest) == 5:
-            line, waiter, writer = (int(word, 16) for word in rest[:3])
-            stretch.stalls.append(Stall(line, waiter, writer, int(rest[3]), int(rest[4])))
+            address, waiter, writer = (int(word, 16) for word in rest[:3])
+            stretch.stalls.append(Stall(address, waiter, writer, int(rest[3]), int(rest[4])))
         elif kind in COUNTERS and len(rest) == 1:
             stretch.counters[kind] = int(rest[0])
         else:

@@ -29,6 +29,7 @@ void cost_block(unsigned int cpu, void *data)
 
 	if (vcpu->halted) {
 		vcpu->halted = false;
+		add_idle(vcpu, vcpu->woken);
 		if (vcpu->woken > vcpu->clock)
 			vcpu->clock = vcpu->woken;
 		nr_wakes++;
@@ -58,6 +59,7 @@ void cost_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vaddr, v
 	}
 	if (access == READ && qemu_plugin_mem_is_store(info))
 		access = WRITE;
+	stalls_set_site(&vcpus[cpu], vaddr, insn->pc, access);
 	lines_access(cpu, vaddr >> LINE_SHIFT, access, insn);
 }
 

@@ -110,6 +110,8 @@ static void take_from(const struct line *line, unsigned int cpu, ps_t when)
 
 	if (vcpu->monitor != line->key)
 		return;
+	if (vcpu->asleep && when > vcpu->clock)
+		stalls_add(vcpu->site, line->writer, 0, when - vcpu->clock);
 	vcpu->monitor = 0;
 	vcpu->event = true;
 	baton_wake_sleeper(cpu, when);
@@ -168,7 +170,7 @@ static void read_line(struct line *line, unsigned int cpu, struct insn *insn)
 	if (has(line, cpu))
 		return;
 	vcpu->clock = move(line, begin, distance(cpu, line->owner));
-	stalls_add(line->key - 1, insn->pc, line->writer, vcpu->clock - begin);
+	stalls_add(vcpu->site, line->writer, 1, vcpu->clock - begin);
 	share(line, cpu);
 	fetched(vcpu, begin, insn);
 }
@@ -182,12 +184,12 @@ static void atomic_line(struct line *line, unsigned int cpu, struct insn *insn)
 
 	if (line->owner == cpu && !line->shared) {
 		vcpu->clock = line->arrival = later(line->arrival, begin);
-		line->writer = insn->pc;
+		line->writer = vcpu->site.pc;
 		return;
 	}
-	own(line, cpu, begin, insn->pc);
+	own(line, cpu, begin, vcpu->site.pc);
 	vcpu->clock = line->arrival;
-	stalls_add(line->key - 1, insn->pc, writer, vcpu->clock - begin);
+	stalls_add(vcpu->site, writer, 1, vcpu->clock - begin);
 	fetched(vcpu, begin, insn);
 }
 
@@ -203,18 +205,18 @@ static void write_line(struct line *line, unsigned int cpu, ps_t start, struct i
 
 	if (line->owner == cpu && !line->shared) {
 		line->arrival = later(line->arrival, start);
-		line->writer = insn->pc;
+		line->writer = vcpu->site.pc;
 		return;
 	}
-	own(line, cpu, start, insn->pc);
+	own(line, cpu, start, vcpu->site.pc);
+	stalls_add(vcpu->site, writer, 1, 0);
 	if (line->arrival > vcpu->drained) {
 		vcpu->drained = line->arrival;
-		vcpu->slow_line = line->key - 1;
-		vcpu->slow_pc = insn->pc;
+		vcpu->slow = vcpu->site;
 		vcpu->slow_writer = writer;
 	}
 	if (vcpu->drained > vcpu->clock + machine.buffer) {
-		stalls_add(vcpu->slow_line, vcpu->slow_pc, vcpu->slow_writer,
+		stalls_add(vcpu->slow, vcpu->slow_writer, 0,
 			   vcpu->drained - machine.buffer - vcpu->clock);
 		vcpu->clock = vcpu->drained - machine.buffer;
 	}
@@ -226,7 +228,7 @@ void lines_drain(struct vcpu *vcpu)
 {
 	if (vcpu->drained <= vcpu->clock)
 		return;
-	stalls_add(vcpu->slow_line, vcpu->slow_pc, vcpu->slow_writer, vcpu->drained - vcpu->clock);
+	stalls_add(vcpu->slow, vcpu->slow_writer, 0, vcpu->drained - vcpu->clock);
 	vcpu->clock = vcpu->drained;
 }
 

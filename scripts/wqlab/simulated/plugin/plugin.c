@@ -25,8 +25,7 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 static uint64_t toggle_pc;
 static FILE *out;
 
-/* of the present stretch of simulation */
-static ps_t begun;
+ps_t begun;
 
 /*
  * Begin and end
@@ -49,7 +48,7 @@ static void begin(unsigned int cpu)
 	stalls_forget();
 	nr_handovers = nr_wakes = nr_ipis = nr_irqs = 0;
 	for (unsigned int i = 0; i < machine.cpus; i++)
-		vcpus[i].insns = 0;
+		vcpus[i].insns = vcpus[i].idle = 0;
 	spread_clocks();
 	begun = vcpus[cpu].clock;
 	simulated = true;
@@ -58,12 +57,17 @@ static void begin(unsigned int cpu)
 static void end(unsigned int cpu)
 {
 	uint64_t insns = 0;
+	ps_t idle = 0;
 
 	simulated = false;
-	for (unsigned int i = 0; i < machine.cpus; i++)
+	for (unsigned int i = 0; i < machine.cpus; i++) {
+		if (vcpus[i].halted)
+			add_idle(&vcpus[i], vcpus[cpu].clock);
 		insns += vcpus[i].insns;
-	fprintf(out, "time %lu\ninstructions %lu\nwakes %lu\nipis %lu\ninterrupts %lu\n",
-		vcpus[cpu].clock - begun, insns, nr_wakes, nr_ipis, nr_irqs);
+		idle += vcpus[i].idle;
+	}
+	fprintf(out, "cpus %lu\nidle %lu\ntime %lu\ninstructions %lu\nwakes %lu\nipis %lu\ninterrupts %lu\n",
+		machine.cpus, idle, vcpus[cpu].clock - begun, insns, nr_wakes, nr_ipis, nr_irqs);
 	fprintf(out, "handovers %lu\nuntracked %lu\n", nr_handovers, nr_untracked);
 	stalls_write(out);
 	fputs("end\n", out);
@@ -141,6 +145,9 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		if (data->access == ATOMIC && kind != STXR)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, cost_before_atomic,
 							       QEMU_PLUGIN_CB_NO_REGS, data);
+		if (stalls_is_call_of_lock(pc, code_of(insn)))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, stalls_call_lock,
+							       QEMU_PLUGIN_CB_NO_REGS, (void *)pc);
 		if (pc == toggle_pc)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, toggle,
 							       QEMU_PLUGIN_CB_NO_REGS, NULL);
@@ -166,6 +173,8 @@ static bool read_argument(char *argument)
 		toggle_pc = strtoull(value, NULL, 16);
 		return true;
 	}
+	if (!strcmp(argument, "locks"))
+		return stalls_locks(value);
 	if (!strcmp(argument, "out")) {
 		out = fopen(value, "w");
 		return out;

@@ -44,6 +44,10 @@ const char *machine_missing(void);
  * baton.c: who runs
  */
 
+struct access_site {
+	uint64_t address, pc;
+};
+
 struct vcpu {
 	ps_t clock;
 	ps_t next;		/* another thread wants its turn then */
@@ -52,9 +56,12 @@ struct vcpu {
 	ps_t drained;		/* the last line that a store needs arrives */
 	ps_t woken;		/* a halted CPU goes on then; 0: nobody has woken it */
 	uint64_t monitor;	/* the line that LDXR watches, + 1 */
-	uint64_t slow_line;	/* the one that arrives last */
-	uint64_t slow_pc, slow_writer;
+	struct access_site slow;	/* of the store whose line arrives last */
+	uint64_t slow_writer;
+	struct access_site site;	/* of the last access */
+	uint64_t caller, lock;	/* of the last function for locks; 0: it has touched no lock yet */
 	uint64_t insns;
+	ps_t idle;		/* how long it was halted */
 	bool halted;		/* by WFI, or not started yet */
 	bool asleep;		/* in WFE */
 	bool event;		/* WFE does not wait */
@@ -63,6 +70,7 @@ struct vcpu {
 extern struct vcpu vcpus[MAX_CPUS];
 extern uint64_t nr_handovers, nr_wakes;
 extern bool simulated;		/* else only instructions cost time */
+extern ps_t begun;		/* the present stretch of simulation */
 
 void baton_start(void);
 void baton_halt(unsigned int cpu);
@@ -75,6 +83,15 @@ ps_t baton_clock(void);
 void baton_wait(pthread_cond_t *cond, pthread_mutex_t *with);
 void baton_wake(pthread_cond_t *cond, bool all);
 bool baton_poll(struct pollfd *files, nfds_t nr, ps_t timeout);
+
+/* It was halted until @until. */
+static inline void add_idle(struct vcpu *vcpu, ps_t until)
+{
+	ps_t since = vcpu->clock > begun ? vcpu->clock : begun;
+
+	if (until > since)
+		vcpu->idle += until - since;
+}
 
 static inline bool is_idle(const struct vcpu *vcpu)
 {
@@ -134,7 +151,11 @@ enum access access_of(enum kind kind, bool atomic);
 
 bool stalls_init(void);
 void stalls_forget(void);
-void stalls_add(uint64_t line, uint64_t pc, uint64_t writer, ps_t stall);
+bool stalls_locks(const char *range);
+bool stalls_is_call_of_lock(uint64_t pc, uint32_t code);
+void stalls_call_lock(unsigned int cpu, void *pc);
+void stalls_set_site(struct vcpu *vcpu, uint64_t address, uint64_t pc, enum access access);
+void stalls_add(struct access_site site, uint64_t writer, unsigned int moves, ps_t time);
 void stalls_write(FILE *file);
 
 #endif /* SIM_H */

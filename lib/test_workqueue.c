@@ -29,6 +29,9 @@
  * whenever something is written to its "run" parameter. The lines of the last run
  * can be read from there, so with quiet=1 many passes leave the log alone. A built-in
  * benchmark cannot start by itself: /sys is not mounted during initcalls.
+ *
+ * With keep=1 leave=1, the workqueue and the items of a pass stay until the next one, so that
+ * a program which reads the memory finds whose each address was.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -44,6 +47,7 @@
 #include "wqbench.h"
 
 static DEFINE_MUTEX(bench_lock);	/* held during a pass; guards what it reported */
+static struct bench *bench_left;	/* by the last pass; guarded by bench_lock */
 static bool bench_ready;		/* "run" may be written */
 
 atomic_t bench_hotplug_events = ATOMIC_INIT(0);
@@ -122,6 +126,13 @@ static int bench_count_hotplug(unsigned int cpu)
 	return 0;
 }
 
+static void bench_close_left(void)
+{
+	if (bench_left)
+		bench_close(bench_left);
+	bench_left = NULL;
+}
+
 /* Returns 0, -EPROTO for a broken promise, or why the pass ended early. */
 static int bench_pass(const struct bench_plan *plan)
 {
@@ -129,6 +140,7 @@ static int bench_pass(const struct bench_plan *plan)
 	int state, ret;
 
 	bench_forget();
+	bench_close_left();
 	state = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "test/workqueue:online",
 					  bench_count_hotplug, bench_count_hotplug);
 	if (state < 0)
@@ -146,7 +158,9 @@ static int bench_pass(const struct bench_plan *plan)
 	bench_conclude(bench, ret);
 	if (!ret && bench->violations)
 		ret = -EPROTO;
-	bench_close(bench);
+	bench_left = bench;
+	if (!plan->leave)
+		bench_close_left();
 out:
 	if (ret == -ENOMEM)
 		pr_err("not enough memory\n");
@@ -224,11 +238,11 @@ static int __init bench_init(void)
 	if (__is_defined(MODULE)) {
 		int ret = bench_first_pass();
 
-		if (!bench_keep)
+		/* Broken promises are a result, and with keep=1 the module stays. */
+		if (!bench_keep || (ret && ret != -EPROTO)) {
+			bench_close_left();
 			return ret ?: -ECANCELED;
-		/* Broken promises are a result, and the module stays. */
-		if (ret && ret != -EPROTO)
-			return ret;
+		}
 	}
 	WRITE_ONCE(bench_ready, true);
 	return 0;
@@ -237,6 +251,7 @@ late_initcall(bench_init);
 
 static void __exit bench_exit(void)
 {
+	bench_close_left();
 }
 module_exit(bench_exit);
 

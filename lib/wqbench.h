@@ -100,6 +100,7 @@ struct bench_plan {
 	enum bench_mode	mode;
 	bool		strict;
 	bool		quiet;		/* results do not go to the log */
+	bool		leave;		/* the next pass frees the memory of this one */
 	bool		in_rounds;	/* queue a round at once, measure rounds */
 	bool		all_scopes;	/* no scope was asked for by name */
 	unsigned int	nr_scopes;

@@ -74,6 +74,10 @@ bool bench_keep;
 module_param_named(keep, bench_keep, bool, 0444);
 MODULE_PARM_DESC(keep, "stay loaded, for further passes through \"run\" (default N)");
 
+static bool leave;
+module_param(leave, bool, 0644);
+MODULE_PARM_DESC(leave, "leave the workqueue and items of a pass in memory until the next one (default N)");
+
 const char * const bench_scope_names[NR_BENCH_SCOPES] = {
 	[BENCH_SCOPE_DEFAULT]		= "default",
 	[BENCH_SCOPE_CPU]		= "cpu",
@@ -322,6 +326,7 @@ int bench_make_plan(struct bench_plan *plan)
 		.burn_us	= burn_us,
 		.strict		= strict,
 		.quiet		= quiet,
+		.leave		= leave,
 	};
 
 	return bench_plan_strings(plan);

@@ -94,7 +94,8 @@ BAD = ['threads=-1', 'threads=1025', 'threads=x', 'items=0', 'items=10000001', '
        'scopes=cpu wq=bh', 'strict=1 wq=percpu', 'mode=mixed wq=bh', 'mode=limit wq=bh',
        'max_active=2 wq=ordered', 'max_active=2 wq=bh', 'mode=limit max_active=32', 'mode=limit batch=1',
        'mode=floor wq=percpu', 'wq=none', 'scopes=cpu mode=floor', 'scopes=same', 'scopes=line,line mode=floor',
-       'strict=1 mode=floor', 'max_active=2 mode=floor', 'scopes=cpu mode=life', 'wq=none mode=life', 'quiet=2']
+       'strict=1 mode=floor', 'max_active=2 mode=floor', 'scopes=cpu mode=life', 'wq=none mode=life', 'quiet=2',
+       'leave=2']
 
 
 def test_bad_parameters_are_refused_with_one_line():
@@ -173,3 +174,26 @@ def test_a_quiet_module_leaves_the_log_alone():
     assert 'test_bench' not in last and not check.bad_lines(result.kernel)
     said = bench_guests.renamed(result.kernel)
     assert not re.search('result scope|wait scope|done status|items/s', said) and 'items=0 is not between' in said
+
+
+def test_a_pass_that_leaves_its_workqueue():
+    """It stays until the next pass, or until the module goes. Load and unload are as always."""
+    params = '/sys/module/test_bench_faults/parameters'
+    run = f'echo 1 >{params}/run && echo ran; echo "@ $(ls /sys/bus/workqueue/devices | grep -c test_)"'
+    result = run_in_guest(
+        f'insmod {MODULE} items=100 scopes=cpu leave=1; left; '
+        f'insmod {MODULE} items=100 scopes=cpu keep=1 leave=1; {run}; {run}; echo 0 >{params}/leave; {run}; '
+        f'echo 1 >{params}/leave; {run}; rmmod test_bench_faults && echo gone; left')
+    said = result.output.replace(MODULE, '')
+    assert re.findall('@ .*|gone|test_.*', said) == ['@ 1', '@ 1', '@ 0', '@ 1', 'gone'] and said.count('ran') == 4
+    assert not check.bad_lines(result.kernel)
+
+
+def test_a_pass_that_ends_early_leaves_what_it_has():
+    params = '/sys/module/test_bench_faults/parameters'
+    result = run_in_guest(
+        f'insmod {MODULE} items=100 scopes=cpu keep=1 leave=1; '
+        f'echo batch >{params}/mode; echo 65536 >{params}/batch; echo 1024 >{params}/threads; '
+        f'echo 1 >{params}/run || echo failed; rmmod test_bench_faults && echo gone; left')
+    assert 'not enough memory' in result.kernel and result.output.splitlines()[-2:] == ['failed', 'gone']
+    assert not check.bad_lines(result.kernel)

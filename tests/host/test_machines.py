@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Simulated machines: their files, the arguments of the plugin, the report. tests/guest/test_simulated.py runs them."""
+import dataclasses
 import subprocess
 
 import pytest
@@ -107,7 +108,7 @@ def test_the_plugin_compiles(tmp_path):
 def simulation(folder):
     (folder / 'System.map').write_text('ffff800000001000 T x\nffff800000002000 t proc_do_uts_string\n'
                                        'ffff800000003000 T __lock_text_start\nffff800000004000 T __lock_text_end\n')
-    return qemu.Simulation(machines.load('vm8'), folder / 'report', folder / 'System.map', seed=3)
+    return qemu.Simulation(machines.load('vm8'), folder / 'report', folder / 'System.map', 3, folder / 'memory')
 
 
 def test_a_simulated_guest(tmp_path):
@@ -118,7 +119,8 @@ def test_a_simulated_guest(tmp_path):
     assert command[command.index('-smp') + 1].startswith('8,') and set(qemu.BOARD) < set(command)
     assert 'nokaslr' in engine.parameters(setup) and engine.environment(setup) == {'LD_PRELOAD': str(plugin)}
     assert simulated.argument().startswith(f'{plugin},out={tmp_path}/report,toggle=ffff800000002000,seed=3,')
-    assert simulated.argument().endswith(',locks=ffff800000003000-ffff800000004000')
+    assert simulated.argument().endswith(f',locks=ffff800000003000-ffff800000004000,memory={tmp_path}/memory')
+    assert 'memory-backend-memfd,id=m0,size=1024M' in command
     plain = Setup(tmp_path, tmp_path, simulated.machine.topology, 1024, 'true')
     assert not set(qemu.BOARD) <= set(engine.machine(plain))
     assert 'nokaslr' not in engine.parameters(plain) and not engine.environment(plain)
@@ -130,6 +132,14 @@ def test_a_kernel_without_a_symbol_that_is_needed(tmp_path, name):
     simulated.symbols.write_text(simulated.symbols.read_text().replace(name, 'y'))
     with pytest.raises(GuestError, match=f'has no {name}: build the kernel again'):
         simulated.argument()
+
+
+def test_memory_of_several_nodes_is_in_files(tmp_path):
+    machine = dataclasses.replace(machines.load('vm8'), topology=machines.load('epyc').topology)
+    simulated = qemu.Simulation(machine, tmp_path, tmp_path)
+    command = Arm64().machine(Setup(tmp_path, tmp_path, machine.topology, 1024, 'true', simulation=simulated))
+    assert [word for word in command if word.startswith('memory-backend')] == [
+        f'memory-backend-memfd,id=m{node},size=512M' for node in range(2)]
 
 
 @pytest.mark.parametrize('engine, icount', [('uml', False), ('qemu', False), ('arm64', True)])
@@ -145,6 +155,7 @@ def test_other_guests_are_not_simulated(tmp_path, monkeypatch, engine, icount):
 
 @pytest.mark.parametrize('words, why', [
     (['--machine', 'vm8'], 'need each other'), (['--report', 'x'], 'need each other'),
+    (['--memory', 'x'], '--memory needs --machine'),
     (['--machine', 'vm8', '--report', 'x', '--plugin', 'y'], 'leave --topology and --plugin'),
     (['--machine', 'vm8', '--report', 'x', '--topology', 'cores=4'], 'leave --topology')])
 def test_options_that_make_no_sense_are_refused(capsys, words, why):

@@ -163,11 +163,13 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
         files: Sequence[str] = (), bins: Sequence[str] = (), log: str | Path | None = None,
         stream: Writer | None = None, stdin: int | None = None, accel: str = 'auto', icount: bool = False,
         qmp: str | Path | None = None, plugin: str = '', machine: str = '', report: str | Path = '', seed: int = 0,
+        memory: str | Path = '',
         post_mortem: PostMortem | None = None) -> Result:
     """Boot `kernel`, run `command` in it with /bin/sh, and return a Result.
 
     stdin is a file descriptor with the command's input; by default it has none. On a simulated machine, a write to
-    /proc/sys/kernel/hostname begins the simulation, and the next one ends it and adds to the report.
+    /proc/sys/kernel/hostname begins the simulation, and the next one ends it, adds to the report, and copies the
+    guest's memory to memory.0, memory.1, ...
     If the guest hangs or panics, or if its command fails, post_mortem(place, rc) is called
     before the guest is killed. rc is the status of the command, or None after a hang or a
     panic. The guest still runs then. place is its QMP socket, or the folder with UML's
@@ -182,7 +184,8 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
                   stdin=stdin is not None, stays=post_mortem is not None)
     machinery.check(setup)
     if simulated:
-        setup.simulation = Simulation(simulated, Path(report).absolute(), folder / 'System.map', seed)
+        setup.simulation = Simulation(simulated, Path(report).absolute(), folder / 'System.map', seed,
+                                      Path(memory).absolute() if memory else None)
         setup.plugin = setup.simulation.argument()
     check_plugin(setup, machinery)
     if machinery.may_use_kvm:
@@ -230,6 +233,8 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--machine', metavar='NAME', default='',
                         help=f'arm64: simulate the time of this machine: {", ".join(machines.known())}, or a file.toml')
     parser.add_argument('--report', metavar='FILE', help='where a simulated machine says who waited for which line')
+    parser.add_argument('--memory', metavar='FILE', default='',
+                        help='copy the memory of a simulated machine to FILE.0, FILE.1, ... after each stretch')
     parser.add_argument('--seed', type=int, default=0, help='of a simulated machine; the same one gives the same run')
     parser.add_argument('command', nargs='+', help='the shell command to run in the guest, after --')
     return parser
@@ -242,6 +247,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error('--cpus: must be at least 1')
     if bool(args.machine) != bool(args.report):
         parser.error('--machine and --report need each other')
+    if args.memory and not args.machine:
+        parser.error('--memory needs --machine')
     if args.machine and (args.topology or args.plugin):
         parser.error('--machine says what CPUs share, and is a plugin: leave --topology and --plugin out')
     try:
@@ -249,7 +256,8 @@ def main(argv: list[str] | None = None) -> int:
                      topology=args.topology, mem=args.mem, append=args.append, timeout=args.timeout,
                      files=args.file, bins=args.bin, log=args.log, stream=sys.stdout,
                      stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
-                     qmp=args.qmp, plugin=args.plugin, machine=args.machine, report=args.report or '', seed=args.seed)
+                     qmp=args.qmp, plugin=args.plugin, machine=args.machine, report=args.report or '', seed=args.seed,
+                     memory=args.memory)
     except (GuestError, Failure, OSError) as error:
         print(f'guest: {told(error)}', file=sys.stderr)
         return 2

@@ -19,6 +19,7 @@ CPU = 'neoverse-n1'
 BOARD = ('-M', 'virt,gic-version=3,dtb-randomness=off', '-cpu', f'{CPU},cntfrq=1000000000',
          '-accel', 'tcg,thread=multi', '-seed', '1', '-rtc', 'base=2026-01-01,clock=vm')
 TOGGLE = 'proc_do_uts_string'           # runs when somebody writes to /proc/sys/kernel/hostname
+MEMORY = 'memory-backend-memfd'         # files, which the plugin can copy
 LOCKS = '__lock_text_start', '__lock_text_end'
 PARAMETER = 'nokaslr'                   # so that it is where System.map says
 
@@ -47,6 +48,7 @@ class Simulation:
     report: Path
     symbols: Path           # System.map
     seed: int = 0
+    memory: Path | None = None      # what the copies of the guest's memory are called, before .0, .1, ...
 
     def argument(self) -> str:
         """Return the argument of -plugin."""
@@ -55,8 +57,10 @@ class Simulation:
         for name in TOGGLE, *LOCKS:
             if name not in found:
                 raise plugins.PluginError(f'{self.symbols} has no {name}: build the kernel again')
-        locks = '-'.join(found[name] for name in LOCKS)
-        return argument(build(), self.machine, self.report, found[TOGGLE], self.seed, more={'locks': locks})
+        more = {'locks': '-'.join(found[name] for name in LOCKS)}
+        if self.memory:
+            more['memory'] = str(self.memory)
+        return argument(build(), self.machine, self.report, found[TOGGLE], self.seed, more=more)
 
     @staticmethod
     def environment() -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wqlab.guest import GuestError, pptt
 from wqlab.guest.engines.engine import need
-from wqlab.guest.engines.qemu import ICOUNT, Qemu, topology_args
+from wqlab.guest.engines.qemu import ICOUNT, RAM, Qemu, topology_args
 from wqlab.guest.initramfs import Archive
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
@@ -45,7 +45,8 @@ class Arm64(Qemu):
         # CPUs does not look stuck on a host with few. dies=1: the PPTT describes the caches, not QEMU.
         board = simulated.BOARD if setup.simulation else [
             '-M', 'virt,gic-version=3', '-accel', *(ICOUNT if setup.icount else ['tcg,thread=multi']), '-cpu', CPU]
-        return [PROGRAM, *board, '-bios', str(FIRMWARE), *topology_args(setup.topology, setup.mem, dies=1)]
+        backend = simulated.MEMORY if setup.simulation else RAM
+        return [PROGRAM, *board, '-bios', str(FIRMWARE), *topology_args(setup.topology, setup.mem, 1, backend)]
 
     def environment(self, setup: Setup) -> dict[str, str]:
         return setup.simulation.environment() if setup.simulation else {}

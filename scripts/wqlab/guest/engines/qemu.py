@@ -8,6 +8,7 @@ from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
 
 PROGRAM = 'qemu-system-x86_64'
+RAM = 'memory-backend-ram'
 ICOUNT = ('tcg,thread=single', '-icount', 'shift=0,sleep=off')
 # With icount, CPUs take turns, and an instruction "pause" ends a turn. So long loops of it take minutes: to calibrate
 # the APIC's timer, and a delay for each CPU that is started.
@@ -78,18 +79,20 @@ def quick_boot(accel: str, icount: bool = False) -> list[str]:
     return ['lpj=4000000', 'tsc=reliable', 'no_timer_check', *([f'tsc_early_khz={rate}'] if rate else [])]
 
 
-def topology_args(topology: Topology, mem: int, dies: int | None = None) -> list[str]:
+def topology_args(topology: Topology, mem: int, dies: int | None = None, backend: str = RAM) -> list[str]:
     """Return options for CPUs and memory. Each die of a socket has one last-level cache."""
     dies = dies or topology.llcs // topology.sockets
     args = ['-smp', f'{topology.cpus},sockets={topology.sockets},dies={dies},'
                     f'cores={topology.cores // dies},threads={topology.threads}']
     if topology.nodes + topology.cpuless > 1:
-        nodes, mem = node_args(topology, mem)
+        nodes, mem = node_args(topology, mem, backend)
         args += nodes
+    elif backend != RAM:
+        args += ['-object', f'{backend},id=m0,size={mem}M', '-machine', 'memory-backend=m0']
     return args + ['-m', f'{mem}M']
 
 
-def node_args(topology: Topology, mem: int) -> tuple[list[str], int]:
+def node_args(topology: Topology, mem: int, backend: str) -> tuple[list[str], int]:
     """Return options for the nodes, and the memory rounded down to equal shares of the nodes that have memory."""
     args: list[str] = []
     each = topology.cpus // topology.nodes
@@ -101,7 +104,7 @@ def node_args(topology: Topology, mem: int) -> tuple[list[str], int]:
         if node < topology.nodes:
             words.append(f'cpus={node * each}-{node * each + each - 1}')
         if node in with_memory:
-            args += ['-object', f'memory-backend-ram,id=m{node},size={share}M']
+            args += ['-object', f'{backend},id=m{node},size={share}M']
             words.append(f'memdev=m{node}')
         args += ['-numa', ','.join(words)]
     return args, share * len(with_memory)

@@ -70,6 +70,7 @@ static void end(unsigned int cpu)
 		machine.cpus, idle, vcpus[cpu].clock - begun, insns, nr_wakes, nr_ipis, nr_irqs);
 	fprintf(out, "handovers %lu\nuntracked %lu\n", nr_handovers, nr_untracked);
 	stalls_write(out);
+	memory_copy();
 	fputs("end\n", out);
 	fflush(out);
 }
@@ -175,6 +176,8 @@ static bool read_argument(char *argument)
 	}
 	if (!strcmp(argument, "locks"))
 		return stalls_locks(value);
+	if (!strcmp(argument, "memory"))
+		return memory_prefix(value);
 	if (!strcmp(argument, "out")) {
 		out = fopen(value, "w");
 		return out;

@@ -158,4 +158,11 @@ void stalls_set_site(struct vcpu *vcpu, uint64_t address, uint64_t pc, enum acce
 void stalls_add(struct access_site site, uint64_t writer, unsigned int moves, ps_t time);
 void stalls_write(FILE *file);
 
+/*
+ * memory.c: what lies at the addresses
+ */
+
+bool memory_prefix(const char *path);
+void memory_copy(void);
+
 #endif /* SIM_H */

@@ -12,10 +12,11 @@ from wqlab.bench import plot as bench_plot
 from wqlab.bench import run as bench_run
 from wqlab.bench import seat
 from wqlab.bench.boot import Build
-from wqlab.bench.lines import count, measure, objects, plugin, report
+from wqlab.bench.lines import count, measure, plugin, report
 from wqlab.guest import GuestError, plugins
 from wqlab.guest import run as guest_run
 from wqlab.paths import ROOT
+from wqlab.simulated import objects
 
 A, B = 0xffff888000001000, 0xffff888000002040
 QUEUE, SWITCH, ITEM = 0xffffffff81000000, 0xffffffff81000001, 0xffffffffa0000002
@@ -326,6 +327,11 @@ def test_fields_of_a_struct():
     assert found == ['lock', 'one/two', *['list'] * 4, 'count/sum', '', 'bits', '', 'rest', 'rest']
     assert objects.field_at(prog.array_type(pool, 2), 64 + 8) == 'list'
     assert objects.field_at(number, 0) == objects.field_at(None, 0) == ''
+    entity = prog.struct_type('entity', 128, [drgn.TypeMember(inner, 'list', 0), drgn.TypeMember(number, 'sum', 512)])
+    large = prog.struct_type('task', 136, [drgn.TypeMember(number, 'state', 0), drgn.TypeMember(entity, 'se', 64)])
+    assert [objects.field_at(large, offset) for offset in (0, 8, 72, 80)] == ['state', 'se.list', 'se.sum', 'se']
+    many = prog.struct_type('bits', 4, [drgn.TypeMember(byte, name, 8 * place) for place, name in enumerate('abcd')])
+    assert objects.field_at(many, 0) == 'a/b/c/...'
 
 
 def test_the_object_at_an_address():

@@ -4,7 +4,6 @@
 plugin.c    inside QEMU: which vCPU visits which line
 plugin.py   compiles it and gives it orders
 count.py    makes figures of its report: what is counted, and why
-objects.py  reads the guest's memory: which object and field lies where
 measure.py  boots, runs the scopes, puts it all together
 report.py   the tables
 """

@@ -9,9 +9,10 @@ from typing import Any
 
 from wqlab.bench import seat
 from wqlab.bench.boot import BootError, Build
-from wqlab.bench.lines import count, objects, plugin
+from wqlab.bench.lines import count, plugin
 from wqlab.guest import dump, plugins, qmp, running
 from wqlab.guest.run import own_folder
+from wqlab.simulated import objects
 
 # Items of each submitter that are not counted: while it becomes warm, and while the memory is fetched.
 WARMUP, TAIL = 300, 200
@@ -27,7 +28,7 @@ class Watched:
 
     def __init__(self, build: Build, params: dict[str, Any], folder: Path):
         assert build.module is not None
-        self.build, self.params, self.folder, self.module = build, params, folder, build.module
+        self.build, self.params, self.folder = build, params, folder
         self.socket = running.socket_path()
         self.report = folder / 'report'
         self.control = plugin.Control(folder / 'control')
@@ -59,7 +60,7 @@ class Watched:
         lines = self.lines()
         with self.memory() as core:
             self.control.release()
-            found = table(lines, objects.Memory(core, self.build.folder, self.module), self.control.items)
+            found = table(lines, objects.Memory(core, self.build.folder), self.control.items)
         self.guest.take(repeat, clock)
         self.guest.runs[-1]['lines'] = found
 

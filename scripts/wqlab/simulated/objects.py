@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Read the memory of a guest: which object and which field lies at an address?
+"""Read the memory of a guest: which object and which field lies at an address, and which function?
 
 The objects of the workqueue are found by way of its own lists. All else is called by the
 name of the variable, of the slab cache, or of the task whose stack it is.
@@ -16,20 +16,26 @@ from drgn import FaultError, MissingDebugInfoError, Object, Program, Symbol, Sym
 from drgn.helpers.linux.cpumask import for_each_possible_cpu
 from drgn.helpers.linux.idr import idr_for_each_entry
 from drgn.helpers.linux.list import list_for_each_entry
+from drgn.helpers.linux.mm import compound_head, page_to_virt, virt_to_page
 from drgn.helpers.linux.percpu import per_cpu_ptr
 from drgn.helpers.linux.pid import for_each_task
-from drgn.helpers.linux.slab import slab_object_info
+from drgn.helpers.linux.slab import find_containing_slab_cache
 
-from wqlab.bench.lines.count import WORD
+from wqlab.steps import Failure
 
 SUBMITTER = b'wq_bench/'
+LEFT = 'bench_left'             # what passes of the benchmark have left in memory
 STACK_BYTES = 16384
-IMAGE = 0xffffffff80000000      # the kernel's code and data, then modules
+WORD = 4                        # bytes
+LINE = 64
+MODULE = 'lib/cmwq/test_workqueue.ko'
+MOST_NAMES = 3
+NOBODY = 'nobody'               # wrote the line before
 # Types of objects that a slab cache of another name, or of a general one, contains.
 SLABS = {'task_struct': 'struct task_struct'}
 
 
-class ObjectsError(Exception):
+class ObjectsError(Failure):
     """The memory cannot be read."""
 
 
@@ -49,6 +55,12 @@ class Range:
     end: int
     what: str = dataclasses.field(compare=False)
     type: Type | None = dataclasses.field(compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    name: str
+    place: str          # FILE:LINE, '' if unknown
 
 
 class Ranges:
@@ -79,7 +91,10 @@ def size_of(type_: Type) -> int:
 
 
 def fields(type_: Type, begin: int, end: int) -> Iterator[str]:
-    """Yield the names of the members that lie in these bytes of a struct. Of an array, look into its elements."""
+    """Yield the names of the members that lie in these bytes of a struct.
+
+    Of an array, look into its elements. Of a member that is larger than a line, name its members, too.
+    """
     type_ = plain(type_)
     if type_.kind == TypeKind.ARRAY:
         size = size_of(type_.type)
@@ -93,15 +108,17 @@ def fields(type_: Type, begin: int, end: int) -> Iterator[str]:
         size = (member.bit_offset % 8 + bits + 7) // 8 if bits else size_of(member.type)
         if first >= end or begin >= first + size:
             continue
+        inner = [] if member.name and size <= LINE else list(fields(member.type, max(begin - first, 0), end - first))
         if member.name:
-            yield member.name
+            yield from (f'{member.name}.{name}' for name in inner) if inner else [member.name]
         else:
-            yield from fields(member.type, max(begin - first, 0), end - first)
+            yield from inner
 
 
 def field_at(type_: Type | None, offset: int) -> str:
-    """Return the fields that share a word: mostly one."""
-    return '/'.join(dict.fromkeys(fields(type_, offset, offset + WORD))) if type_ else ''
+    """Return the fields that share a word: mostly one. Bits may be many."""
+    names = list(dict.fromkeys(fields(type_, offset, offset + WORD))) if type_ else []
+    return '/'.join(names[:MOST_NAMES]) + '/...' * (len(names) > MOST_NAMES)
 
 
 # Objects of the workqueue, and of the benchmark
@@ -145,10 +162,14 @@ def of_the_workqueue(prog: Program) -> Iterator[Range]:
 
 
 def submitters(prog: Program) -> Iterator[Object]:
+    """Yield the threads of a pass, or of the one that has ended."""
     for task in for_each_task(prog):
         if task.comm.string_().startswith(SUBMITTER):
             kthread = Object(prog, 'struct kthread *', task.worker_private)
             yield Object(prog, 'struct bench_thread *', kthread.data)
+    left = prog[LEFT] if LEFT in prog else Object(prog, 'void *', 0)
+    if left and left.threads:
+        yield from filter(None, (left.threads[number] for number in range(left.max_threads.value_())))
 
 
 def items_of(thread: Object) -> Iterator[Range]:
@@ -172,8 +193,8 @@ def symbols_of(folder: Path) -> set[str]:
 class Memory:
     """The memory of a guest whose benchmark runs."""
 
-    def __init__(self, core: Path, folder: Path, module: Path):
-        self.prog = opened(core, [folder / 'vmlinux', module])
+    def __init__(self, core: Path, folder: Path):
+        self.prog = opened(core, [folder / 'vmlinux', *folder.glob(MODULE)])
         try:
             self.workqueue = Ranges([*of_the_workqueue(self.prog),
                                      *(item for thread in submitters(self.prog) for item in items_of(thread))])
@@ -184,6 +205,8 @@ class Memory:
         except (LookupError, FaultError, ValueError) as error:
             raise ObjectsError(f'the memory of the guest makes no sense: {error}') from None
         self.own_symbols = symbols_of(folder)
+        self.places: dict[int, Place] = {}
+        self.functions: dict[int, Function] = {}
         self.last = Range(0, 0, '', None), False
 
     @staticmethod
@@ -223,6 +246,11 @@ class Memory:
         return [(begin, begin + last - first, begin - first) for begin in begins]
 
     def at(self, address: int) -> Place:
+        if address not in self.places:
+            self.places[address] = self.find_place(address)
+        return self.places[address]
+
+    def find_place(self, address: int) -> Place:
         one, own = self.object_at(address)
         offset = address - one.begin
         return Place(one.what, field_at(one.type, offset), offset, one.end - one.begin, own)
@@ -244,7 +272,7 @@ class Memory:
         symbol = None
         if less:
             symbol = self.per_cpu_symbol(address - less)
-        elif address >= IMAGE:
+        else:
             with contextlib.suppress(LookupError):
                 symbol = self.prog.symbol(address)
         if not symbol:
@@ -256,15 +284,34 @@ class Memory:
         return Range(begin, begin + max(symbol.size, address - begin + WORD), symbol.name, type_)
 
     def slab(self, address: int) -> Range | None:
+        """Return the range of a slab's object. slab_object_info() also looks for it among the free ones: too slow."""
         try:
-            found = slab_object_info(self.prog, address)
+            cache = find_containing_slab_cache(self.prog, address)
+            if not cache:
+                return None
+            first = page_to_virt(compound_head(virt_to_page(self.prog, address))).value_()
         except (FaultError, LookupError, ValueError):
             return None
-        if not found:
-            return None
-        name = found.slab_cache.name.string_().decode(errors='replace')
+        name = cache.name.string_().decode(errors='replace')
         type_ = self.prog.type(SLABS[name]) if name in SLABS else None
-        return Range(found.address, found.address + found.slab_cache.object_size.value_(), name, type_)
+        begin = address - (address - first) % cache.size.value_()
+        return Range(begin, begin + cache.object_size.value_(), name, type_)
+
+    def function(self, address: int) -> Function:
+        """Return the function of an instruction. What it took from a header counts as its own."""
+        if address not in self.functions:
+            self.functions[address] = self.find_function(address)
+        return self.functions[address]
+
+    def find_function(self, address: int) -> Function:
+        try:
+            frames = self.prog.source_location(address)
+        except LookupError:
+            with contextlib.suppress(LookupError):
+                return Function(self.prog.symbol(address).name, '')
+            return Function(f'{address:x}' if address else NOBODY, '')
+        frame = next((frame for frame in frames if frame.filename.endswith('.c')), frames[-1])
+        return Function(frame.name(), f'{Path(frame.filename).name}:{frame.line}')
 
 
 def opened(core: Path, symbols: list[Path]) -> Program:

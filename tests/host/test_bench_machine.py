@@ -9,7 +9,7 @@ from wqlab.bench import machine, simulated
 from wqlab.bench import options as bench_options
 from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
-from wqlab.simulated import machines
+from wqlab.simulated import machines, stalls
 
 
 def test_defaults():
@@ -74,10 +74,29 @@ def test_orders_come_with_the_command():
     assert all('=' in line for line in lines[1:-1])
 
 
+# What stands in for a guest has no memory.
+STALLS = '\n'.join([*(f'{name} 8' for name in stalls.COUNTERS), 'stall ffff000000001000 20 10 3 6000000', 'end\n'])
+CORE = 'def complete(copy):\n    pass\n'
+OBJECTS = """
+from types import SimpleNamespace
+class Memory:
+    def __init__(self, *_):
+        pass
+    def at(self, address):
+        return SimpleNamespace(what='worker_pool', field='lock', workqueue=True)
+    def function(self, address):
+        return SimpleNamespace(name=f'function_{address:x}', place='')
+"""
+
+
 @pytest.fixture
 def project(tmp_path):
-    return copied.project(tmp_path, 'run-bench.sh', FAKE_GUEST, {'engine': 'arm64'}, 'build/bench',
-                          {'recorded': RECORDED})
+    writes = f"log.with_suffix('.stalls').write_text({STALLS!r} * 100)\n"
+    guest = FAKE_GUEST.replace("report('')\n", f"{writes}report('')\n", 1)
+    found = copied.project(tmp_path, 'run-bench.sh', guest, {'engine': 'arm64'}, 'build/bench', {'recorded': RECORDED})
+    for name, text in ('core', CORE), ('objects', OBJECTS):
+        (tmp_path / f'scripts/wqlab/simulated/{name}.py').write_text(text)
+    return found
 
 
 def test_whole_run(project):
@@ -90,6 +109,26 @@ def test_whole_run(project):
     assert len(heads) == 2              # above each table
     assert bench_plot.title(result).startswith(heads[0])
     assert (folder / 'plot.png').exists()
+
+
+def test_passes_are_explained(project):
+    """The record has it for each run, with the figures for an item. Tables and pictures stand beside it."""
+    done = project.run('--no-build', '--machine', 'vm8', '--items', '70')
+    folder, result = project.results()
+    runs = [run for boot in result['boots'] for run in boot['runs']]
+    assert {run['why']['items'] for run in runs} == {run['items'] + run['threads'] * machine.WARMUP for run in runs}
+    assert all(row['field'] == 'worker_pool.lock' for run in runs for row in run['why']['rows'])
+    assert done.stdout.count('what CPUs waited for') == len(SCOPES)
+    assert {path.name for path in folder.glob('why*')} == {'why.txt', *(f'why-{scope}.svg' for scope in SCOPES)}
+    assert 'function_20 after function_10' in (folder / 'why.txt').read_text()
+    assert [path for path in (folder / 'logs').iterdir() if 'memory' in path.name] == []
+
+
+def test_a_report_that_cannot_be_read_fails_the_boot(project):
+    place = project.root / 'scripts/wqlab/guest/run.py'
+    place.write_text(place.read_text().replace('lost 8', 'what 8'))
+    done = project.run('--no-build', '--machine', 'vm8')
+    assert done.returncode == 1 and 'makes no sense' in done.stderr
 
 
 def test_interrupted_run_is_resumed_on_the_same_machine(project):

@@ -42,7 +42,12 @@ def heading(params):
     return [f"simulated: {params['machine']['about']}"] if params.get('machine') else []
 
 
+def report(log):
+    """Return where the guest says who waited for which line."""
+    return log.with_suffix('.stalls')
+
+
 def guest_options(params, boot, log):
     """Return the options of `lab guest`. Each pair of boots has another seed."""
-    return ['--machine', params['machine']['name'], '--report', str(log.with_suffix('.stalls')),
+    return ['--machine', params['machine']['name'], '--report', str(report(log)),
             '--seed', str(boot['pair'] - 1)]

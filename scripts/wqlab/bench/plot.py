@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from wqlab import files
-from wqlab.bench import floor, life, machine, sweep
+from wqlab.bench import floor, life, machine, sweep, why
 from wqlab.bench import options as bench_options
 from wqlab.bench import record as bench_record
 from wqlab.bench import stats as bench_stats
@@ -165,7 +165,7 @@ def write(record, folder, draw=draw):
                 temp.write_text('\n'.join(line.rstrip() for line in temp.read_text().split('\n')))
         paths.append(path)
     plotting().close(figure)
-    return paths
+    return [*paths, *why.write(record, Path(folder))]
 
 
 def main(folders, draw=draw, usage=__doc__, shapes=()):

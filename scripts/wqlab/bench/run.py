@@ -9,6 +9,7 @@ turns.py    groups of boots, shared   floor.py    the table of what is above the
             with run-workload.sh      lockstat.py the table of lock contentions
 locks.py    /proc/lock_stat           plot.py     the plots
 machine.py  --machine, its options    simulated.py  and its guests
+why.py      what CPUs waited for
 lines/      --lines                   sweep.py    the plots over numbers of CPUs
 life.py     --mode life
 """
@@ -25,7 +26,7 @@ from wqlab.bench import options as bench_options
 from wqlab.bench import parse as bench_parse
 from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
-from wqlab.bench import seat, simulated, turns
+from wqlab.bench import seat, simulated, turns, why
 from wqlab.bench import stats as bench_stats
 from wqlab.bench import summary as bench_summary
 from wqlab.bench.lines import report as lines_report
@@ -135,7 +136,7 @@ def report(record):
     """Print the table and what went wrong. Return True if nothing did."""
     params, names = record['parameters'], bench_options.names(record['parameters'])
     print('\n'.join(lines_report.lines(record['summary'], names) if params.get('lines') else
-                    bench_summary.lines(record['summary'], params, names)), flush=True)
+                    bench_summary.lines(record['summary'], params, names) + why.lines(record)), flush=True)
     if params.get('gate') and not params.get('append_cmwq') and all(row.get('ratio') for row in record['summary']):
         say(bench_stats.gate(record['summary'], 'items_per_s'))
     for line in lacking_scopes(record):

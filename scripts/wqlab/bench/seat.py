@@ -88,7 +88,8 @@ def order(params: dict[str, Any], scopes: str) -> str:
         params = options.of_floor(params)
     chosen = {'threads': params['threads'], 'items': params['items'], 'warmup': options.warmup(params),
               'mode': params['mode'], 'batch': params['batch'], 'strict': int(params['strict']), 'scopes': scopes,
-              'wq': params['wq'], 'burn_us': params['burn_us'], 'max_active': params['max_active'] or 0}
+              'wq': params['wq'], 'burn_us': params['burn_us'], 'max_active': params['max_active'] or 0,
+              **({'leave': 1} if params.get('machine') else {})}
     return as_line(chosen)
 
 

@@ -4,11 +4,15 @@
 So nothing that happens here has an influence on their results. They run at the same time, on a core each.
 """
 import contextlib
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wqlab.bench import options, seat
+from wqlab.bench import machine, options, seat
 from wqlab.bench.boot import Build
+from wqlab.simulated import explain, stalls
+from wqlab.steps import Failure
 
 # A write to this file begins the simulation, and the next one ends it.
 SWITCH = '/proc/sys/kernel/hostname'
@@ -27,10 +31,39 @@ def orders(params: dict[str, Any]) -> str:
     return f"<<'ORDERS'\n{lines}ORDERS"
 
 
-def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path
-          ) -> contextlib.AbstractContextManager[seat.Seat]:
+class Seat:
+    """A guest that makes all passes, and why they took so long."""
+
+    def __init__(self, place: seat.Seat, build: Build, memory: Path):
+        self.place, self.build, self.memory = place, build, memory
+
+    def take(self, number: int, repeat: int, clock: seat.Clock) -> None:
+        """Wait for the result of a pass, and explain it."""
+        before = len(self.place.runs)
+        self.place.take(repeat, clock)
+        copy = self.memory.with_suffix(f'.{number}')
+        for run in self.place.runs[before:]:
+            if 'items' in run:
+                run['why'] = self.explained(number, copy, run)
+        copy.unlink(missing_ok=True)
+
+    def explained(self, number: int, copy: Path, run: dict[str, Any]) -> dict[str, Any]:
+        items = run['items'] + run['threads'] * options.warmup(self.place.params)
+        try:
+            stretch = stalls.read_one(machine.report(self.place.log), number)
+            return explain.explain_copy(stretch, copy, self.build.folder, items)
+        except Failure as error:
+            raise self.place.error(str(error)) from None
+
+
+@contextlib.contextmanager
+def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path) -> Iterator[Seat]:
     """Boot a guest that makes all passes."""
-    return seat.taken(root, build, params, boot, log, inside=seat.command(FUNCTIONS, orders=orders(params)))
+    with tempfile.TemporaryDirectory(prefix='.memory-', dir=log.parent) as folder:
+        memory = Path(folder, 'memory')
+        with seat.taken(root, build, params, boot, log, ['--memory', str(memory)],
+                        seat.command(FUNCTIONS, orders=orders(params))) as place:
+            yield Seat(place, build, memory)
 
 
 def play(root: Path, builds: dict[str, Build], params: dict[str, Any], boots: list[dict], logs: list[Path],
@@ -41,8 +74,8 @@ def play(root: Path, builds: dict[str, Build], params: dict[str, Any], boots: li
         seats = [stack.enter_context(taken(root, builds[boot['variant']], params, boot, log))
                  for boot, log in zip(boots, logs, strict=True)]
         for one in seats:
-            one.begin(params['scopes'], clock)
-        for repeat, _ in passes(params):
+            one.place.begin(params['scopes'], clock)
+        for number, (repeat, _) in enumerate(passes(params)):
             for one in seats:
-                one.take(repeat, clock)
-        return [one.leave() for one in seats]
+                one.take(number, repeat, clock)
+        return [one.place.leave() for one in seats]

@@ -163,6 +163,10 @@ def options_of(program):
     return set(re.findall(r'--[a-z][a-z-]+', done.stdout + more))
 
 
+# What figures were counted with, and a commit that still has it
+GONE = {'--lines': '2600ef0c41b5'}
+
+
 def options(found):
     """Each option that is given to one of our scripts is in its help, and each program of scripts/lab is there."""
     programs = set(re.findall(r'^  ([a-z-]+)  ', call('scripts/lab', '--help').stdout, re.M))
@@ -174,7 +178,8 @@ def options(found):
                       re.findall(r"make (bench|workload|advise)\b.*?ARGS='?([^']*)", code)]
             for program, words in calls:
                 given = re.findall(r'(?<=[\s=\'])--[a-z][a-z-]+', f' {words}')
-                yield from (f'{name}: {program} {word}' for word in given if word not in options_of(program))
+                yield from (f'{name}: {program} {word}' for word in given
+                            if word not in options_of(program) and (word not in GONE or GONE[word] not in text))
             yield from (f'{name}: scripts/lab {word}' for word in re.findall(r'scripts/lab ([a-z][a-z-]+)', code)
                         if word not in programs)
 

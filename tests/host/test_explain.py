@@ -5,6 +5,7 @@ import re
 import subprocess
 import xml.etree.ElementTree as xml
 
+import drgn
 import pytest
 
 from wqlab.paths import ROOT
@@ -113,6 +114,39 @@ def test_picture():
     wide, narrow = locks.values()
     assert wide == pytest.approx(2 * narrow, abs=2)
     assert any(title.startswith('run: 40.0 ns') for title, _ in boxes)
+
+
+# Objects
+
+def test_fields_of_a_struct():
+    prog = drgn.Program(drgn.host_platform)
+    number, byte = prog.int_type('int', 4, True), prog.int_type('char', 1, True)
+    inner = prog.struct_type('list_head', 16, [drgn.TypeMember(prog.pointer_type(number), 'next', 0),
+                                               drgn.TypeMember(prog.pointer_type(number), 'prev', 64)])
+    nameless = prog.union_type(None, 8, [drgn.TypeMember(number, 'count'), drgn.TypeMember(number, 'sum')])
+    pool = prog.typedef_type('pool_t', prog.struct_type('pool', 64, [
+        drgn.TypeMember(number, 'lock', 0), drgn.TypeMember(byte, 'one', 32), drgn.TypeMember(byte, 'two', 40),
+        drgn.TypeMember(inner, 'list', 64), drgn.TypeMember(nameless, None, 192),
+        drgn.TypeMember(drgn.Object(prog, number, 0, bit_field_size=3), 'bits', 256),
+        drgn.TypeMember(prog.array_type(number), 'rest', 320)]))
+    found = [objects.field_at(pool, offset) for offset in range(0, 48, 4)]
+    assert found == ['lock', 'one/two', *['list'] * 4, 'count/sum', '', 'bits', '', 'rest', 'rest']
+    assert objects.field_at(prog.array_type(pool, 2), 64 + 8) == 'list'
+    assert objects.field_at(number, 0) == objects.field_at(None, 0) == ''
+    entity = prog.struct_type('entity', 128, [drgn.TypeMember(inner, 'list', 0), drgn.TypeMember(number, 'sum', 512)])
+    large = prog.struct_type('task', 136, [drgn.TypeMember(number, 'state', 0), drgn.TypeMember(entity, 'se', 64)])
+    assert [objects.field_at(large, offset) for offset in (0, 8, 72, 80)] == ['state', 'se.list', 'se.sum', 'se']
+    many = prog.struct_type('bits', 4, [drgn.TypeMember(byte, name, 8 * place) for place, name in enumerate('abcd')])
+    assert objects.field_at(many, 0) == 'a/b/c/...'
+
+
+def test_the_object_at_an_address():
+    ranges = objects.Ranges([objects.Range(10, 20, 'a', None), objects.Range(30, 40, 'b', None),
+                             objects.Range(30, 40, 'b', None)])
+    assert len(ranges.all) == 2
+    found = {address: ranges.at(address) for address in (9, 10, 19, 20, 30, 39, 40)}
+    assert {address: one and one.what for address, one in found.items()} == \
+        {9: None, 10: 'a', 19: 'a', 20: None, 30: 'b', 39: 'b', 40: None}
 
 
 # The copy of the memory

@@ -61,7 +61,7 @@ def accelerator(params, build):
     """Return the accelerator of the guest: "kvm" or "tcg" for QEMU, None for UML."""
     if params['engine'] == 'uml':
         return None
-    if params.get('lines') or not ENGINES[params['engine']].may_use_kvm:
+    if not ENGINES[params['engine']].may_use_kvm:
         return 'tcg'
     from wqlab.guest import run  # accelerator() may boot a kernel to find out
     return run.accelerator(build.image, icount=params['icount'])

@@ -5,7 +5,6 @@ import argparse
 import os
 
 from wqlab.bench import life, machine, parse, stats
-from wqlab.bench.lines import plugin
 from wqlab.guest import GuestError, topology
 from wqlab.simulated import machines
 
@@ -15,9 +14,6 @@ VARIANTS = ('cmwq', 'base')
 ITEMS = {'uml': 50000, 'qemu': 10000, 'arm64': 10000}
 REPEATS = {'uml': 8, 'qemu': 4, 'arm64': 4}
 PAIRS = 5
-# --lines counts, so it needs neither many items nor many boots.
-LINES = {'cpus': 4, 'pairs': 1, 'items': 1000, 'repeats': 1}
-LINES_MODES = ('latency', 'batch')
 BATCH = 32
 MEMORY = {16: '512M', 256: '2G', 512: '4G'}     # that a guest with up to so many CPUs gets
 SWEEP_SCOPES = ['cpu', 'cache_shard', 'system']
@@ -31,7 +27,7 @@ IDLE_TOO = 'ns: of the guest, one for each instruction; it also has idle time, s
 BURN_TIME_US = 1_000_000    # of all items in a run, unless --items says how many there are
 MOST_CPUS = 255         # x86 has no x2APIC if it is emulated, and the firmware of arm64 does not start with 512
 # What --mode life sets by itself, or has no use for.
-NOT_OF_LIFE = ('wq', 'batch', 'max_active', 'strict', 'shard_size', 'threads', 'items', 'floor', 'lockstat', 'lines')
+NOT_OF_LIFE = ('wq', 'batch', 'max_active', 'strict', 'shard_size', 'threads', 'items', 'floor', 'lockstat')
 LIFE_PAIRS = 1
 # What a kind of workqueue cannot do.
 WITH_SCOPES = ('unbound', 'unbound_highpri')
@@ -40,7 +36,7 @@ NEED_CPUS = ('roam', 'spread')
 TAKE_TURNS = ('life', *NEED_CPUS)       # with --icount there may be several CPUs, one of which runs at a time
 NOT_BH = ('mixed', 'limit')
 # The slowest guest that does not hang: seconds to boot, and items per second.
-SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'arm64': (300, 500), 'lines': (600, 100)}
+SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'arm64': (300, 500)}
 SLOWEST_LIFE = 600, 20    # seconds for all rows, and for each CPU
 
 EXAMPLES = """\
@@ -56,7 +52,6 @@ examples:
   scripts/run-bench.sh --icount --mode roam --cpus 4    instructions of items that come from another CPU each time
   scripts/run-bench.sh --lockstat --scopes cpu,system   lock contentions per item
   scripts/run-bench.sh --engine qemu --sweep 2,4,8,16   both variants and the floor over numbers of CPUs
-  scripts/run-bench.sh --lines --cpus 16                cache lines that move between CPUs, per item, and whose
   scripts/run-bench.sh --machine grace                  72 CPUs that this machine does not have, in computed time
   scripts/run-bench.sh --machine grace --sweep 8,16,72,144
   scripts/run-bench.sh --mode life --icount --sweep 8,72,255
@@ -238,9 +233,6 @@ def build_parser():
     where.add_argument('--icount', action='store_true',
                        help='qemu or arm64 with one CPU, where an instruction counts as one nanosecond; in the modes '
                             f'life, roam and spread with up to {MOST_CPUS} CPUs, which take turns')
-    where.add_argument('--lines', action='store_true',
-                       help='qemu, emulated, with 2 to 64 CPUs (default 4): count the cache lines that move between '
-                            'CPUs for each item, by struct and field, in the modes latency and batch')
     what = parser.add_argument_group('what')
     what.add_argument('--variant', choices=VARIANTS,
                       help='measure only one: cmwq is ours, base is the base kernel\'s (default both)')
@@ -279,14 +271,14 @@ def build_parser():
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
                      help=f'boots of each variant, shard size and number of CPUs (default {PAIRS}, 2 with --sweep or '
-                          '--lockstat, 1 with --lines, --mode life or --machine, where each pair has another seed)')
+                          '--lockstat, 1 with --mode life or --machine, where each pair has another seed)')
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
-                     help='items per thread and run (default uml 50000, qemu 10000, --lines 1000; with --sweep, all '
+                     help='items per thread and run (default uml 50000, qemu 10000; with --sweep, all '
                           'threads together queue twice as many; in the modes spread and mixed, as many as take about '
                           f'a second of CPU time; with --machine {machine.ITEMS} of all threads, or '
                           f'{machine.BURN_TIME_US // 1000} ms)')
     how.add_argument('--repeats', type=number(1, 1000), metavar='N',
-                     help='runs of each scope in one boot (default uml 8, qemu 4, --icount, --lines and --machine 1)')
+                     help='runs of each scope in one boot (default uml 8, qemu 4, --icount and --machine 1)')
     how.add_argument('--boot-timeout', type=number(10, 86400), metavar='S',
                      help='time limit in seconds for one boot (default: depends on the items)')
     rest = parser.add_argument_group('other')
@@ -342,17 +334,6 @@ def refuse_nonsense_of_life(parser, args):
             parser.error(f'--mode life makes workqueues without items: leave --{name.replace("_", "-")} out')
 
 
-def refuse_nonsense_of_lines(parser, args):
-    if args.engine in ('uml', 'arm64') or args.icount:
-        extra = '--icount' if args.icount else f'--engine {args.engine}'
-        parser.error(f'--lines uses QEMU without --icount: leave {extra} out')
-    if args.mode not in LINES_MODES:
-        parser.error(f'--lines needs --mode {" or ".join(LINES_MODES)}')
-    for option, given in (('--sweep', args.sweep), ('--floor', args.floor), ('--lockstat', args.lockstat)):
-        if given:
-            parser.error(f'--lines cannot be combined with {option}: leave one of them out')
-
-
 def refuse_nonsense(parser, args):
     """Refuse options that would have no effect, or that the record would describe wrongly."""
     if args.mode == 'life':
@@ -361,8 +342,6 @@ def refuse_nonsense(parser, args):
     refuse_nonsense_of_kind(parser, args)
     refuse_nonsense_of_sweep(parser, args)
     refuse_nonsense_of_kinds(parser, args)
-    if args.lines:
-        refuse_nonsense_of_lines(parser, args)
     if args.machine:
         machine.refuse_nonsense(parser, args)
     if args.append_cmwq and args.variant == 'base':
@@ -371,7 +350,7 @@ def refuse_nonsense(parser, args):
         parser.error('--icount has one CPU, which is always one shard: leave --shard-size out')
     if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):
         parser.error('--shard-size has no effect on these --scopes: add cache_shard')
-    if args.engine in ('qemu', 'arm64') or args.icount or args.lines or args.machine:
+    if args.engine in ('qemu', 'arm64') or args.icount or args.machine:
         return
     if args.shard_size:
         parser.error('--shard-size needs --engine qemu: on UML each CPU is a shard of its own')
@@ -393,9 +372,6 @@ def resolve(parser, args):
         args.engine, args.cpus = args.engine or 'qemu', 1 if one else args.cpus
     if args.machine:
         machine.resolve(parser, args)
-    if args.lines:
-        args.engine = 'qemu'
-        args.cpus = args.cpus or (None if args.topology else LINES['cpus'])
     args.engine = args.engine or 'uml'
     if args.topology and args.engine == 'uml':
         parser.error('--topology needs --engine qemu: UML has no topology')
@@ -407,8 +383,6 @@ def resolve(parser, args):
         parser.error(str(error))
     if args.icount and args.cpus > MOST_CPUS:
         parser.error(f'--icount emulates a machine that has at most {MOST_CPUS} CPUs')
-    if args.lines and not max(2, args.threads) <= args.cpus <= plugin.MAX_CPUS:
-        parser.error(f'--lines needs 2 to {plugin.MAX_CPUS} CPUs, and a CPU for each of --threads')
     if args.mode in NEED_CPUS and args.cpus == 1:
         parser.error(f'--mode {args.mode} needs more than one CPU')
     args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR and not args.lockstat)
@@ -416,8 +390,7 @@ def resolve(parser, args):
     args.pairs = args.pairs or default_pairs(args)
     args.scopes = args.scopes or default_scopes(args)
     args.burn_us = args.burn_us or BURN_US
-    args.repeats = args.repeats or (LINES['repeats'] if args.lines else 1 if few(args) else
-                                    REPEATS[args.engine])
+    args.repeats = args.repeats or (1 if few(args) else REPEATS[args.engine])
     if not args.sweep:
         complete(args)
     args.boot_timeout = args.boot_timeout or max(default_timeout(argparse.Namespace(**of_boot(vars(args), boot)))
@@ -441,8 +414,6 @@ def few(args):
 
 
 def default_pairs(args):
-    if args.lines:
-        return LINES['pairs']
     if args.mode == 'life':
         return LIFE_PAIRS
     if args.machine:
@@ -462,8 +433,6 @@ def default_scopes(args):
 
 def default_items(args):
     """Return how many items each thread queues. Those that burn are whole rounds, at least one."""
-    if args.lines:
-        return LINES['items']
     if args.mode not in BURNING and args.machine:
         return machine.items(args.cpus)
     if args.mode not in BURNING:
@@ -474,13 +443,13 @@ def default_items(args):
 
 
 def default_timeout(args):
-    boot, rate = machine.SLOWEST if args.machine else SLOWEST['lines' if args.lines else args.engine]
+    boot, rate = machine.SLOWEST if args.machine else SLOWEST[args.engine]
     if args.mode == 'life':
         rows, cpu = SLOWEST_LIFE
         return boot + rows + cpu * args.cpus
     if args.mode in BURNING:
         rate = min(rate, 1_000_000 // args.burn_us)
-    guests = 1 if args.icount or args.lines or args.machine else len(places(vars(args)))     # each waits for the others
+    guests = 1 if args.icount or args.machine else len(places(vars(args)))     # each waits for the others
     runs = args.repeats * len([*(args.scopes or SCOPES), *floor_of(vars(args))])
     return guests * (boot + runs * args.items * (args.threads or args.cpus) // rate)
 
@@ -490,7 +459,6 @@ def warnings(params):
     cores = os.cpu_count() or 1
     if params.get('machine'):
         yield machine.COMPUTED
-    if params.get('lines') or params.get('machine'):
         return
     if params['cpus'] > cores and not params['icount']:
         yield (f"{params['cpus']} guest CPUs on {cores} cores: the figures depend more on the "

@@ -105,9 +105,6 @@ def panels(record):
         return [('contentions', 'contentions of the workqueue\'s locks per item'),
                 ('acquisitions', 'the workqueue\'s locks taken per item'),
                 ('other_contentions', 'contentions of all other locks per item')]
-    if record['parameters'].get('lines'):
-        return [('moves', 'lines of the workqueue that move, per item'), ('observed', 'the same, as observed'),
-                ('moves_else', 'all other lines that move, per item')]
     if record['parameters']['mode'] == 'life':
         return life.panels(bench_options.unit(record['parameters']) or 'ns')
     last = ('kworkers', 'kworkers') if record['parameters']['shard_size'] else \

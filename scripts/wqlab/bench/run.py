@@ -9,13 +9,11 @@ turns.py    groups of boots, shared   floor.py    the table of what is above the
             with run-workload.sh      lockstat.py the table of lock contentions
 locks.py    /proc/lock_stat           plot.py     the plots
 machine.py  --machine, its options    simulated.py  and its guests
-why.py      what CPUs waited for
-lines/      --lines                   sweep.py    the plots over numbers of CPUs
+why.py      what CPUs waited for      sweep.py    the plots over numbers of CPUs
 life.py     --mode life
 """
 
 import contextlib
-import dataclasses
 import os
 import signal
 from pathlib import Path
@@ -29,7 +27,6 @@ from wqlab.bench import record as bench_record
 from wqlab.bench import seat, simulated, turns, why
 from wqlab.bench import stats as bench_stats
 from wqlab.bench import summary as bench_summary
-from wqlab.bench.lines import report as lines_report
 from wqlab.paths import ROOT
 from wqlab.steps import locked
 
@@ -51,7 +48,7 @@ def begin(params, build, held):
     record = bench_record.new_record(params, ROOT, builds)
     folder = bench_record.new_folder(RESULTS)
     bench_record.save(record, folder)
-    return turns.Results(program_of(params), record, folder), builds
+    return turns.Results(PROGRAM, record, folder), builds
 
 
 def resume(where, held):
@@ -62,7 +59,7 @@ def resume(where, held):
     bench_record.check_same_machine(record['parameters'])
     builds = prepare_builds(record['parameters'], False, held)
     bench_record.check_same_kernels(record, builds)
-    return turns.Results(program_of(record['parameters']), record, folder), builds
+    return turns.Results(PROGRAM, record, folder), builds
 
 
 def describe_boot(boot, params):
@@ -87,12 +84,7 @@ def group(boot):
 
 PROGRAM = turns.Program('run-bench', 'scripts/lab plot', describe_boot, group, stem, outline, bench_summary.summarise,
                         bench_plot.write)
-LINES = dataclasses.replace(PROGRAM, outline=lines_report.outline, summarise=lines_report.summarise)
 say, shown = PROGRAM.say, turns.shown
-
-
-def program_of(params):
-    return LINES if params.get('lines') else PROGRAM
 
 
 def once(results, builds):
@@ -100,9 +92,6 @@ def once(results, builds):
     params = results.record['parameters']
 
     def make(boots, logs, tick):
-        if params.get('lines'):
-            from wqlab.bench.lines import measure  # imported here because only this needs drgn
-            return measure.play(ROOT, builds, params, boots, logs, tick)
         if params.get('machine'):
             return simulated.play(ROOT, builds, params, boots, logs, tick)
         if not params['icount']:
@@ -135,8 +124,7 @@ def complaints(record):
 def report(record):
     """Print the table and what went wrong. Return True if nothing did."""
     params, names = record['parameters'], bench_options.names(record['parameters'])
-    print('\n'.join(lines_report.lines(record['summary'], names) if params.get('lines') else
-                    bench_summary.lines(record['summary'], params, names) + why.lines(record)), flush=True)
+    print('\n'.join(bench_summary.lines(record['summary'], params, names) + why.lines(record)), flush=True)
     if params.get('gate') and not params.get('append_cmwq') and all(row.get('ratio') for row in record['summary']):
         say(bench_stats.gate(record['summary'], 'items_per_s'))
     for line in lacking_scopes(record):

@@ -23,7 +23,6 @@ from drgn.helpers.linux.slab import find_containing_slab_cache
 
 from wqlab.steps import Failure
 
-SUBMITTER = b'wq_bench/'
 LEFT = 'bench_left'             # what passes of the benchmark have left in memory
 STACK_BYTES = 16384
 WORD = 4                        # bytes
@@ -162,11 +161,7 @@ def of_the_workqueue(prog: Program) -> Iterator[Range]:
 
 
 def submitters(prog: Program) -> Iterator[Object]:
-    """Yield the threads of a pass, or of the one that has ended."""
-    for task in for_each_task(prog):
-        if task.comm.string_().startswith(SUBMITTER):
-            kthread = Object(prog, 'struct kthread *', task.worker_private)
-            yield Object(prog, 'struct bench_thread *', kthread.data)
+    """Yield the threads of a pass that has ended."""
     left = prog[LEFT] if LEFT in prog else Object(prog, 'void *', 0)
     if left and left.threads:
         yield from filter(None, (left.threads[number] for number in range(left.max_threads.value_())))
@@ -191,7 +186,7 @@ def symbols_of(folder: Path) -> set[str]:
 
 
 class Memory:
-    """The memory of a guest whose benchmark runs."""
+    """The memory of a guest."""
 
     def __init__(self, core: Path, folder: Path):
         self.prog = opened(core, [folder / 'vmlinux', *folder.glob(MODULE)])
@@ -218,8 +213,7 @@ class Memory:
         for task in for_each_task(self.prog):
             begin = task.stack.value_()
             comm = task.comm.string_().decode(errors='replace')
-            owner = 'a kworker' if comm.startswith('kworker') else \
-                'a submitter' if comm.startswith(SUBMITTER.decode()) else 'another task'
+            owner = 'a kworker' if comm.startswith('kworker') else 'another task'
             yield Range(begin, begin + STACK_BYTES, f'stack of {owner}', None)
 
     def per_cpu_section(self) -> tuple[int, int]:
@@ -227,7 +221,7 @@ class Memory:
         return first, last
 
     def per_cpu_symbols(self) -> list[Symbol]:
-        """Return the per-CPU variables, in order. In old x86 kernels they begin at 0, where drgn finds none."""
+        """Return the per-CPU variables, in order. Their areas are copies of the section that they are in."""
         first, last = self.per_cpu_section()
         return sorted((symbol for symbol in self.prog.symbols()
                        if first <= symbol.address < last and symbol.kind == SymbolKind.OBJECT),

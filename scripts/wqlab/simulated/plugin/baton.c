@@ -68,12 +68,15 @@ static ps_t *clock_of(int seat)
 	return seat == LOOP ? &loop_clock : &vcpus[seat - 1].clock;
 }
 
-/* Somebody else wants a turn at that time. */
+/*
+ * Somebody else wants a turn at that time. A thread that takes no part does not say so: the running
+ * vCPU reads these fields without the mutex, and its turn would end at any time.
+ */
 static void shorten_turn(ps_t when)
 {
 	struct vcpu *vcpu = &vcpus[holder - 1];
 
-	if (holder <= LOOP)
+	if (holder <= LOOP || me == NOBODY)
 		return;
 	if (when < vcpu->next)
 		vcpu->next = when;

@@ -46,6 +46,7 @@ basebugs: deps ## run tests on both kernels that show bugs which only the base k
 	@scripts/lab basebugs $(ONLY)
 
 test: deps ## run the tests, on the host and in guests; ends with "N passed, N failed": VARIANT= TREE ARGS='-k uml'
+	@ENGINE=arm64 scripts/deps.sh
 	@tests/run.sh $(ARGS)
 
 test-quick: deps ## run the tests that take 3 to 4 minutes, before each commit: VARIANT= TREE ARGS=

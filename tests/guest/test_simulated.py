@@ -2,7 +2,7 @@
 """The rules of simulated machines, on programs whose answers are known on paper.
 
 simulated/cases.c runs on bare CPUs of QEMU. Its cases follow each other in CASES as they do there. An instruction
-takes 1 ps here, so that only what a case is about costs time. `make test-all` installs what the tests need.
+takes 1 ps here, so that only what a case is about costs time.
 """
 import itertools
 import os
@@ -15,7 +15,6 @@ from wqlab.paths import ROOT
 from wqlab.simulated import qemu, stalls
 from wqlab.simulated.machines import Machine
 
-pytestmark = pytest.mark.tier('all')
 HOME = ROOT / 'tests/guest/simulated'
 CC = ('aarch64-linux-gnu-gcc', '-O2', '-Wall', '-Wextra', '-Werror', '-march=armv8.1-a', '-mgeneral-regs-only',
       '-mno-outline-atomics', '-ffreestanding', '-fno-stack-protector', '-fno-pie', '-nostdlib', '-static', '-no-pie',

@@ -38,6 +38,7 @@ DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst':
              'workqueue-advise.rst': 'workqueue-cmwq-advise.rst',
              'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
              'workqueue-lines.rst': 'workqueue-cmwq-lines.rst',
+             'workqueue-simulated.rst': 'workqueue-cmwq-simulated.rst',
              'workqueue-bases.rst': 'workqueue-cmwq-bases.rst',
              'workqueue-36-cores.svg': 'workqueue-36-cores.svg',
              'workqueue-16-cpus.svg': 'workqueue-16-cpus.svg',

@@ -201,31 +201,35 @@ def unpacked(package: str, suites: Sequence[str]) -> Path:
         for suite in suites:
             versions = archive.versions(suite) if archive.update(suite) else []
             if versions:
-                return unpack_all(archive, suite, versions[0])
+                return unpacked_version(archive, suite, versions[0])
         raise Failure(f'could not find {package} in {" or ".join(suites)} of {archive.mirror}: check the network')
 
 
-def unpack_all(archive: Archive, suite: str, version: str) -> Path:
-    place, package = APT / f'roots/.{archive.package}.tmp', archive.package
-    shutil.rmtree(place, ignore_errors=True)
+def unpacked_version(archive: Archive, suite: str, version: str) -> Path:
+    temp, final = (APT / f'roots/{name}' for name in (f'.{archive.package}.tmp', f'{archive.package}_{version}'))
+    shutil.rmtree(temp, ignore_errors=True)
+    unpack_all(archive, suite, temp, f'{archive.package}={version}')
+    (temp / 'root').rename(final)
+    shutil.rmtree(temp)
+    return final
+
+
+def unpack_all(archive: Archive, suite: str, place: Path, *packages: str) -> None:
+    """Unpack packages, with all that they need to run, to @place/root. Each one may have =VERSION at its end."""
     (place / 'cache/archives/partial').mkdir(parents=True)
     (place / 'root').mkdir()
     (place / 'status').touch()      # nothing is installed there, so apt gets all that is needed
-    if logged(APT / f'{package}-download.log', f'downloading {package} {version} and what it needs',
+    if logged(APT / f'{archive.package}-download.log', f'downloading {" ".join(packages)} and what is needed',
               ['apt-get', *own_apt(suite, archive.arch), '-o', f'Dir::State::status={place}/status',
                '-o', f'Dir::Cache={place}/cache', '-o', 'Debug::NoLocking=1', '-q', '-y', '--no-install-recommends',
-               '--download-only', 'install', f'{package}={version}'], say=archive.say):
-        raise Failure(f'could not download {package} from {archive.mirror}: check the network')
+               '--download-only', 'install', *packages], say=archive.say):
+        raise Failure(f'could not download {archive.package} from {archive.mirror}: check the network')
     for deb in sorted((place / 'cache/archives').glob('*.deb')):
         done = subprocess.run(['dpkg-deb', '-x', deb, place / 'root'], stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             blame_disk(done.stderr, place)
             delete_if_damaged(deb)
             raise Failure(f'{deb.name} could not be unpacked: {first_match(done.stderr, "error")}')
-    final = APT / f'roots/{package}_{version}'
-    (place / 'root').rename(final)
-    shutil.rmtree(place)
-    return final
 
 
 def in_root(root: Path, program: str) -> list[str]:

@@ -35,7 +35,7 @@ ENGINES = {engine.name: engine for engine in (
            ('release', 'debug', 'kcsan', 'preempt', 'rt', 'workload', 'lockstat')),
     Engine('uml', 'um', 'linux', (*COMMON, 'uml'), ('release', 'debug', 'up', 'workload', 'lockstat')),
     Engine('arm64', 'arm64', 'arch/arm64/boot/Image', (*COMMON, 'arm64', 'pm', 'crashdump'),
-           ('release', 'debug', 'kcsan', 'preempt', 'rt'), cross='aarch64-linux-gnu-'),
+           ('release', 'debug', 'kcsan', 'preempt', 'rt', 'workload'), cross='aarch64-linux-gnu-'),
 )}
 
 

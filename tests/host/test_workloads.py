@@ -518,7 +518,7 @@ def test_what_an_engine_cannot_show_is_said():
 def test_guest_gets_what_was_chosen(tmp_path):
     chosen = {**params('--engine', 'qemu', '--topology', 'cores=4,threads=2', '--mem', '3G', '--quick', '--cases',
                        'ext4/*', '--seconds', '0.5', '--spoil', 'stale'), 'accel': 'tcg'}
-    words = engines.qemu(Build(ROOT, 'qemu', 'base', 'workload', None), chosen, engines.inside(chosen, 'writeback'),
+    words = engines.qemu(Build(ROOT, 'qemu', 'base', 'workload', None), chosen, {'workload': 'writeback'},
                          tmp_path / 'log')
     text = ' '.join(words)
     assert 'qemu-base-workload-7.3 --cpus 8 --topology cores=4,threads=2 --mem 3G --accel tcg' in text
@@ -530,8 +530,8 @@ def test_only_ours_gets_more_parameters(engine, tmp_path):
     chosen = {**params('--engine', engine, '--append-cmwq', 'workqueue.pool_per_cpu=1'), 'accel': 'tcg'}
     assert 'ours is booted with workqueue.pool_per_cpu=1' in options.notes(chosen)
     for variant, more in (('cmwq', ['workqueue.pool_per_cpu=1']), ('base', [])):
-        words = engines.ENGINES[engine].start(Build(ROOT, engine, variant, 'workload', None), chosen, ['true'],
-                                              tmp_path / 'log')
+        words = engines.ENGINES[engine].start(Build(ROOT, engine, variant, 'workload', None), chosen,
+                                              {'workload': 'nfs'}, tmp_path / 'log')
         assert words[words.index('--append') + 1].split() == disks.parameters().split() + more
 
 
@@ -583,7 +583,8 @@ def test_table_of_one_variant_and_of_a_case_that_one_lacks():
     assert not any('ours' in line for line in text)
     fewer = boot(1, 'writeback', 'cmwq')
     name = fewer['runs'].pop()['name']
-    row, = (line for line in stats.table(stats.summarise([fewer, boot(1, 'writeback', 'base')]), 'writeback')
+    row, = (line for line in stats.table(stats.summarise([fewer, boot(1, 'writeback', 'base')]),
+                                            writeback.WORKLOAD)
             if line.startswith(name))
     assert ' - ' in row
     assert stats.format_summary([]) == ['no case has figures']
@@ -627,11 +628,12 @@ def test_no_damage_is_a_bug(tmp_path):
     def used():
         found = run.load(tmp_path)
         plot.title(found)
-        assert found['summary'] == [] or plot.panels(found['summary'], found['summary'][0]['workload'])
+        known = workloads.described(found['parameters'])
+        assert found['summary'] == [] or plot.panels(found['summary'], known[found['summary'][0]['workload']])
         run.boots_left(found)
         run.skipped(found)
         run.complaints({'failed_boots': [], **found})
-        stats.format_summary(found['summary'])
+        stats.format_summary(found['summary'], known)
         stats.summarise(found['boots'])
 
     found, refused = bugs(one, tmp_path / 'results.json', used, bench_record.RecordError)

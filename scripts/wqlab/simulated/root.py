@@ -49,32 +49,34 @@ def closure(root: Path, program: Path) -> Iterator[Path]:
             left += needed(library)
 
 
-def copy(root: Path, place: Path) -> None:
+def copy(root: Path, target: Path) -> None:
     """Copy the programs and their libraries to where a guest looks for them first."""
     for folder in ('sbin', 'lib'):
-        (place / folder).mkdir(parents=True)
+        (target / folder).mkdir(parents=True)
     for path in PROGRAMS:
         program = root / path
-        shutil.copy(program, place / 'sbin')
+        shutil.copy(program, target / 'sbin')
         for library in closure(root, program):
-            shutil.copy(library, place / 'lib' / library.name)
+            shutil.copy(library, target / 'lib' / library.name)
+
+
+def place() -> Path:
+    key = hashlib.sha256(repr((SUITE, PROGRAMS)).encode()).hexdigest()[:8]
+    return debian.APT / f'roots/workload-{ARCH}-{key}'
 
 
 def programs() -> Path:
     """Return a folder with what a guest needs at its root. The first time, this downloads 60 MB."""
     need('readelf')
-    key = hashlib.sha256(repr((SUITE, PROGRAMS)).encode()).hexdigest()[:8]
-    place = debian.APT / f'roots/workload-{ARCH}-{key}'
     with locked('workload-root'):
-        if not place.exists():
+        if not place().exists():
             temp = debian.APT / 'roots/.workload.tmp'
             shutil.rmtree(temp, ignore_errors=True)
-            archive = debian.Archive('fio', (SUITE,), arch=ARCH, say=sayer('root'),
-                                     instead='or leave --machine out')
+            archive = debian.Archive('fio', (SUITE,), arch=ARCH, say=sayer('root'), instead='or leave --machine out')
             if not archive.update(SUITE):
                 raise Failure(f'could not read {SUITE} from {archive.mirror}: check the network')
             debian.unpack_all(archive, SUITE, temp, *sorted(set(PROGRAMS.values())))
             copy(temp / 'root', temp / 'copied')
-            (temp / 'copied').rename(place)
+            (temp / 'copied').rename(place())
             shutil.rmtree(temp)
-    return place
+    return place()

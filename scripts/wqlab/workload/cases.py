@@ -60,6 +60,7 @@ class Workload:
     groups: Callable[[Sequence[str], int], Sequence[Group]]
     notes: Callable[[int], list[str]]           # what this many CPUs cannot show
     only_if_named: bool = False                 # a run without names leaves it out
+    quantiles: str = 'p50, p99, p99.9'          # what `latency` explains
 
 
 def matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:

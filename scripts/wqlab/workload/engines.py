@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where a workload runs: in a guest of UML or QEMU that sees this machine's files, or here."""
 import dataclasses
+import functools
 import os
 import platform
 import re
@@ -14,14 +15,15 @@ from wqlab.bench import boot as bench_boot
 from wqlab.bench.boot import BootError, Build
 from wqlab.logs import check
 from wqlab.paths import ROOT
+from wqlab.simulated import root
 from wqlab.steps import Failure, shown
-from wqlab.workload import cases, disks, lines, workloads
+from wqlab.workload import cases, disks, lines, simulated, workloads
 from wqlab.workload.profile import CYCLES, TIMES, WAITS, outside
 
 LAB = ROOT / 'scripts/lab'
-BOOT_S = {'uml': 60, 'qemu': 300, 'here': 60}
+BOOT_S = {'uml': 60, 'qemu': 300, 'here': 60, 'arm64': 1200}
 # The slowest that a case may be: seconds for its first loop, for each second that is asked for, and for its group.
-SLOWEST = {'uml': (20, 6), 'qemu': (60, 20), 'here': (20, 6)}
+SLOWEST = {'uml': (20, 6), 'qemu': (60, 20), 'here': (20, 6), 'arm64': (3600, 0)}
 CONFIGS = ('/proc/config.gz', f'/boot/config-{platform.release()}')
 # The files of this machine, which the guest cannot write to, with scratch space in /dev/shm and /run.
 ON_HOSTFS = '''
@@ -37,8 +39,8 @@ exec chroot /host COMMAND
 @dataclasses.dataclass(frozen=True)
 class Engine:
     limits: tuple[str, ...]         # what it cannot show
-    # (build, parameters, the command of inside.py, the log) -> the program to start
-    start: Callable[[Build | None, dict, list[str], Path], list[str]]
+    # (build, parameters, the boot, the log) -> the program to start
+    start: Callable[[Build | None, dict, dict, Path], list[str]]
     writes_log: bool                # the program writes its output to the log itself
     profiles: dict[str, str]        # a kind of profile: what the guest records for it
 
@@ -49,23 +51,40 @@ def parameters(build: Build, params: dict) -> str:
     return f'{disks.parameters()} {more}'.strip()
 
 
-def uml(build: Build | None, params: dict, command: list[str], log: Path) -> list[str]:
+def uml(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
     assert build
+    command = inside(params, boot['workload'], boot.get('profile'))
     return [str(LAB), 'guest', '--kernel', str(build.folder), '--engine', 'uml', '--cpus', str(params['cpus']),
             '--mem', params['mem'], '--timeout', str(10 * time_limit(params)), '--log', str(log),
             '--append', parameters(build, params), '--', ON_HOSTFS.replace('COMMAND', shlex.join(command))]
 
 
-def qemu(build: Build | None, params: dict, command: list[str], log: Path) -> list[str]:
+def qemu(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
     assert build
+    command = inside(params, boot['workload'], boot.get('profile'))
     topology = ','.join(f'{key}={number}' for key, number in (params['topology'] or {}).items())
     return [str(LAB), 'boot', '--kernel', str(build.folder), '--cpus', str(params['cpus']), '--topology', topology,
             '--mem', params['mem'], '--accel', params['accel'], '--append', parameters(build, params), '--show-log',
             '--command', shlex.join(command)]
 
 
-def here(build: Build | None, params: dict, command: list[str], log: Path) -> list[str]:
-    return command
+def here(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
+    return inside(params, boot['workload'], boot.get('profile'))
+
+
+def arm64(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
+    """Return the program that boots a simulated machine. Its pairs have different seeds."""
+    assert build
+    script = log.with_suffix('.sh')
+    script.write_text(simulated.script(boot['workload'], chosen(params, boot['workload']), params['cpus'],
+                                       params['seconds']))
+    files = {root.programs(): '/', simulated.STEADY_SH: '/steady.sh', script: '/script'}
+    return [str(LAB), 'guest', '--kernel', str(build.folder), '--engine', 'arm64', '--mem', params['mem'],
+            '--machine', params['machine']['name'], '--report', str(log.with_suffix('.stalls')),
+            '--seed', str(params['seed'] + boot['pair'] - 1), '--timeout', str(10 * time_limit(params)),
+            '--log', str(log), '--append', parameters(build, params),
+            *(word for pair in files.items() for word in ('--file', ':'.join(map(str, pair)))),
+            '--', 'exec chrt --fifo 50 sh /script']
 
 
 ENGINES = {
@@ -76,6 +95,8 @@ ENGINES = {
     'qemu': Engine((), qemu, writes_log=False, profiles={WAITS: WAITS, CYCLES: CYCLES}),
     'here': Engine(('one kernel runs at a time: the other one has to be booted by hand',), here, writes_log=False,
                    profiles={WAITS: WAITS, CYCLES: CYCLES}),
+    'arm64': Engine(('nothing here was measured: the time of the guest is computed, see workqueue-simulated.rst',),
+                    arm64, writes_log=True, profiles={}),
 }
 
 
@@ -88,7 +109,7 @@ def limits(params: dict[str, Any]) -> list[str]:
     if params.get('profile') == [WAITS]:
         found.append(f"where the CPUs' time goes is not shown: {outside.why_not()}")
     for name in params['workloads']:
-        found += [f'{name}: {note}' for note in workloads.ALL[name].notes(params['cpus'])]
+        found += [f'{name}: {note}' for note in workloads.known(params)[name].notes(params['cpus'])]
     return found
 
 
@@ -120,7 +141,7 @@ def running_kernel() -> dict[str, str]:
 
 
 def chosen(params: dict[str, Any], workload: str) -> list[str]:
-    one = workloads.ALL[workload]
+    one = workloads.known(params)[workload]
     return cases.chosen_cases(one, one.names(params['cpus']), params['set'], params['cases'])
 
 
@@ -140,9 +161,16 @@ def inside(params: dict[str, Any], workload: str, profile: str | None = None) ->
     return [*command, '--seed', str(params['seed'])]
 
 
-def newest(log: Path) -> str:
+def reader(params: dict, boot: dict) -> Callable[[str], list[dict]]:
+    """Return what reads the lines of a boot."""
+    if not params.get('machine'):
+        return lines.read
+    return functools.partial(simulated.read, workload=boot['workload'], cpus=params['cpus'])
+
+
+def newest(log: Path, read: Callable[[str], list[dict]] = lines.read) -> str:
     """Describe how far a boot has come, from a log that is still growing."""
-    found = lines.read(bench_boot.read_text(log))
+    found = read(bench_boot.read_text(log))
     planned = sum(len(one['cases']) for one in found if one['kind'] == 'begin')
     done = [one for one in found if one['kind'] in ('case', 'skip')]
     if not planned:
@@ -156,7 +184,7 @@ def newest(log: Path) -> str:
 def run_boot(build: Build | None, params: dict, boot: dict, log: Path, tick: Callable[[float, str], None]) -> dict:
     """Boot once and run a workload. Return the entry of this boot for the record, or raise BootError."""
     engine = ENGINES[params['engine']]
-    argv = engine.start(build, params, inside(params, boot['workload'], boot.get('profile')), log)
+    argv = engine.start(build, params, boot, log)
     if engine.profiles.get(boot.get('profile', '')) != TIMES:
         return run_command(argv, params, boot, log, tick)
     data = log.with_suffix('.perf')
@@ -170,12 +198,12 @@ def run_boot(build: Build | None, params: dict, boot: dict, log: Path, tick: Cal
 
 
 def run_command(argv: list[str], params: dict, boot: dict, log: Path, tick: Callable[[float, str], None]) -> dict:
-    engine, limit = ENGINES[params['engine']], time_limit(params)
+    engine, limit, read = ENGINES[params['engine']], time_limit(params), reader(params, boot)
     with open(os.devnull if engine.writes_log else log, 'wb') as out:
-        status, said, seconds = bench_boot.run_guest(argv, lambda now: tick(now, newest(log)), out, limit)
+        status, said, seconds = bench_boot.run_guest(argv, lambda now: tick(now, newest(log, read)), out, limit)
     with open(log, 'a', encoding='utf-8') as file:
         file.write(said)        # QEMU's kernel log, and messages of the programs
-    return entry_of(boot, log, status, limit, seconds)
+    return entry_of(boot, log, status, limit, seconds, read)
 
 
 def hint(text: str, trouble: list[str]) -> str:
@@ -185,13 +213,14 @@ def hint(text: str, trouble: list[str]) -> str:
     return next(iter([*trouble, *said, *found[-1:]]), 'no message')
 
 
-def entry_of(boot: dict, log: Path, status: int, limit: int, seconds: float) -> dict:
+def entry_of(boot: dict, log: Path, status: int, limit: int, seconds: float,
+             read: Callable[[str], list[dict]] = lines.read) -> dict:
     text = bench_boot.read_text(log)
     trouble = check.bad_lines(lines.others(text))
     if status == bench_boot.TIMED_OUT:
         raise BootError(f'the run took longer than {limit} s; see {shown(log)}')
     try:
-        parsed = lines.parse(text)
+        parsed = lines.parse(text, read)
     except lines.LinesError as error:
         raise BootError(f'{error} (status {status}: "{hint(text, trouble)}"); see {shown(log)}') from None
     parsed['trouble'] = list(dict.fromkeys([*parsed['trouble'], *trouble]))

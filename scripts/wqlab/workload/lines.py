@@ -12,6 +12,7 @@ news      text: how far a long case has come
 end       cases: how many lines of kind "case" there are
 """
 import json
+from collections.abc import Callable
 
 MARK = '@workload '
 
@@ -42,9 +43,9 @@ def others(text: str) -> str:
     return '\n'.join(line for line in text.splitlines() if MARK not in line)
 
 
-def parse(text: str) -> dict:
+def parse(text: str, reader: Callable[[str], list[dict]] = read) -> dict:
     """Return the entries of a complete run, or raise LinesError."""
-    found = read(text)
+    found = reader(text)
 
     def of(kind: str) -> list[dict]:
         return [{key: value for key, value in one.items() if key != 'kind'} for one in found if one['kind'] == kind]

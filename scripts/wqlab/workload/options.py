@@ -9,11 +9,14 @@ from typing import Any
 from wqlab.bench.options import VARIANTS, memory, number, refuse_more, understood_by, warnings
 from wqlab.guest import GuestError, topology
 from wqlab.kernels.kinds import TREE
-from wqlab.workload import cases, disks, engines, workloads
+from wqlab.simulated import machines
+from wqlab.steps import Failure
+from wqlab.workload import cases, disks, engines, simulated, workloads
 
 # of a set: (pairs of boots, seconds for each case); a profile needs one pair, since its rates are not compared
 AMOUNT = {'quick': (2, 0.5), 'default': (3, 1.0)}
 MOST_SEED = (1 << 32) - 1
+SHORTEST, SHORTEST_REAL = 0.005, 0.1        # seconds; the second one if time is measured
 PROFILE_PAIRS = 1
 EPILOG = """\
 workloads:
@@ -24,6 +27,7 @@ examples:
   scripts/run-workload.sh --quick dm-crypt
   scripts/run-workload.sh --cases 'aes/ram/queue/32k-*' --seconds 10 dm-crypt
   scripts/run-workload.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --quick
+  scripts/run-workload.sh --machine ryzen dm-crypt  on a simulated machine
   scripts/run-workload.sh --here                    on this machine, with the kernel that runs now
   scripts/run-workload.sh --profile dm-crypt        how long items wait, and where the CPUs' time goes
   scripts/run-workload.sh --resume                  continue the latest unfinished run
@@ -40,8 +44,8 @@ def seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
-    if not 0.1 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f'{text} is not between 0.1 and 3600')
+    if not SHORTEST <= value <= 3600:
+        raise argparse.ArgumentTypeError(f'{text} is not between {SHORTEST:g} and 3600')
     return value
 
 
@@ -55,6 +59,9 @@ def build_parser() -> argparse.ArgumentParser:
     where = parser.add_argument_group('where')
     where.add_argument('--engine', choices=('uml', 'qemu'),
                        help='uml: native speed, no caches; qemu: x86_64 with a topology (default uml)')
+    where.add_argument('--machine', metavar='NAME',
+                       help=f'simulate the time of this machine: {", ".join(machines.known())}, or a file.toml; the '
+                            'figures do not depend on this computer')
     where.add_argument('--here', action='store_true', help='this machine, with the kernel that runs now; needs root')
     where.add_argument('--cpus', type=number(1, 512), metavar='N',
                        help='CPUs of the guest (default 2, or those of --topology)')
@@ -91,15 +98,37 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def check_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    known = workloads.known(vars(args))
     for name in args.workloads:
-        if name not in workloads.ALL:
-            parser.error(f'there is no workload "{name}": choose from {", ".join(workloads.ALL)}')
+        if name not in known:
+            parser.error(f'there is no workload "{name}"{" on a simulated machine" * bool(args.machine)}: '
+                         f'choose from {", ".join(known)}')
     if len(set(args.workloads)) != len(args.workloads):
         parser.error('a workload is named twice')
 
 
+def resolve_machine(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Fill in what follows from the machine. Its constants are kept, since its file may change."""
+    for option in ('engine', 'here', 'cpus', 'topology', 'profile', 'spoil'):
+        if getattr(args, option):
+            parser.error(f'--machine says what there is, and measures nothing: leave --{option} out')
+    try:
+        machine = machines.load(args.machine)
+    except Failure as error:
+        parser.error(str(error))
+    place = str(machines.find(args.machine).absolute()) if args.machine.endswith('.toml') else args.machine
+    args.machine = {'name': place, 'about': machine.about, 'constants': machine.constants()}
+    args.engine, args.cpus = 'arm64', machine.topology.cpus
+    args.mem = args.mem or f'{2048 + 24 * args.cpus}M'
+    args.seed, args.pairs, args.seconds = args.seed or 0, args.pairs or 1, args.seconds or simulated.SECONDS
+
+
 def resolve_place(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Fill in the engine, the CPUs and the memory, and refuse conflicting options."""
+    if args.machine:
+        return resolve_machine(parser, args)
+    if args.seconds and args.seconds < SHORTEST_REAL:
+        parser.error(f'--seconds {args.seconds:g}: must be at least {SHORTEST_REAL:g} without --machine')
     host = len(os.sched_getaffinity(0))
     if args.here:
         if args.engine or args.cpus or args.topology or args.mem:
@@ -140,7 +169,7 @@ def with_cases(parser: argparse.ArgumentParser, params: dict[str, Any], unnamed:
 def list_cases(params: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each case: its name, the smallest set that has it, and whether its workload has to be named."""
     for name in params['workloads']:
-        one = workloads.ALL[name]
+        one = workloads.known(params)[name]
         every = one.names(params['cpus'])
         sets = {case: chosen for chosen in reversed(cases.SETS) for case in cases.of_set(one, every, chosen)}
         shown = cases.matching(every, params['cases'] or ['*'])
@@ -151,8 +180,8 @@ def list_cases(params: dict[str, Any]) -> Iterator[str]:
 def params_of(args: argparse.Namespace) -> dict[str, Any]:
     chosen = 'quick' if args.quick else 'default'
     pairs, each = AMOUNT[chosen]
-    return {'workloads': args.workloads, 'engine': args.engine, 'cpus': args.cpus, 'topology': args.topology,
-            'mem': args.mem, 'variant': args.variant, 'set': chosen, 'cases': args.cases,
+    return {'workloads': args.workloads, 'engine': args.engine, 'machine': args.machine, 'cpus': args.cpus,
+            'topology': args.topology, 'mem': args.mem, 'variant': args.variant, 'set': chosen, 'cases': args.cases,
             'pairs': args.pairs or (PROFILE_PAIRS if args.profile else pairs), 'seconds': args.seconds or each,
             'append_cmwq': args.append_cmwq, 'spoil': args.spoil,
             'profile': engines.profiles(args.engine) if args.profile else [],
@@ -170,8 +199,15 @@ def parse_args(argv: list[str]) -> tuple[dict[str, Any], argparse.Namespace]:
     resolve_place(parser, args)
     refuse_nonsense(parser, args)
     params = params_of(args)
-    params['workloads'] = with_cases(parser, params, workloads.ALL if args.list else workloads.UNNAMED)
+    known = workloads.known(params)
+    params['workloads'] = with_cases(parser, params, known if args.list else
+                                     [name for name in known if name in workloads.UNNAMED])
     return params, args
+
+
+def heading(params: dict[str, Any]) -> str:
+    """Return what stands before each heading, or nothing if time was measured."""
+    return f"simulated, {params['machine']['about']}: " if params.get('machine') else ''
 
 
 def notes(params: dict[str, Any]) -> list[str]:
@@ -181,6 +217,6 @@ def notes(params: dict[str, Any]) -> list[str]:
         found.append(f"to make the same random choices again, give --seed {params['seed']}")
     if params.get('append_cmwq'):
         found.append(f"ours is booted with {params['append_cmwq']}")
-    if params['engine'] == 'here':
+    if params['engine'] == 'here' or params.get('machine'):
         return found
     return found + [line.partition('; --icount')[0] for line in warnings({**params, 'icount': False})]

@@ -10,8 +10,9 @@ from typing import Any
 from wqlab.bench import plot as bench_plot
 from wqlab.bench.record import RecordError
 from wqlab.bench.stats import NAMES, in_order
+from wqlab.workload import options, workloads
 from wqlab.workload import record as workload_record
-from wqlab.workload import workloads
+from wqlab.workload.cases import Workload
 
 INCHES = 0.26       # for each case
 LABEL_CHARS = 90
@@ -21,7 +22,8 @@ def title(record: dict[str, Any]) -> str:
     params = record['parameters']
     topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
     engine = '-'.join(filter(None, (record['engine'], params['accel'])))
-    return f"{engine}: {topology}; {params['pairs']} boots of each, {params['seconds']:g} s for each case"
+    return (f"{options.heading(params)}{engine}: {topology}; {params['pairs']} boots of each, "
+            f"{params['seconds']:g} s for each case")
 
 
 def draw_ratios(axes: Any, rows: list[dict], metric: str, label: str) -> None:
@@ -50,21 +52,21 @@ def draw_rates(axes: Any, rows: list[dict], metric: str, label: str) -> None:
     axes.set_xlabel(label)
 
 
-def panels(rows: list[dict], workload: str) -> list[tuple]:
+def panels(rows: list[dict], workload: Workload) -> list[tuple]:
     """Return (function, metric, label) of the panels."""
     if all(row.get('ratio') for row in rows):
         first, words = draw_ratios, 'ours / base'
     else:
         first, words = draw_rates, 'median'
-    latency = workloads.ALL[workload].latency
     return [(first, 'rate', f'rate, {words} (higher is better)'),
-            (first, 'p99_us', textwrap.fill(f'p99, {words} (lower is better): {latency}', LABEL_CHARS))]
+            (first, 'p99_us', textwrap.fill(f'p99, {words} (lower is better): {workload.latency}', LABEL_CHARS))]
 
 
 def draw(record: dict[str, Any]) -> Any:
     rows = record['summary']
     if not rows:
         raise RecordError('no case has figures: nothing to draw')
+    known = workloads.described(record['parameters'])
     names = in_order(row['workload'] for row in rows)
     groups = [[row for row in rows if row['workload'] == name] for name in names]
     heights = [2 + INCHES * len(group) for group in groups]
@@ -72,7 +74,7 @@ def draw(record: dict[str, Any]) -> Any:
         len(names), 2, figsize=(15, sum(heights)), layout='constrained', squeeze=False, sharey='row',
         gridspec_kw={'height_ratios': heights})
     for line, name, group in zip(axes, names, groups):
-        for one, (paint, metric, label) in zip(line, panels(group, name)):
+        for one, (paint, metric, label) in zip(line, panels(group, known[name])):
             paint(one, group, metric, label)
             one.grid(axis='x', alpha=0.3)
         line[0].set_yticks(range(len(group)), [row['name'] for row in group])

@@ -9,6 +9,7 @@ NAMES = {*workloads.ALL}
 SHAPES = ({
     **COMMON,
     'parameters': {**PARAMETERS, 'workloads': [NAMES], 'engine': {*options.ITEMS, 'here'}, 'seconds': NUMBER,
+                   'machine?': ({'name': str, 'about': str, 'constants': {...: int}}, NOTHING),
                    'cases': [str], 'set': str, 'mem': (str, NOTHING), 'profile?': [str]},
     'boots': [{'pair': int, 'workload': NAMES, 'variant': {*options.VARIANTS}, 'profile?': str, 'trouble': [str],
                'runs': [{'name': str, 'unit': str, 'figures': {...: NUMBER}}],

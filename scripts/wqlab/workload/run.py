@@ -14,8 +14,9 @@ from wqlab.bench.boot import BootError, Build
 from wqlab.bench.options import VARIANTS
 from wqlab.bench.record import RecordError
 from wqlab.paths import ROOT
+from wqlab.simulated import root
 from wqlab.steps import locked, told
-from wqlab.workload import engines, options, plot, stats
+from wqlab.workload import engines, options, plot, stats, workloads
 from wqlab.workload import record as workload_record
 from wqlab.workload.profile import tables as profile_tables
 
@@ -62,8 +63,10 @@ def boots_left(record: dict[str, Any]) -> list[dict]:
     return [boot for boot in boots_to_make(record['parameters']) if boot not in made]
 
 
-def install() -> None:
-    environment = {**os.environ, 'CONFIG': 'workload'}
+def install(params: dict[str, Any]) -> None:
+    """Install what the workloads need: here, or in a simulated guest."""
+    more = {'ENGINE': 'arm64'} if params.get('machine') else {'CONFIG': 'workload'}
+    environment = {**os.environ, **more}
     if procs.run([ROOT / 'scripts/deps.sh'], env=environment):
         raise BootError('could not install what the workloads need: see the lines above')
 
@@ -71,7 +74,9 @@ def install() -> None:
 def prepare_builds(params: dict[str, Any], build: bool, held: contextlib.ExitStack) -> Builds:
     """Return the kernels of a run. With --here there are none."""
     if build:
-        install()
+        install(params)
+        if params.get('machine'):
+            root.programs()
     if params['engine'] == 'here':
         return {}
     variants = [params['variant']] if params['variant'] else VARIANTS
@@ -181,9 +186,11 @@ def report_profile(record: dict[str, Any], folder: Path) -> bool:
 
 def report(record: dict[str, Any], folder: Path) -> bool:
     """Print the tables and what went wrong. Return True if nothing did."""
-    print('\n'.join(stats.format_summary(record['summary'])), flush=True)
+    params = record['parameters']
+    known, heading = workloads.described(params), options.heading(params)
+    print('\n'.join(stats.format_summary(record['summary'], known, heading)), flush=True)
     good = True
-    if record['parameters'].get('profile'):
+    if params.get('profile'):
         say(NOT_COMPARABLE)
         good = report_profile(record, folder)
     for line in skipped(record):

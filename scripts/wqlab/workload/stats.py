@@ -5,6 +5,7 @@ from typing import Any
 from wqlab import tables
 from wqlab.bench.stats import BASE, NAMES, OURS, both, in_order, spread, with_spread
 from wqlab.workload import workloads
+from wqlab.workload.cases import Workload
 
 Pair = tuple[int, str | None]
 
@@ -56,12 +57,12 @@ def summary_row(boots: list[dict], workload: str, run: dict) -> dict[str, Any]:
     return row
 
 
-def table(rows: list[dict[str, Any]], workload: str) -> list[str]:
+def table(rows: list[dict[str, Any]], workload: Workload) -> list[str]:
     """Return the table of one workload as lines."""
-    rows = [row for row in rows if row['workload'] == workload]
+    rows = [row for row in rows if row['workload'] == workload.name]
     variants = [variant for variant in (OURS, BASE) if any(variant in row for row in rows)]
     pair = ' / '.join(NAMES[variant] for variant in variants)
-    columns = workloads.ALL[workload].columns
+    columns = workload.columns
     head = ['case', 'rate in', *(NAMES[variant] for variant in variants)]
     head += ['ours/base\n(min-max)'] if len(variants) == 2 else []
     head += [f'{title}\n{pair}' for _, title in columns]
@@ -75,14 +76,15 @@ def table(rows: list[dict[str, Any]], workload: str) -> list[str]:
     return tables.lines(head, lines, range(2, len(head)))
 
 
-def format_summary(rows: list[dict[str, Any]]) -> list[str]:
-    """Return all tables, each with a line that says what it shows."""
+def format_summary(rows: list[dict[str, Any]], known: dict[str, Workload] = workloads.ALL,
+                   heading: str = '') -> list[str]:
+    """Return all tables, each with a line that says what it shows, after the heading."""
     if not rows:
         return ['no case has figures']
     text: list[str] = []
     for workload in in_order(row['workload'] for row in rows):
-        one = workloads.ALL[workload]
-        text += [f'{workload}: {one.what}', *table(rows, workload), f'p50, p99, p99.9: {one.latency}', '']
+        one = known[workload]
+        text += [f'{heading}{workload}: {one.what}', *table(rows, one), f'{one.quantiles}: {one.latency}', '']
     text.append('±: half the interquartile range over the boots')
     if any('ratio' in row for row in rows):
         text.append('ours/base: the median over pairs of boots, with the extremes')

@@ -25,11 +25,11 @@ def resolve(parser, args):
     args.engine = 'arm64'
     try:
         args.cpus = args.cpus or (max(args.sweep) if args.sweep else machines.load(args.machine).topology.cpus)
-        shapes = [machines.load(args.machine, cpus) for cpus in args.sweep or [args.cpus]]
+        for cpus in args.sweep or []:
+            machines.load(args.machine, cpus)
+        args.machine = machines.described(args.machine, args.cpus)
     except Failure as error:
         parser.error(str(error))
-    args.machine = {'name': machines.lasting(args.machine), 'about': shapes[-1].about,
-                    'constants': shapes[-1].constants()}
 
 
 def items(cpus):

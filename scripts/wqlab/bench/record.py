@@ -217,7 +217,7 @@ def find_unfinished(parent, load=load):
 def check_same_machine(params):
     """Raise RecordError if the simulated machine of a run, if it has one, has changed."""
     machine = params.get('machine')
-    if machine and machines.load(machine['name'], params['cpus']).constants() != machine['constants']:
+    if machine and machines.described(machine['name'], params['cpus']) != machine:
         raise RecordError(f"the machine {machine['name']} has changed since this run began: start a new run")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LEAST_FIELD, LEAST_PAIR = 0.0005, 0.002
 OTHERS = 'other fields'
 OTHER_PAIRS = 'others'
-ROWS, PAIRS, SMALL = 12, 3, 0.02        # that are printed; pairs of less than this share of all waiting are not
+ROWS, CHANGES, PAIRS, SMALL = 12, 6, 3, 0.02        # printed; pairs of a smaller share of all waiting are not
 KERNEL = 1 << 63
 COUNTERS = ('wakes', 'ipis', 'interrupts', 'instructions')
 Explained = dict[str, Any]
@@ -155,7 +155,7 @@ def differences(base: Explained, ours: Explained, names: tuple[str, str] = ('bas
         rows.append((ns[1] - ns[0], ns, moves, field))
     rows.sort(key=lambda row: -abs(row[0]))
     body = [[f'{change:+,.1f}', *(f'{value:,.1f}' for value in ns), *(f'{value:.2f}' for value in moves), field]
-            for change, ns, moves, field in rows[:ROWS]]
+            for change, ns, moves, field in rows[:CHANGES]]
     total = [found['ns'] for found in (base, ours)]
     body.append([f'{total[1] - total[0]:+,.1f}', *(f'{value:,.1f}' for value in total), '', '', 'all'])
     return tables.lines(['change of ns/item', *names, f'moves, {names[0]}', names[1], 'field'], body, range(5))

@@ -65,11 +65,6 @@ def find(name: str) -> Path:
     return path
 
 
-def lasting(name: str) -> str:
-    """Return a name that means the same machine in any folder."""
-    return str(Path(name).absolute()) if name.endswith('.toml') else name
-
-
 def load(name: str, cpus: int | None = None) -> Machine:
     """Return a machine, by its name or file, with another number of CPUs if that is given."""
     path = find(name)
@@ -98,3 +93,10 @@ def checked(name: str, text: dict[str, Any]) -> Machine:
         raise ValueError('ghz and ipc must be more than 0, smt and queue at least 1')
     shape = topology.complete(topology.parse(text['topology']))
     return Machine(name, text['about'], shape, text['ghz'], text['ipc'], text['smt'], text['queue'], costs)
+
+
+def described(name: str, cpus: int | None = None) -> dict[str, Any]:
+    """Return what a record keeps of a machine: a name that means it in any folder, and its constants."""
+    machine = load(name, cpus)
+    place = str(Path(name).absolute()) if name.endswith('.toml') else name
+    return {'name': place, 'about': machine.about, 'constants': machine.constants()}

@@ -113,12 +113,10 @@ def resolve_machine(parser: argparse.ArgumentParser, args: argparse.Namespace) -
         if getattr(args, option):
             parser.error(f'--machine says what there is, and measures nothing: leave --{option} out')
     try:
-        machine = machines.load(args.machine)
+        args.machine = machines.described(args.machine)
     except Failure as error:
         parser.error(str(error))
-    place = str(machines.find(args.machine).absolute()) if args.machine.endswith('.toml') else args.machine
-    args.machine = {'name': place, 'about': machine.about, 'constants': machine.constants()}
-    args.engine, args.cpus = 'arm64', machine.topology.cpus
+    args.engine, args.cpus = 'arm64', args.machine['constants']['cpus']
     args.mem = args.mem or f'{2048 + 24 * args.cpus}M'
     args.seed, args.pairs, args.seconds = args.seed or 0, args.pairs or 1, args.seconds or simulated.SECONDS
 

@@ -117,6 +117,7 @@ def resume(where: str, held: contextlib.ExitStack) -> tuple[turns.Results, Build
     record = load(folder)
     if record['complete']:
         raise RecordError(f'{folder} is complete: there is nothing to resume')
+    bench_record.check_same_machine(record['parameters'])
     builds = prepare_builds(record['parameters'], False, held)
     bench_record.check_same_kernels(record, builds)
     if record['parameters']['engine'] == 'here':

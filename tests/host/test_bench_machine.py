@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """run-bench.sh --machine: options, orders, guests, tables. tests/guest/test_simulated.py boots real ones."""
+from types import SimpleNamespace
 
 import pytest
 
 import copied
-from test_bench import FAKE_GUEST, RECORDED, SCOPES, guest_arguments, params
+from test_bench import FAKE_GUEST, RECORDED, SCOPES, Figure, guest_arguments, params
 from wqlab.bench import machine, simulated
 from wqlab.bench import options as bench_options
 from wqlab.bench import plot as bench_plot
@@ -146,3 +147,11 @@ def test_interrupted_run_is_resumed_on_the_same_machine(project):
     project.run('--resume')
     _, result = project.results()
     assert result['complete'] and len(result['boots']) == 4
+
+
+def test_pictures_of_other_programs_need_no_reasons(tmp_path, monkeypatch):
+    """advise.sh has no boots, and the runs of workloads have no scope."""
+    monkeypatch.setattr(bench_plot, 'plotting', lambda: SimpleNamespace(close=lambda figure: None))
+    for boots in ({}, {'boots': [{'runs': [{'name': 'x'}]}]}):
+        paths = bench_plot.write({'parameters': {}, **boots}, tmp_path, lambda record: Figure('x'))
+        assert [path.name for path in paths] == ['plot.png', 'plot.svg']

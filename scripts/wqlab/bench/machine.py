@@ -6,7 +6,7 @@ from wqlab.steps import Failure
 
 # A simulated machine executes some 20 million instructions in a second of the host. So there are few items, all threads
 # together.
-ITEMS, FEWEST = 30000, 64
+ITEMS, FEWEST = 30000, 128
 WARMUP = 50
 BURN_TIME_US = 200_000
 SLOWEST = 600, 20       # seconds to boot, and items per second

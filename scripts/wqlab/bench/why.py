@@ -19,9 +19,12 @@ def case_of(boot: dict[str, Any], run: dict[str, Any]) -> tuple[str, str]:
 
 
 def cases(record: dict[str, Any]) -> dict[tuple[str, str], explain.Kernels]:
-    """Return what was explained, the base kernel first. More boots and repeats would say the same."""
+    """
+    Return what was explained, the base kernel first. More boots and repeats would say the same. The records of other
+    programs, whose pictures are drawn in the same way, explain nothing, and that of advise.sh has no boots.
+    """
     found: dict[tuple[str, str], dict[str, explain.Explained]] = {}
-    for boot in record['boots']:
+    for boot in record.get('boots', []):
         for run in boot['runs']:
             if 'why' in run:
                 found.setdefault(case_of(boot, run), {}).setdefault(boot['variant'], run['why'])

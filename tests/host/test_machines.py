@@ -156,7 +156,6 @@ def test_other_guests_are_not_simulated(tmp_path, monkeypatch, engine, icount):
 @pytest.mark.parametrize('words, why', [
     (['--machine', 'vm8'], 'need each other'), (['--report', 'x'], 'need each other'),
     (['--memory', 'x'], '--memory needs --machine'),
-    (['--machine', 'vm8', '--report', 'x', '--plugin', 'y'], 'leave --topology and --plugin'),
     (['--machine', 'vm8', '--report', 'x', '--topology', 'cores=4'], 'leave --topology')])
 def test_options_that_make_no_sense_are_refused(capsys, words, why):
     with pytest.raises(SystemExit):

@@ -47,7 +47,7 @@ def report(log):
     return log.with_suffix('.stalls')
 
 
-def guest_options(params, boot, log):
+def guest_options(params, boot, log, memory):
     """Return the options of `lab guest`. Each pair of boots has another seed."""
-    return ['--machine', params['machine']['name'], '--report', str(report(log)),
+    return ['--machine', params['machine']['name'], '--report', str(report(log)), '--memory', str(memory),
             '--seed', str(boot['pair'] - 1)]

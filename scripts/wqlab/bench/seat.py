@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
-from wqlab.bench import life, locks, machine, options, stats
+from wqlab.bench import life, locks, options, stats
 from wqlab.bench import parse as bench_parse
 from wqlab.bench.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
 from wqlab.logs import check
@@ -110,9 +110,7 @@ def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict
             '--file', f'{build.module}:{GUEST_MODULE}', '--log', str(log)]
     if params['topology']:
         argv += ['--topology', ','.join(f'{key}={n}' for key, n in params['topology'].items())]
-    if params.get('machine'):
-        argv += machine.guest_options(params, boot, log)
-    elif params['icount']:
+    if params['icount']:
         argv += ['--icount']
     elif params['accel']:
         argv += ['--accel', params['accel']]

@@ -61,7 +61,7 @@ def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Pat
     """Boot a guest that makes all passes."""
     with tempfile.TemporaryDirectory(prefix='.memory-', dir=log.parent) as folder:
         memory = Path(folder, 'memory')
-        with seat.taken(root, build, params, boot, log, ['--memory', str(memory)],
+        with seat.taken(root, build, params, boot, log, machine.guest_options(params, boot, log, memory),
                         seat.command(FUNCTIONS, orders=orders(params))) as place:
             yield Seat(place, build, memory)
 

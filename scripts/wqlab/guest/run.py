@@ -151,20 +151,17 @@ def boot(setup: Setup, engine: Engine, reader: Reader, feeder: Feeder | None, de
     return in_time
 
 
-def check_plugin(setup: Setup, engine: Engine) -> None:
+def check_simulation(setup: Setup, engine: Engine) -> None:
     if setup.simulation and (not engine.simulates or setup.icount):
         raise GuestError('only arm64 guests can be simulated: choose the engine arm64, and leave --icount out')
-    if setup.plugin and (not engine.has_plugins or setup.accel == 'kvm'):
-        raise GuestError('a plugin needs an emulated guest: choose the engine qemu or arm64, and leave --accel kvm out')
 
 
 def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: int | None = None,
         topology: str | dict[str, int] | None = None, mem: str = '1G', append: str = '', timeout: float = 300,
         files: Sequence[str] = (), bins: Sequence[str] = (), log: str | Path | None = None,
         stream: Writer | None = None, stdin: int | None = None, accel: str = 'auto', icount: bool = False,
-        qmp: str | Path | None = None, plugin: str = '', machine: str = '', report: str | Path = '', seed: int = 0,
-        memory: str | Path = '',
-        post_mortem: PostMortem | None = None) -> Result:
+        qmp: str | Path | None = None, machine: str = '', report: str | Path = '', seed: int = 0,
+        memory: str | Path = '', post_mortem: PostMortem | None = None) -> Result:
     """Boot `kernel`, run `command` in it with /bin/sh, and return a Result.
 
     stdin is a file descriptor with the command's input; by default it has none. On a simulated machine, a write to
@@ -180,16 +177,16 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     simulated = machines.load(machine, cpus) if machine else None
     shape = simulated.topology if simulated else complete(given, cpus)
     setup = Setup(image, folder, shape, megabytes(mem), command, shaped=bool(given or simulated), append=append,
-                  accel=accel, icount=icount, files=files, bins=bins, qmp=str(qmp) if qmp else None, plugin=plugin,
+                  accel=accel, icount=icount, files=files, bins=bins, qmp=str(qmp) if qmp else None,
                   stdin=stdin is not None, stays=post_mortem is not None)
     machinery.check(setup)
     if simulated:
         setup.simulation = Simulation(simulated, Path(report).absolute(), folder / 'System.map', seed,
                                       Path(memory).absolute() if memory else None)
         setup.plugin = setup.simulation.argument()
-    check_plugin(setup, machinery)
+    check_simulation(setup, machinery)
     if machinery.may_use_kvm:
-        setup.accel = accelerator(image, 'tcg' if plugin else accel, icount)
+        setup.accel = accelerator(image, accel, icount)
     if setup.stays:
         setup.append = f'{append} {machinery.stand_still}'.strip()
     begin = time.monotonic()
@@ -228,8 +225,6 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--icount', action='store_true',
                         help='QEMU: guest time counts instructions, of all CPUs, which take turns')
     parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: path of its monitor socket; dump-guest.sh finds it')
-    parser.add_argument('--plugin', metavar='FILE,KEY=VALUE,...', default='',
-                        help='QEMU: load a TCG plugin, with its arguments; the guest is emulated')
     parser.add_argument('--machine', metavar='NAME', default='',
                         help=f'arm64: simulate the time of this machine: {", ".join(machines.known())}, or a file.toml')
     parser.add_argument('--report', metavar='FILE', help='where a simulated machine says who waited for which line')
@@ -249,14 +244,14 @@ def main(argv: list[str] | None = None) -> int:
         parser.error('--machine and --report need each other')
     if args.memory and not args.machine:
         parser.error('--memory needs --machine')
-    if args.machine and (args.topology or args.plugin):
-        parser.error('--machine says what CPUs share, and is a plugin: leave --topology and --plugin out')
+    if args.machine and args.topology:
+        parser.error('--machine says what CPUs share: leave --topology out')
     try:
         result = run(args.kernel, ' '.join(args.command), engine=args.engine, cpus=args.cpus,
                      topology=args.topology, mem=args.mem, append=args.append, timeout=args.timeout,
                      files=args.file, bins=args.bin, log=args.log, stream=sys.stdout,
                      stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
-                     qmp=args.qmp, plugin=args.plugin, machine=args.machine, report=args.report or '', seed=args.seed,
+                     qmp=args.qmp, machine=args.machine, report=args.report or '', seed=args.seed,
                      memory=args.memory)
     except (GuestError, Failure, OSError) as error:
         print(f'guest: {told(error)}', file=sys.stderr)

@@ -36,7 +36,6 @@ class Machine:
                 'socket_cpus': shape.cpus // shape.sockets, 'insn': round(insn), 'smt': round(insn * (self.smt - 1)),
                 'queue': round(1000 * (self.queue - 1)), **{name: round(1000 * cost) for name, cost in self.ns.items()}}
 
-
     def resized(self, cpus: int) -> 'Machine':
         """Return a machine of the same kind with this many CPUs: as many caches and sockets as these need."""
         old = self.topology

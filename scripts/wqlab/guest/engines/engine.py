@@ -26,7 +26,6 @@ class Engine:
     has_monitor = True          # a QMP socket
     stand_still = ''            # the kernel parameter that prevents a reboot after a panic
     may_use_kvm = False
-    has_plugins = False         # for TCG
     simulates = False           # machines of wqlab.simulated
 
     @property

@@ -22,7 +22,6 @@ class Qemu(Engine):
     own_output = 'qemu'
     stand_still = 'panic=0'
     may_use_kvm = True
-    has_plugins = True
 
     def check(self, setup: Setup) -> None:
         need(PROGRAM)

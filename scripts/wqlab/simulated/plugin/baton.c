@@ -42,8 +42,8 @@ static ps_t ready[MAX_CPUS + 1];	/* when a seat goes on; NEVER: it waits for ano
 static int holder = LOOP;
 static __thread int me = NOBODY;
 /*
- * Protects the seats, ready[] and holder. A vCPU's fields belong to whoever has the baton, but for
- * next, limit and woken, which whoever wakes another one writes under the mutex.
+ * Protects the seats, ready[] and holder. The fields of vCPUs belong to whoever has the baton. A
+ * vCPU that takes its seat for the first time has not got it yet, and clears its own `woken`.
  */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 

@@ -70,7 +70,7 @@ struct vcpu {
 extern struct vcpu vcpus[MAX_CPUS];
 extern uint64_t nr_handovers, nr_wakes;
 extern bool simulated;		/* else only instructions cost time */
-extern ps_t begun;		/* the present stretch of simulation */
+extern ps_t begun;		/* the present stretch; written by whoever has the baton */
 
 void baton_start(void);
 void baton_halt(unsigned int cpu);

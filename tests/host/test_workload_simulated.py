@@ -128,15 +128,19 @@ def shell(tmp_path, command):
     return done.stdout, done.returncode
 
 
-def test_only_what_ended_in_the_stretch_counts(tmp_path):
-    """Of a stretch from 10.2 to 14.1 ms: the ms 11 and 12, since those of the log may begin up to one later."""
-    (tmp_path / 'first').write_text('10200000\ncpu  1 2 3 4\n')
-    (tmp_path / 'last').write_text('14100000\ncpu  1 2 3 9\n')
+@pytest.mark.parametrize('zeros', ['', '00'])
+def test_only_what_ended_in_the_stretch_counts(zeros, tmp_path):
+    """Of a stretch from 8.2 to 12.1 ms: the ms 9 and 10, since those of the log may begin up to one later.
+
+    In the first second of the guest's clock, `date` prints zeros in front.
+    """
+    (tmp_path / 'first').write_text(f'{zeros}8200000\ncpu  1 2 3 4\n')
+    (tmp_path / 'last').write_text(f'{zeros}12100000\ncpu  1 2 3 9\n')
     (tmp_path / 'log_clat.log').write_text(''.join(
-        f'{ms}, {1000 * ms + direction}, {direction}, 4096, 0, 0\n' for ms in range(9, 16) for direction in (0, 1)))
+        f'{ms}, {1000 * ms + direction}, {direction}, 4096, 0, 0\n' for ms in range(7, 14) for direction in (0, 1)))
     out, status = shell(tmp_path, 'figures 1')
     assert status == 0 and out == ('"elapsed_ns": 3900000, "cpu": ["cpu  1 2 3 4", "cpu  1 2 3 9"], "ms": 2, '
-                                   '"ns": [11001, 12001]')
+                                   '"ns": [9001, 10001]')
 
 
 def test_wrong_data_is_reported(tmp_path):

@@ -139,11 +139,13 @@ simulate() # SECONDS
 }
 
 # Print the latencies in ns, in this direction (0: read, 1: write) of fio's log, and over how many ms. A line of the log
-# has the ms, which begin up to one later than those of the clock.
+# has the ms, which begin up to one later than those of the clock. That begins at 0 s with the guest, so in its first
+# second, the time has zeros in front, and would be octal.
 figures() # DIRECTION
 {
 	{ read -r from; read -r before; } <first
 	{ read -r to; read -r after; } <last
+	from=${from#"${from%%[!0]*}"} to=${to#"${to%%[!0]*}"}
 	printf '"elapsed_ns": %d, "cpu": ["%s", "%s"], ' $((to - from)) "$before" "$after"
 	from=$((from / 1000000 + 1)) to=$((to / 1000000 - 1))
 	printf '"ms": %d, "ns": [' $((to - from))

@@ -540,13 +540,6 @@ struct workqueue_attrs {
 	int nice;
 
 	/**
-	 * @__home_cpu: the pool's home, a CPU of its pod; -1: the pool serves all of the pod
-	 *
-	 * Filled in like @__pod_cpumask.  Always -1 without workqueue.pool_per_cpu.
-	 */
-	int __home_cpu;
-
-	/**
 	 * @cpumask: where items may run
 	 *
 	 * CPUs outside the global mask of unbound workqueues are left out. If

@@ -43,8 +43,6 @@ enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* PO */
 
 bool wq_topo_initialized __read_mostly;
 
-DEFINE_PER_CPU_READ_MOSTLY(cpumask_var_t, wq_cpus_near);
-
 unsigned int wq_cache_shard_size = 8;
 
 /* the CPU mask from the command line */
@@ -232,24 +230,6 @@ static int pods_install(struct wq_pod_type *types, bool (*match)(struct workqueu
 	return ret;
 }
 
-/* let wq_cpus_near follow the pods of the cache scope */
-static void cpus_near_update(const struct wq_pod_type *caches)
-{
-	int cpu, other;
-
-	for_each_possible_cpu(cpu) {
-		const struct cpumask *pod = caches->pod_cpus[caches->cpu_pod[cpu]];
-		struct cpumask *near = per_cpu(wq_cpus_near, cpu);
-
-		for_each_cpu(other, near)
-			if (!cpumask_test_cpu(other, pod))
-				cpumask_clear_cpu(other, near);
-		for_each_cpu(other, pod)
-			if (!cpumask_test_cpu(other, near))
-				cpumask_set_cpu(other, near);
-	}
-}
-
 static bool wq_depends_on_pods(struct workqueue_struct *wq)
 {
 	/* ordered workqueues have only the default pwq */
@@ -302,12 +282,10 @@ static int follow_topology(void)
 	ret = pods_build_all(types);
 	if (ret)
 		return ret;
-	if (wq_pool_per_cpu)
-		cpus_near_update(&types[WQ_AFFN_CACHE]);
 	ret = pods_install(types, wq_depends_on_pods);
 	if (!ret) {
 		wq_pods_stale = false;
-		stand_ins_update();
+		deputies_update();
 	}
 	return ret;
 }
@@ -481,16 +459,7 @@ void __init affinity_init_early(void)
 	wq_boot_needs(!pods_build(&wq_pod_types[WQ_AFFN_SYSTEM], share_all, NULL));
 	/* the CPUs of this pod may be on several nodes, which are not known yet */
 	wq_pod_types[WQ_AFFN_SYSTEM].pod_node[0] = NUMA_NO_NODE;
-	stand_ins_update();
-}
-
-static void __init cpus_near_init(void)
-{
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		wq_boot_needs(zalloc_cpumask_var_node(&per_cpu(wq_cpus_near, cpu), GFP_KERNEL,
-						      cpu_to_node(cpu)));
+	deputies_update();
 }
 
 /**
@@ -506,8 +475,6 @@ void __init workqueue_init_topology(void)
 	guard(mutex)(&wq_pool_mutex);
 
 	wq_topo_initialized = true;
-	if (wq_pool_per_cpu)
-		cpus_near_init();
 	wq_boot_needs(!follow_topology());
 
 	/* follow_topology() skipped ordered workqueues, but they need limits for each node now */

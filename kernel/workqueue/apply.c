@@ -60,44 +60,22 @@ static void plan_entry(struct apply_wqattrs_ctx *plan, int cpu, struct pool_work
 	plan->cpu_pwq[cpu] = pwq;
 }
 
-/* make the pwq of a CPU, on the pool for @attrs; its entry has the only reference */
-static int plan_new_entry(struct apply_wqattrs_ctx *plan, int cpu,
-			  const struct workqueue_attrs *attrs)
-{
-	struct pool_workqueue *pwq = alloc_pwq(plan->wq, attrs);
-
-	if (!pwq)
-		return -ENOMEM;
-	pwq->refcnt = 0;
-	plan_entry(plan, cpu, pwq);
-	return 0;
-}
-
-/*
- * Plan the entries of a pod.  Its CPUs with the same home share a pwq; without homes, all
- * its CPUs do.  @attrs is scratch.
- */
+/* plan the entries of a pod, whose CPUs share a pwq.  @attrs is scratch. */
 static int plan_pod(struct apply_wqattrs_ctx *plan, struct workqueue_attrs *attrs,
 		    const struct cpumask *pod)
 {
-	bool served = attrs_set_pod(attrs, pod);
-	int cpu, owner, ret;
+	struct pool_workqueue *pwq = plan->dfl_pwq;
+	int cpu;
 
-	for_each_cpu(cpu, pod) {
-		if (!served) {
-			plan_entry(plan, cpu, plan->dfl_pwq);
-			continue;
-		}
-		attrs->__home_cpu = attrs_home_of(attrs, cpu);
-		owner = attrs->__home_cpu < 0 ? cpumask_first(pod) : attrs->__home_cpu;
-		if (!plan->cpu_pwq[owner]) {
-			ret = plan_new_entry(plan, owner, attrs);
-			if (ret)
-				return ret;
-		}
-		if (cpu != owner)
-			plan_entry(plan, cpu, plan->cpu_pwq[owner]);
+	if (attrs_set_pod(attrs, pod)) {
+		pwq = alloc_pwq(plan->wq, attrs);
+		if (!pwq)
+			return -ENOMEM;
+		/* the entries have all references */
+		pwq->refcnt = 0;
 	}
+	for_each_cpu(cpu, pod)
+		plan_entry(plan, cpu, pwq);
 	return 0;
 }
 
@@ -162,7 +140,6 @@ static struct apply_wqattrs_ctx *apply_wqattrs_prepare(struct workqueue_struct *
 	plan->attrs->ordered = READ_ONCE(wq->flags) & __WQ_ORDERED;
 	cpumask_and(plan->attrs->cpumask, plan->attrs->cpumask, cpu_possible_mask);
 	cpumask_copy(plan->attrs->__pod_cpumask, plan->attrs->cpumask);
-	plan->attrs->__home_cpu = -1;
 
 	copy_workqueue_attrs(scratch, plan->attrs);
 	ret = plan_entries(plan, scratch, unbound);
@@ -310,32 +287,12 @@ static void wq_set_pwqs(struct workqueue_struct *wq, const struct cpumask *cpus,
 	}
 }
 
-/*
- * The CPUs that need another pwq now that @cpu went up or down.  @attrs are those of the pool
- * in @pod that @cpu should queue on, and @now are those of the pool that it queues on now.
- *
- * The result is all CPUs of the pod, or none.  But if pools have homes and the pod's CPUs stay
- * the same, only a CPU that came up changes, to its own pool.  A CPU that goes down keeps its
- * pool.  If the default pool served the pod, all its CPUs change, even if the masks are the same.
- */
-static const struct cpumask *cpus_to_update(const struct workqueue_attrs *attrs,
-					    const struct workqueue_attrs *now, int cpu,
-					    const struct cpumask *pod)
-{
-	if (wqattrs_equal(attrs, now))
-		return NULL;
-	if (!attrs_equal_but_home(attrs, now) || now->__home_cpu < 0)
-		return pod;
-	return attrs->__home_cpu == cpu ? cpumask_of(cpu) : NULL;
-}
-
 /**
  * unbound_wq_update_pwq - let a workqueue follow a CPU that goes up or down
  * @wq: the workqueue; nothing happens unless it is unbound and not ordered
  * @cpu: the CPU; wq_online_cpumask tells which way it went
  *
- * If memory runs out, the default pwq serves the pod.  But if only @cpu needs another pool,
- * @cpu keeps the pool that it has.
+ * All CPUs of the pod change, or none.  If memory runs out, the default pwq serves the pod.
  *
  * Context: may sleep; wq_pool_mutex held.
  */
@@ -343,8 +300,8 @@ void unbound_wq_update_pwq(struct workqueue_struct *wq, int cpu)
 {
 	struct workqueue_attrs *attrs = unbound_wq_update_pwq_attrs_buf;
 	struct pool_workqueue *pwq = NULL;
-	const struct cpumask *pod, *cpus;
 	const struct wq_pod_type *pods;
+	const struct cpumask *pod;
 
 	lockdep_assert_held(&wq_pool_mutex);
 
@@ -355,22 +312,18 @@ void unbound_wq_update_pwq(struct workqueue_struct *wq, int cpu)
 	wqattrs_actualize_cpumask(attrs, wq_unbound_cpumask);
 	pods = wqattrs_pod_type(attrs);
 	pod = pods->pod_cpus[pods->cpu_pod[cpu]];
-	cpus = pod;
 	if (attrs_set_pod(attrs, pod)) {
-		attrs->__home_cpu = attrs_home_of(attrs, cpu);
-		cpus = cpus_to_update(attrs, wq_pwq(wq, cpu)->pool->attrs, cpu, pod);
-		if (!cpus)
+		/* if the default pool served the pod, its attributes may be the same */
+		if (wqattrs_equal(attrs, wq_pwq(wq, cpu)->pool->attrs))
 			return;
 		pwq = alloc_pwq(wq, attrs);
 		if (!pwq)
-			pr_warn("workqueue: no memory for a pod of %s, using %s pool\n",
-				wq->name, cpus == pod ? "its default" : "another CPU's");
-		if (!pwq && cpus != pod)
-			return;
+			pr_warn("workqueue: no memory for a pod of %s, using its default pool\n",
+				wq->name);
 	}
 
 	scoped_guard(mutex, &wq->mutex) {
-		wq_set_pwqs(wq, cpus, pwq ?: wq_pwq(wq, -1));
+		wq_set_pwqs(wq, pod, pwq ?: wq_pwq(wq, -1));
 		/* the entries have references of their own */
 		put_pwq_unlocked(pwq);
 	}
@@ -389,7 +342,6 @@ static void unbound_cpumask_changed(const struct cpumask *cpumask)
 	guard(mutex)(&wq_pool_attach_mutex);
 
 	cpumask_copy(wq_unbound_cpumask, cpumask);
-	stand_ins_update();
 
 	list_for_each_entry(wq, &workqueues, list)
 		if (wq->rescuer && !wq->rescuer->pool)
@@ -469,7 +421,7 @@ int wq_follow_housekeeping(const struct cpumask *hk)
 		ret = workqueue_apply_unbound_cpumask(cpumask);
 		if (!ret) {
 			cpumask_andnot(wq_isolated_cpumask, cpu_possible_mask, hk);
-			stand_ins_update();
+			deputies_update();
 		}
 	}
 	free_cpumask_var(cpumask);

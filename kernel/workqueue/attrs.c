@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Operations on attributes: those of workqueues, which users set, and those of pools.
- *
- * A pool serves all CPUs of a pod.  With workqueue.pool_per_cpu, it serves one CPU, its home,
- * and that CPU's lodgers, unless it is a default pool.  The home is part of the pool's key and
- * tells where to wake the workers.  It does not bind them: they may run wherever workers for
- * the whole pod may run.  So the pod says how far work may travel, but two CPUs that are homes
- * share neither a pool nor a pwq of a workqueue.
  */
 #include <linux/jhash.h>
-#include <linux/moduleparam.h>
 #include <linux/slab.h>
 
 #include "internal.h"
-
-bool wq_pool_per_cpu __ro_after_init;
-module_param_named(pool_per_cpu, wq_pool_per_cpu, bool, 0444);
 
 /**
  * free_workqueue_attrs - free attributes
@@ -50,7 +40,6 @@ struct workqueue_attrs *alloc_workqueue_attrs_noprof(void)
 		return NULL;
 	}
 	cpumask_copy(attrs->cpumask, cpu_possible_mask);
-	attrs->__home_cpu = -1;
 	attrs->affn_scope = WQ_AFFN_DFL;
 	return attrs;
 }
@@ -64,7 +53,6 @@ void copy_workqueue_attrs(struct workqueue_attrs *to, const struct workqueue_att
 {
 	cpumask_copy(to->__pod_cpumask, from->__pod_cpumask);
 	cpumask_copy(to->cpumask, from->cpumask);
-	to->__home_cpu = from->__home_cpu;
 	to->affn_scope = from->affn_scope;
 	to->affn_strict = from->affn_strict;
 	to->ordered = from->ordered;
@@ -93,7 +81,7 @@ void wqattrs_clear_for_pool(struct workqueue_attrs *attrs)
  */
 u32 wqattrs_hash(const struct workqueue_attrs *attrs)
 {
-	u32 hash = jhash_3words(attrs->affn_strict, attrs->nice, attrs->__home_cpu, 0);
+	u32 hash = jhash_2words(attrs->affn_strict, attrs->nice, 0);
 
 	/* not of cpumask: few pools share a pod, and wqattrs_equal() compares it anyway */
 	return jhash(cpumask_bits(attrs->__pod_cpumask),
@@ -101,30 +89,18 @@ u32 wqattrs_hash(const struct workqueue_attrs *attrs)
 }
 
 /**
- * attrs_equal_but_home - may workers for both run in the same places?
+ * wqattrs_equal - can one pool serve both?
  * @a: attributes
  * @b: attributes
  *
- * Return: true if so, and with the same nice level.
+ * Return: true if so: their workers may run in the same places, with the same nice level.
  */
-bool attrs_equal_but_home(const struct workqueue_attrs *a, const struct workqueue_attrs *b)
+bool wqattrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b)
 {
 	/* most pools differ in their pod */
 	return a->affn_strict == b->affn_strict && a->nice == b->nice &&
 	       cpumask_equal(a->__pod_cpumask, b->__pod_cpumask) &&
 	       (a->affn_strict || cpumask_equal(a->cpumask, b->cpumask));
-}
-
-/**
- * wqattrs_equal - can one pool serve both?
- * @a: attributes
- * @b: attributes
- *
- * Return: true if so.
- */
-bool wqattrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b)
-{
-	return a->__home_cpu == b->__home_cpu && attrs_equal_but_home(a, b);
 }
 
 /**
@@ -156,31 +132,6 @@ bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod)
 		return true;
 	cpumask_copy(attrs->__pod_cpumask, attrs->cpumask);
 	return false;
-}
-
-/**
- * attrs_home_of - the CPU whose pool takes what a CPU queues
- * @attrs: attributes for which attrs_set_pod() returned true
- * @cpu: possible CPU of that pod
- *
- * A CPU that is both online and wanted has its own pool.  Any other CPU is a lodger: it
- * queues on the pool of one such CPU, always the same until CPUs come or go.  So its items
- * stay in order, and CPUs that never come up cost no pools.  Before the topology is known, one
- * pool serves one pod of all CPUs, which is soon replaced.
- *
- * Context: wq_pool_mutex held.
- * Return: the CPU, or -1 if one pool serves the whole pod.
- */
-int attrs_home_of(const struct workqueue_attrs *attrs, int cpu)
-{
-	static struct cpumask online;		/* P: CPUs of the pod */
-
-	lockdep_assert_held(&wq_pool_mutex);
-
-	if (!wq_pool_per_cpu || !wq_topo_initialized)
-		return -1;
-	cpumask_and(&online, attrs->__pod_cpumask, wq_online_cpumask);
-	return cpumask_test_cpu(cpu, &online) ? cpu : nearest_cpu(cpu, &online);
 }
 
 /**

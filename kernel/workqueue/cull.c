@@ -8,12 +8,6 @@
 
 #include "internal.h"
 
-/*
- * The workqueue whose items end idle workers.  Its items must not keep a pool warm that may be
- * cold.  So with workqueue.pool_per_cpu it is ordered: its pool has no home and is never cold.
- */
-struct workqueue_struct *pool_cull_wq __ro_after_init;
-
 /* stop counting an idle worker in its pool and move it to @dying; L and A */
 static void set_worker_dying(struct worker *worker, struct list_head *dying)
 {
@@ -65,7 +59,6 @@ void pool_kill_workers(struct worker_pool *pool)
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	pool_cancel_start(pool);
 	/* wait for a manager that began to make a worker while there was work */
 	for (;;) {
 		/* the flag is checked again under the lock */
@@ -92,18 +85,10 @@ void pool_kill_workers(struct worker_pool *pool)
 	reap_dying_workers(&dying);
 }
 
-/*
- * Jiffies until an idle worker may go; <= 0: now.  The first to go is the one that has been
- * idle longest.  The last two of a pool that may be cold go only once neither has been used for
- * that long: the pool always chooses the one that went idle last, and the other one is its
- * reserve.
- */
+/* jiffies until the worker that has been idle longest may go; <= 0: now */
 static long pool_next_expiry(const struct worker_pool *pool)
 {
-	bool last_two = pool->nr_idle + !!pool->manager <= 2;
-	struct worker *worker = last_two ?
-		list_first_entry(&pool->idle_list, struct worker, entry) :
-		list_last_entry(&pool->idle_list, struct worker, entry);
+	struct worker *worker = list_last_entry(&pool->idle_list, struct worker, entry);
 
 	return worker->last_active + IDLE_WORKER_TIMEOUT - jiffies;
 }
@@ -133,7 +118,7 @@ void idle_worker_timeout(struct timer_list *timer)
 	}
 
 	if (cull)
-		queue_work(pool_cull_wq, &pool->idle_cull_work);
+		queue_work(system_dfl_wq, &pool->idle_cull_work);
 }
 
 /**

@@ -5,7 +5,7 @@
  * When a CPU goes down, the workers of its pools are unbound: they finish their items on
  * other CPUs, without concurrency management.  When the CPU comes back, they are bound
  * again.  Unbound workqueues change their pwqs when a pod loses its last CPU or gets its
- * first one.  With workqueue.pool_per_cpu, a CPU that comes up may also get its own pool.
+ * first one.
  */
 #include <linux/cpu.h>
 #include <linux/export.h>
@@ -155,7 +155,7 @@ int workqueue_online_cpu(unsigned int cpu)
 	}
 
 	wqs_follow_cpu(cpu);
-	stand_ins_update();
+	deputies_update();
 	affinity_cpu_online();
 	return 0;
 }
@@ -179,7 +179,7 @@ int workqueue_offline_cpu(unsigned int cpu)
 
 	guard(mutex)(&wq_pool_mutex);
 	cpumask_clear_cpu(cpu, wq_online_cpumask);
-	stand_ins_update();
+	deputies_update();
 	wqs_follow_cpu(cpu);
 	affinity_cpu_offline(cpu);
 	return 0;

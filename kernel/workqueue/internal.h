@@ -7,10 +7,10 @@
  * worklist.c links it.  kick.c chooses the worker to wake, run.c runs the item, and
  * concurrency.c keeps per-CPU pools at one running worker.  flush.c and cancel.c
  * wait for items, and claim.c takes items off their queues.  manager.c makes workers,
- * coldstart.c sees to the first one of a pool, and cull.c ends them.  When no worker can be
+ * and cull.c ends them.  When no worker can be
  * made, mayday.c calls a rescuer, rescuer.c runs it, and cursor.c marks how far each has got
  * on a worklist.  The hot parts of a file are in its header: active.h for active.c, and so on.
- * attrs.c, affinity.c and standin.c decide which pools serve an unbound workqueue, and
+ * attrs.c and affinity.c decide which pools serve an unbound workqueue, and
  * apply.c puts that into effect; pwq.c ties workqueue and pool together.
  *
  * Files call only downwards; the Makefile lists them from the bottom up.  What a header has
@@ -27,11 +27,11 @@
  *         pool->lock           worklist, workers, pwqs of the pool; IRQ safe
  *           slots->lock        pwqs that wait for an active slot of a node
  *           wq_mayday_lock     pwqs that call for the rescuer
- *           kthread_worker->lock   the lists of the starter and of those that free pwqs
+ *           kthread_worker->lock   the lists of those that free pwqs
  *
  * Two pool locks are never held together.  No worker is woken under pool->lock: kick_pool()
  * returns the task, and the caller wakes it after the unlock.  Some tasks are woken under it:
- * rescuers, the starter, the unlinker, flushers, and whoever waits for a manager to resign.
+ * rescuers, the unlinker, flushers, and whoever waits for a manager to resign.
  *
  * Guards named beside the fields:
  *   I    constant once the object is visible
@@ -51,8 +51,8 @@
  * its output with printk_deferred_enter() or WQ_WARN*().  The text goes to the log at once,
  * and to the consoles when interrupts are on again.  Tracepoints are not deferred: booted with
  * tp_printk, the kernel prints each enabled event at once.  workqueue_queue_work and
- * workqueue_activate_work are emitted with pool->lock held.  So are the events of timers and
- * kthread workers, when a cold pool is used or a pwq dies.
+ * workqueue_activate_work are emitted with pool->lock held.  So are the events of
+ * kthread workers, when a pwq dies.
  */
 #ifndef _KERNEL_WORKQUEUE_CMWQ_H
 #define _KERNEL_WORKQUEUE_CMWQ_H
@@ -96,7 +96,7 @@
 
 enum worker_pool_flags {
 	POOL_BH			= 1 << 0,	/* served by softirq */
-	POOL_MANAGER_ACTIVE	= 1 << 1,	/* a worker, or the starter, makes workers */
+	POOL_MANAGER_ACTIVE	= 1 << 1,	/* a worker makes workers */
 	/*
 	 * The pool's CPU cannot serve it: workers run elsewhere and are not
 	 * concurrency managed.  Always set for unbound and BH pools.  Changed
@@ -170,7 +170,7 @@ struct worker_pool {
 	int refcnt;				/* P: pwqs of unbound pools */
 	unsigned int pods_gen;			/* P: wq_pods_gen when @node was last found right */
 	struct workqueue_attrs *attrs;		/* I */
-	struct worker *manager;			/* L: NULL if none, or if it is the starter */
+	struct worker *manager;			/* L */
 	struct hlist_node hash_node;		/* P: unbound_pool_hash */
 
 	struct list_head workers;		/* A: rescuers at work included */
@@ -180,7 +180,6 @@ struct worker_pool {
 	struct work_struct mayday_cursor;	/* L: how far the timer got on the worklist */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
-	struct kthread_delayed_work start_work;	/* queued: L, or by the starter; coldstart.c */
 
 	struct rcu_head rcu;
 	int drain_cpu;				/* L: the live CPU, if POOL_BH_DRAINING */
@@ -391,12 +390,6 @@ static inline void debug_work_activate(struct work_struct *work) { }
 static inline void debug_work_deactivate(struct work_struct *work) { }
 #endif
 
-/* coldstart.c */
-void pool_start_soon(struct worker_pool *pool);
-void pool_start_later(struct worker_pool *pool, unsigned long delay);
-void pool_warm_up(struct worker_pool *pool);
-void pool_starter_run(void);
-
 /* kick.c */
 struct task_struct *pool_pick_worker(struct worker_pool *pool);
 void bh_pool_init(struct worker_pool *pool, int highpri);
@@ -406,9 +399,6 @@ void send_mayday(struct pool_workqueue *pwq);
 void rescuer_follows_slot(struct pool_workqueue *pwq);
 void pool_mayday_timeout(struct timer_list *timer);
 void pool_mayday_arm(struct worker_pool *pool);
-
-/* queue.c */
-int wq_entry_of(struct workqueue_struct *wq, int cpu);
 
 /* pool.c */
 extern struct idr worker_pool_idr;		/* PR */
@@ -463,34 +453,13 @@ static inline bool need_to_create_worker(const struct worker_pool *pool)
 	return need_more_worker(pool) && !pool->nr_idle;
 }
 
-/* may the pool be cold, that is, have no workers while it has no work?  See coldstart.c */
-static inline bool pool_may_be_cold(const struct worker_pool *pool)
-{
-	return pool->attrs->__home_cpu >= 0;
-}
-
-/*
- * Are more than two workers idle, and too many compared with the busy ones?  If a pool may
- * be cold and nothing is left to do, each idle one is too many.  L
- */
+/* are more than two workers idle, and too many compared with the busy ones?  L */
 static inline bool too_many_workers(const struct worker_pool *pool)
 {
-	/* the manager will be idle again soon; the starter is no worker */
-	int idle = pool->nr_idle + !!pool->manager;
+	int idle = pool->nr_idle + !!pool->manager;	/* the manager will be idle again soon */
 	int busy = pool->nr_workers - idle;
 
-	if (pool_may_be_cold(pool) && list_empty(&pool->worklist) &&
-	    pool->nr_idle == pool->nr_workers)
-		return idle;
 	return idle > 2 && 4 * (idle - 2) >= busy;
-}
-
-/* the node for the memory of a pool: its items come from the home CPU if it has one */
-static inline int pool_mem_node(const struct worker_pool *pool)
-{
-	int home = pool->attrs->__home_cpu;
-
-	return home < 0 ? pool->node : cpu_to_node(home);
 }
 
 /* the CPUs on which the pool's workers may run */
@@ -619,11 +588,8 @@ int format_worker_id(char *buf, size_t size, const struct worker *worker,
 /* manager.c */
 extern struct rcuwait manager_wait;	/* pool_kill_workers() waits for managers */
 struct worker *create_worker(struct worker_pool *pool);
-void pool_start_fn(struct kthread_work *work);
-void pool_cancel_start(struct worker_pool *pool);
 
 /* cull.c */
-extern struct workqueue_struct *pool_cull_wq;	/* I after boot */
 void pool_kill_workers(struct worker_pool *pool);
 void idle_worker_timeout(struct timer_list *timer);
 void idle_cull_fn(struct work_struct *work);
@@ -729,33 +695,22 @@ void rescuer_destroy(struct workqueue_struct *wq);
 void bh_wait_running(struct worker_pool *pool);
 
 /* attrs.c */
-extern bool wq_pool_per_cpu;			/* I after boot */
 void copy_workqueue_attrs(struct workqueue_attrs *to, const struct workqueue_attrs *from);
 void wqattrs_clear_for_pool(struct workqueue_attrs *attrs);
 u32 wqattrs_hash(const struct workqueue_attrs *attrs);
-bool attrs_equal_but_home(const struct workqueue_attrs *a, const struct workqueue_attrs *b);
 bool wqattrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b);
 void wqattrs_actualize_cpumask(struct workqueue_attrs *attrs, const struct cpumask *unbound);
 bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod);
-int attrs_home_of(const struct workqueue_attrs *attrs, int cpu);
 const struct wq_pod_type *wqattrs_pod_type(const struct workqueue_attrs *attrs);
 
-/* standin.c */
-/*
- * Used only with wq_pool_per_cpu; written under P, read elsewhere with READ_ONCE().
- * wq_stand_in: the CPU whose entry this CPU uses if its own names the default pool; this CPU
- * itself if it is in the mask.  wq_node_rank: how many online CPUs of its node precede it.
- */
-DECLARE_PER_CPU_READ_MOSTLY(int, wq_stand_in);
-DECLARE_PER_CPU_READ_MOSTLY(int, wq_node_rank);
+/* deputy.c */
 /*
  * wq_deputy: the CPU that runs per-CPU work of this CPU, while workqueue.offload_isolated is set;
- * this CPU itself unless it is isolated.  Guarded like the stand-ins.
+ * this CPU itself unless it is isolated.  Written under P, read elsewhere with READ_ONCE().
  */
 DECLARE_PER_CPU_READ_MOSTLY(int, wq_deputy);
 DECLARE_STATIC_KEY_FALSE(wq_offload_isolated);
-int nearest_cpu(int cpu, const struct cpumask *cpus);
-void stand_ins_update(void);
+void deputies_update(void);
 
 /* apply.c */
 int apply_workqueue_attrs_locked(struct workqueue_struct *wq,
@@ -774,12 +729,6 @@ extern unsigned int wq_pods_gen;		/* P: changes when pods are replaced */
 extern enum wq_affn_scope wq_affn_dfl;		/* PO */
 extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
 extern bool wq_topo_initialized;			/* I after boot */
-/*
- * Filled only with wq_pool_per_cpu: the CPUs behind the same cache, the CPU itself included.
- * Written under P, bit by bit.  kick.c reads it without the mutex: while it changes, a worker
- * may be woken in a worse place.
- */
-DECLARE_PER_CPU_READ_MOSTLY(cpumask_var_t, wq_cpus_near);
 int parse_affn_scope(const char *name);
 void affinity_init_early(void);
 void affinity_cpu_online(void);

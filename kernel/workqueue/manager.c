@@ -4,8 +4,7 @@
  *
  * A pool always keeps an idle worker in reserve while it runs items.  If a worker is
  * about to run items and no other one is idle, it first becomes the manager and makes
- * another.  The manager may sleep for memory; rescuer.c helps out then.  coldstart.c
- * explains who makes the first worker of a pool that has none.
+ * another.  The manager may sleep for memory; rescuer.c helps out then.
  */
 #include <linux/kthread.h>
 #include <linux/sched/task.h>
@@ -79,66 +78,6 @@ static bool manage_workers(struct worker *worker)
 	return true;
 }
 
-/*
- * Does the starter have to make a worker?  Not if the work was cancelled or rescued before
- * the pool had one.  But if a worker was made and runs an item, the pool needs another in
- * reserve.  That worker made none, since the starter was the manager.
- */
-static bool pool_needs_starter(const struct worker_pool *pool)
-{
-	return !pool->nr_idle && (pool->nr_workers || need_more_worker(pool));
-}
-
-/* the same without the lock; the caller checks again with it */
-static bool pool_still_needs_starter(struct worker_pool *pool)
-{
-	/* the answer may be outdated at once, with or without the lock */
-	return data_race(pool_needs_starter(pool));
-}
-
-/**
- * pool_start_fn - pool->start_work: make the first worker of a cold pool
- * @work: what the starter has to do; the starter is the manager of the pool
- */
-void pool_start_fn(struct kthread_work *work)
-{
-	struct worker_pool *pool = container_of(work, struct worker_pool, start_work.work);
-
-	if (pool_still_needs_starter(pool) && !create_worker(pool) &&
-	    pool_still_needs_starter(pool)) {
-		/* other pools may have more luck */
-		pool_start_later(pool, CREATE_COOLDOWN);
-		return;
-	}
-	timer_delete_sync(&pool->mayday_timer);
-
-	guard(raw_spinlock_irq)(&pool->lock);
-	if (pool_needs_starter(pool))
-		pool_start_soon(pool);
-	else
-		pool_resign_manager(pool);
-}
-
-/**
- * pool_cancel_start - the starter need not make a worker for a pool any more
- * @pool: unbound pool that nobody uses, so it has no work and gets none
- *
- * The starter may be held up by another pool, for as long as no thread can be made.  Wait for
- * the starter only if it is making a worker for @pool.
- *
- * Context: may sleep.
- */
-void pool_cancel_start(struct worker_pool *pool)
-{
-	kthread_cancel_delayed_work_sync(&pool->start_work);
-	timer_delete_sync(&pool->mayday_timer);
-
-	guard(raw_spinlock_irq)(&pool->lock);
-	/* a manager that is a worker resigns by itself */
-	if ((pool->flags & POOL_MANAGER_ACTIVE) && !pool->manager)
-		pool_resign_manager(pool);
-}
-
 /* run items for as long as the pool wants this worker to */
 static void worker_serve(struct worker *worker)
 {
@@ -146,11 +85,8 @@ static void worker_serve(struct worker *worker)
 
 	/* start an item only with a worker in reserve, or a manager that makes one */
 	do {
-		if (!need_more_worker(pool)) {
-			/* CPU time of a wake-up for nothing is not that of an item */
-			worker_note_cpu_time(worker);
+		if (!need_more_worker(pool))
 			return;
-		}
 	} while (!pool->nr_idle && manage_workers(worker));
 
 	WQ_WARN_ON_LIST(&worker->scheduled);
@@ -202,7 +138,7 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 		return 0;
 
 	format_worker_id(name, sizeof(name), worker, pool);
-	task = kthread_create_on_node(worker_thread, worker, pool_mem_node(pool),
+	task = kthread_create_on_node(worker_thread, worker, pool->node,
 				      "%s", name);
 	if (IS_ERR(task)) {
 		/* a user's signal causes -EINTR; any other error will come again */
@@ -239,7 +175,7 @@ struct worker *create_worker(struct worker_pool *pool)
 		return NULL;
 	}
 
-	worker = alloc_worker(pool_mem_node(pool));
+	worker = alloc_worker(pool->node);
 	if (!worker)
 		goto free_id;
 	worker->id = id;
@@ -250,11 +186,7 @@ struct worker *create_worker(struct worker_pool *pool)
 
 	raw_spin_lock_irq(&pool->lock);
 	pool->nr_workers++;
-	worker_note_cpu_time(worker);
 	worker_enter_idle(worker);
-	/* choose its CPU as for others: it may run the item for which a cold pool was warmed up */
-	if (pool_may_be_cold(pool))
-		kick_pool(pool);
 	/* the thread waits for its first wake-up, whether there is work or not */
 	pool_unlock_wake_irq(pool, worker->task);
 	return worker;

@@ -37,7 +37,6 @@ int init_worker_pool(struct worker_pool *pool)
 	timer_setup(&pool->mayday_timer, pool_mayday_timeout, 0);
 	cursor_init(&pool->mayday_cursor, NULL);
 	INIT_WORK(&pool->idle_cull_work, idle_cull_fn);
-	kthread_init_delayed_work(&pool->start_work, pool_start_fn);
 #ifdef CONFIG_PREEMPT_RT
 	spin_lock_init(&pool->cb_lock);
 #endif
@@ -147,13 +146,10 @@ static bool pool_is_on_its_node(struct worker_pool *pool)
 
 static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *attrs)
 {
-	/* items of the pool take the slots of the pod's node, wherever the home is */
 	int node = node_of_cpus(attrs->__pod_cpumask);
-	int home = attrs->__home_cpu;
 	struct worker_pool *pool;
 
-	pool = kzalloc_node(sizeof(*pool), GFP_KERNEL,
-			    home < 0 ? node : cpu_to_node(home));
+	pool = kzalloc_node(sizeof(*pool), GFP_KERNEL, node);
 	if (!pool)
 		return NULL;
 	if (init_worker_pool(pool))
@@ -166,7 +162,7 @@ static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *att
 
 	if (worker_pool_assign_id(pool))
 		goto fail;
-	if (wq_online && !pool_may_be_cold(pool) && !create_worker(pool))
+	if (wq_online && !create_worker(pool))
 		goto fail;
 
 	hash_add(unbound_pool_hash, &pool->hash_node, wqattrs_hash(pool->attrs));
@@ -179,11 +175,11 @@ fail:
 
 /**
  * get_unbound_pool - find or make the pool for some attributes
- * @attrs: nice, strictness, cpumask, __pod_cpumask and __home_cpu
+ * @attrs: nice, strictness, cpumask and __pod_cpumask
  *
  * Context: may sleep; wq_pool_mutex held.
  * Return: the pool with a reference for the caller, or %NULL if memory runs out.  The
- * pool has a worker unless it may be cold or kthreads cannot be made yet.
+ * pool has a worker unless kthreads cannot be made yet.
  */
 struct worker_pool *get_unbound_pool(const struct workqueue_attrs *attrs)
 {

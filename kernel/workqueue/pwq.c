@@ -3,8 +3,7 @@
  * pool_workqueues: what ties a workqueue to the pools that serve it.
  *
  * Each CPU of a workqueue has an entry that names the pwq to queue on; unbound
- * workqueues have one more for the default pwq.  CPUs of one pod share a pwq, unless
- * workqueue.pool_per_cpu gives each its own.
+ * workqueues have one more for the default pwq.  CPUs of one pod share a pwq.
  * After a change of the entries the old pwq finishes the items that it has.  With the
  * last item, its reference count drops to zero under pool->lock; reaper.c does the rest.
  */
@@ -34,7 +33,7 @@ struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
 {
 	struct pool_workqueue *pwq;
 
-	pwq = kmem_cache_alloc_node(pwq_cache, GFP_KERNEL, pool_mem_node(pool));
+	pwq = kmem_cache_alloc_node(pwq_cache, GFP_KERNEL, pool->node);
 	if (!pwq)
 		return NULL;
 	if (WARN_ON_ONCE((unsigned long)pwq & ~WORK_STRUCT_PWQ_MASK)) {

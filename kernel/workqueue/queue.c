@@ -73,15 +73,14 @@ static noinline bool wq_refuses(struct workqueue_struct *wq, unsigned int flags,
 
 /*
  * The CPU whose pod gets an item queued on @cpu, which is the calling CPU.  This is @cpu
- * itself if it may do unbound work, else each CPU that may, in turn.  If there is a pool
- * for each CPU, there are no turns: see wq_entry_of().
+ * itself if it may do unbound work, else each CPU that may, in turn.
  */
 static int wq_select_unbound_cpu(int cpu)
 {
 	int next;
 
 	if (likely(!READ_ONCE(wq_debug_force_rr_cpu)) &&
-	    (likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)) || wq_pool_per_cpu))
+	    likely(cpumask_test_cpu(cpu, wq_unbound_cpumask)))
 		return cpu;
 
 	WQ_WARN(READ_ONCE(wq_debug_force_rr_cpu), pr_warn_once("%s", wq_rr_warning));
@@ -92,41 +91,6 @@ static int wq_select_unbound_cpu(int cpu)
 		return cpu;
 	__this_cpu_write(wq_rr_cpu_last, next);
 	return next;
-}
-
-/*
- * The CPU whose entry takes what @cpu queues, or what names @cpu: see wq_entry_of().  @flags
- * are those of @wq.
- */
-static inline int wq_pick_entry(struct workqueue_struct *wq, unsigned int flags, int cpu)
-{
-	int stand_in;
-
-	if (!wq_pool_per_cpu || !(flags & WQ_UNBOUND))
-		return cpu;
-
-	stand_in = READ_ONCE(per_cpu(wq_stand_in, cpu));
-	if (likely(stand_in == cpu) ||
-	    rcu_access_pointer(*per_cpu_ptr(wq->cpu_pwq, cpu)) != rcu_access_pointer(wq->dfl_pwq))
-		return cpu;
-	return stand_in;
-}
-
-/**
- * wq_entry_of - the CPU whose entry takes what a CPU queues
- * @wq: the workqueue
- * @cpu: possible CPU, which queues or is named
- *
- * This is @cpu itself, with one exception.  If there is a pool for each CPU, @cpu is outside
- * the mask, and its entry names the default pool, then it is the stand-in of @cpu.  See
- * standin.c.
- *
- * Context: under RCU.
- * Return: the CPU; its entry may change at any time.
- */
-int wq_entry_of(struct workqueue_struct *wq, int cpu)
-{
-	return wq_pick_entry(wq, READ_ONCE(wq->flags), cpu);
 }
 
 /*
@@ -170,7 +134,6 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned i
 		 */
 		cpu = raw_smp_processor_id();
 	}
-	cpu = wq_pick_entry(wq, flags, cpu);
 	return rcu_dereference_sched(*per_cpu_ptr(wq->cpu_pwq, cpu));
 }
 
@@ -296,26 +259,6 @@ bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *wor
 }
 EXPORT_SYMBOL(queue_work_on);
 
-/*
- * The CPU to name of another node's @cpus; nr_cpu_ids or more if none is online.  If there
- * is a pool for each CPU, submitters must not all name the same one, or all that they queue
- * would meet in one pool.  To keep the order of its items, each submitter names the same CPU
- * until a CPU of either node comes or goes.
- */
-static unsigned int node_cpu_to_name(const struct cpumask *cpus)
-{
-	unsigned int nr;
-
-	if (!wq_pool_per_cpu)
-		return cpumask_any_and(cpus, cpu_online_mask);
-
-	nr = cpumask_weight_and(cpus, cpu_online_mask);
-	if (!nr)
-		return nr_cpu_ids;
-	return cpumask_nth_and(READ_ONCE(*this_cpu_ptr(&wq_node_rank)) % nr,
-			       cpus, cpu_online_mask);
-}
-
 /* an online CPU of the node, preferably this one; WORK_CPU_UNBOUND if there is none */
 static int select_numa_node_cpu(int node)
 {
@@ -326,7 +269,7 @@ static int select_numa_node_cpu(int node)
 	if (numa_node_id() == node)
 		return raw_smp_processor_id();
 
-	cpu = node_cpu_to_name(cpumask_of_node(node));
+	cpu = cpumask_any_and(cpumask_of_node(node), cpu_online_mask);
 	return cpu >= nr_cpu_ids ? WORK_CPU_UNBOUND : cpu;
 }
 

@@ -55,8 +55,6 @@ const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool)
 		scnprintf(buf + len, POOL_DESC_LEN - len, " %s", bh_name(pool));
 	else
 		len += scnprintf(buf + len, POOL_DESC_LEN - len, " nice=%d", pool->attrs->nice);
-	if (pool->attrs->__home_cpu >= 0)
-		scnprintf(buf + len, POOL_DESC_LEN - len, " home=%d", pool->attrs->__home_cpu);
 	return buf;
 }
 
@@ -276,8 +274,6 @@ static void show_workers(struct worker_pool *pool)
 		 hung, pool->nr_workers);
 	if (pool->manager)
 		line_add(" manager: %d", task_pid_nr(pool->manager->task));
-	else if (pool->flags & POOL_MANAGER_ACTIVE)
-		line_add(" manager: pool_starter");
 	list_for_each_entry(worker, &pool->idle_list, entry) {
 		line_add("%s%s", before, worker_name(name, worker));
 		before = " ";
@@ -449,8 +445,7 @@ void wq_worker_comm(char *buf, size_t size, struct task_struct *task)
  * @wq: the workqueue
  *
  * The answer may be outdated on return and is only a hint.  Each CPU of a per-CPU
- * workqueue and each pod of an unbound one is congested independently; with
- * workqueue.pool_per_cpu, each CPU of a pod is.
+ * workqueue and each pod of an unbound one is congested independently.
  *
  * Context: any.
  * Return: true if items queued from @cpu wait for others to finish.
@@ -463,7 +458,6 @@ bool workqueue_congested(int cpu, struct workqueue_struct *wq)
 
 	if (cpu == WORK_CPU_UNBOUND)
 		cpu = raw_smp_processor_id();
-	cpu = wq_entry_of(wq, cpu);
 	pwq = rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
 	return !list_empty(&pwq->inactive_works);
 }

@@ -22,7 +22,8 @@ static void worker_begin_item(struct worker *worker, struct work_struct *work,
 	worker->current_pwq = pwq;
 	worker->current_color = get_work_color(data);
 	worker->current_start = jiffies;
-	worker_note_cpu_time(worker);
+	if (worker->task)		/* BH workers have none */
+		worker->current_at = READ_ONCE(worker->task->se.sum_exec_runtime);
 	worker->current_work = work;
 	hash_add(worker->pool->busy_hash, &worker->hentry, (unsigned long)work);
 

@@ -123,9 +123,6 @@ void __init workqueue_init_early(void)
 		wq_boot_needs(*desc->wq);
 	}
 
-	pool_cull_wq = wq_pool_per_cpu ? alloc_ordered_workqueue("pool_cull", 0) : system_dfl_wq;
-	wq_boot_needs(pool_cull_wq);
-
 	/* where the old names are not deprecated, an old and a new name mean one workqueue */
 	if (WQ_OLD_CALLERS) {
 		system_wq = system_percpu_wq;
@@ -167,7 +164,6 @@ void __init workqueue_init(void)
 
 	wq_cpu_intensive_thresh_init();
 	pwq_reaper_start();
-	pool_starter_run();
 
 	/* without workers no item runs, so nobody else makes workqueues, and the list stays */
 	list_for_each_entry(wq, &workqueues, list)

@@ -52,18 +52,6 @@ static inline void worker_clr_flags(struct worker *worker, unsigned int flags)
 }
 
 /**
- * worker_note_cpu_time - from now on, CPU time is counted for the next item
- * @worker: the calling worker, or a new one that nobody has woken yet
- *
- * Context: pool->lock held.  BH workers have no task, and nothing is counted.
- */
-static inline void worker_note_cpu_time(struct worker *worker)
-{
-	if (worker->task)
-		worker->current_at = READ_ONCE(worker->task->se.sum_exec_runtime);
-}
-
-/**
  * worker_enter_idle - put a worker on the idle list
  * @worker: a worker without work
  *

@@ -107,9 +107,9 @@ static inline int wq_percpu_cpu(int cpu)
 	return cpu_online(deputy) ? deputy : cpu;
 }
 
-/* interrupts are off, which keeps the pwq and its pool in memory, as RCU does */
-static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned int flags,
-					 int req_cpu)
+/* the entry of @wq that names the pwq for @req_cpu; interrupts are off */
+static struct pool_workqueue __rcu **wq_entry_for(struct workqueue_struct *wq,
+						  unsigned int flags, int req_cpu)
 {
 	int cpu = req_cpu;
 
@@ -117,12 +117,8 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned i
 	 * At any time all CPUs must queue on the same pwq, or items could overtake.  A test of
 	 * wq_is_ordered() would cost others more.  A per-CPU workqueue has no default pwq.
 	 */
-	if (unlikely(flags & __WQ_ORDERED)) {
-		struct pool_workqueue *pwq = rcu_dereference_sched(wq->dfl_pwq);
-
-		if (pwq)
-			return pwq;
-	}
+	if (unlikely(flags & __WQ_ORDERED) && rcu_access_pointer(wq->dfl_pwq))
+		return &wq->dfl_pwq;
 
 	if (likely(cpu == WORK_CPU_UNBOUND)) {
 		cpu = raw_smp_processor_id();
@@ -134,7 +130,7 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned i
 		 */
 		cpu = raw_smp_processor_id();
 	}
-	return rcu_dereference_sched(*per_cpu_ptr(wq->cpu_pwq, cpu));
+	return per_cpu_ptr(wq->cpu_pwq, cpu);
 }
 
 /*
@@ -150,14 +146,17 @@ static struct pool_workqueue *wq_pwq_for(struct workqueue_struct *wq, unsigned i
  * only BH worker is busy with the drain.  Whoever takes the item off that pool meanwhile makes
  * its data word name the dead CPU's pool again: see work_home().
  *
- * A pwq may die before its lock is taken; the entry names its successor by then.  Only flags
- * that never change are tested in @flags.
+ * The entry may name another pwq by the time that the lock is taken.  Then go to that one: the
+ * old pwq may be dead, and what is queued there now may be overtaken by what is queued on the
+ * new one.  While the entry names a pwq, the pwq is alive.  Interrupts are off, which keeps it
+ * and its pool in memory, as RCU does.  Only flags that never change are tested in @flags.
  */
 static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, unsigned int flags,
 						int req_cpu, struct work_struct *work)
 {
 	for (;;) {
-		struct pool_workqueue *pwq = wq_pwq_for(wq, flags, req_cpu);
+		struct pool_workqueue __rcu **entry = wq_entry_for(wq, flags, req_cpu);
+		struct pool_workqueue *pwq = rcu_dereference_sched(*entry);
 		struct worker_pool *last;
 
 		if (unlikely(!pwq))
@@ -170,19 +169,16 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, uns
 			if (runner) {
 				if (likely(!(last->flags & POOL_BH_DRAINING)))
 					return runner->current_pwq;
-				pwq = rcu_dereference_sched(*per_cpu_ptr(wq->cpu_pwq,
-									 last->drain_cpu));
+				entry = per_cpu_ptr(wq->cpu_pwq, last->drain_cpu);
+				pwq = rcu_dereference_sched(*entry);
 				raw_spin_unlock(&last->lock);
 			}
 		}
 
 		raw_spin_lock(&pwq->pool->lock);
-		if (likely(pwq->refcnt))
+		if (likely(rcu_access_pointer(*entry) == pwq))
 			return pwq;
 		raw_spin_unlock(&pwq->pool->lock);
-
-		if (unlikely(!(flags & WQ_UNBOUND)))
-			break;
 		cpu_relax();
 	}
 	WQ_WARN_ONCE(true, "workqueue: %ps is queued on destroyed %s\n",

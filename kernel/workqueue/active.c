@@ -57,6 +57,18 @@ static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 }
 
 /*
+ * Park @pwq, whose items need slots, unless it is parked already.  Whoever frees a slot from now
+ * on sees it; the caller then looks for a slot that was freed before.  slots->lock held.
+ */
+static void slots_park(struct wq_node_nr_active *slots, struct pool_workqueue *pwq)
+{
+	if (list_empty(&pwq->pending_node))
+		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
+	smp_mb();	/* (4) here and in spare.c */
+	slots_free_spares(pwq->wq, slots);
+}
+
+/*
  * Take a slot for @pwq, or park @pwq.  @pwq may be parked already, if its held-back items
  * were cancelled and nobody has noticed yet.  Not inline, as most unbound items find
  * a spare slot.
@@ -68,10 +80,7 @@ static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 		return true;
 
 	guard(raw_spinlock)(&slots->lock);
-	if (list_empty(&pwq->pending_node))
-		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
-	smp_mb();	/* (4) here and in spare.c */
-	slots_free_spares(pwq->wq, slots);
+	slots_park(slots, pwq);
 	if (!tryinc_node_nr_active(slots))
 		return false;
 	list_del_init(&pwq->pending_node);
@@ -290,7 +299,7 @@ void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, 
  */
 static void slots_fill(struct wq_node_nr_active *slots)
 {
-	int left = slots->max;
+	int left = READ_ONCE(slots->max);
 
 	while (left > 0) {
 		struct pool_workqueue *pwq;
@@ -304,6 +313,26 @@ static void slots_fill(struct wq_node_nr_active *slots)
 		if (pwq_use_slot_unlocked(pwq, slots))
 			left--;
 	}
+}
+
+/**
+ * pwq_unplug - let the items of a plugged pwq become active
+ * @pwq: unbound pwq that is not ordered
+ *
+ * Context: no pool locked; interrupts may be on.
+ */
+void pwq_unplug(struct pool_workqueue *pwq)
+{
+	struct wq_node_nr_active *slots = pwq->slots;
+
+	scoped_guard(raw_spinlock_irqsave, &pwq->pool->lock) {
+		pwq->plugged = false;
+		if (list_empty(&pwq->inactive_works))
+			return;
+		guard(raw_spinlock)(&slots->lock);
+		slots_park(slots, pwq);
+	}
+	slots_fill(slots);
 }
 
 /* the CPUs an unbound workqueue may use now; P or W */

@@ -163,8 +163,11 @@ install_unbound_pwq(struct workqueue_struct *wq, int cpu, struct pool_workqueue 
 		link_pwq(pwq);
 	rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
 	pwq->nr_entries++;
-	if (old)
+	if (old) {
 		old->nr_entries--;
+		/* if it was one CPU's own, no other entry names it */
+		list_del_init(&old->own_node);
+	}
 	return old;
 }
 

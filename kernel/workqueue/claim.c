@@ -92,7 +92,7 @@ static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 		goto moved;
 
 	drained = pool->drained;
-	if (unlikely(pwq->plugged || drained)) {
+	if (unlikely((pwq->plugged && !pwq->pod) || drained)) {
 		raw_spin_unlock(&pool->lock);
 		home = work_home(work, pwq, drained);
 		raw_spin_lock(&pool->lock);

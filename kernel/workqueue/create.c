@@ -253,6 +253,7 @@ void destroy_workqueue(struct workqueue_struct *wq)
 		if (wq_is_busy(wq))
 			return;
 		list_del_rcu(&wq->list);
+		own_pwqs_forget(wq);
 	}
 
 	/*

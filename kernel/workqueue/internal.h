@@ -142,7 +142,8 @@ enum {
 struct worker_pool {
 	/* one line: written for each item, by several CPUs if they share the pool */
 	raw_spinlock_t lock;
-	unsigned int flags;			/* L; POOL_DISASSOCIATED: see there */
+	unsigned short flags;			/* L; POOL_DISASSOCIATED: see there */
+	short last_cpu;				/* L: queued last; or -1 */
 	struct list_head worklist;		/* L: items ready to run, in order */
 
 	/*
@@ -164,6 +165,7 @@ struct worker_pool {
 	/* read for each item, written seldom */
 	int nr_workers;				/* L: rescuers not included; hotplug peeks */
 	int cpu;				/* I: -1 for unbound pools */
+	int own_cpu;				/* I: the only CPU that uses it, or -1: see own.c */
 	int node;				/* I after boot: NUMA_NO_NODE if several */
 	int id;					/* I: worker_pool_idr */
 	unsigned long offq_data;		/* I: work->data of an item that left the pool */
@@ -244,18 +246,24 @@ struct pool_workqueue {
 	int flush_color;			/* L: colour a flusher waits for, or -1 */
 	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
 	/*
-	 * L: nothing may become active yet, since items of an older pwq of
-	 * this ordered workqueue are unfinished.
+	 * L: nothing may become active yet.  If the workqueue is ordered, items of an older pwq
+	 * are unfinished.  If not, older items of this CPU may not have started: see own.c.
 	 */
 	bool plugged;
 	unsigned int turn_items;		/* L: items given a slot this turn, see active.c */
-	int nr_entries;				/* P and W: entries of @wq that name the pwq */
+	int nr_entries;				/* W: that name it, or own ones for it */
 	unsigned long turn_ts;			/* L: jiffies when the turn began */
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
 	struct list_head pending_node;		/* N: slots->pending_pwqs */
 	struct list_head mayday_node;		/* M: wq->maydays */
 	struct work_struct mayday_cursor;	/* L: on the worklist, before the pwq's items */
+
+	/* of a pwq on an own pool: see own.c */
+	struct pool_workqueue *pod;		/* I once linked: with a reference */
+	struct list_head own_node;		/* P: own_pwqs, while an entry names the pwq */
+	struct work_struct own_marker;		/* unplugs the pwq */
+	u64 own_started;			/* P: items that had started at the last look */
 
 	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose */
 	struct wq_held_watch watch;		/* unless it has slots */
@@ -407,6 +415,7 @@ DECLARE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], bh_work
 int init_worker_pool(struct worker_pool *pool);
 int worker_pool_assign_id(struct worker_pool *pool);
 struct worker_pool *get_unbound_pool(const struct workqueue_attrs *attrs);
+struct worker_pool *get_own_pool(struct worker_pool *shared, int cpu);
 void put_unbound_pool(struct worker_pool *pool);
 int unbound_pools_start(void);
 
@@ -460,6 +469,19 @@ static inline bool too_many_workers(const struct worker_pool *pool)
 	int busy = pool->nr_workers - idle;
 
 	return idle > 2 && 4 * (idle - 2) >= busy;
+}
+
+/* may several CPUs queue on the pool as a matter of course? */
+static inline bool pool_can_be_shared(const struct worker_pool *pool)
+{
+	return !is_percpu_pool(pool) && pool->own_cpu < 0 &&
+	       cpumask_weight(pool->attrs->__pod_cpumask) > 1;
+}
+
+/* the node for the memory of a pool */
+static inline int pool_mem_node(const struct worker_pool *pool)
+{
+	return pool->own_cpu < 0 ? pool->node : cpu_to_node(pool->own_cpu);
 }
 
 /* the CPUs on which the pool's workers may run */
@@ -614,6 +636,7 @@ void wq_update_node_max_active(struct workqueue_struct *wq);
 bool wq_has_slots_taken(struct workqueue_struct *wq);
 int wq_alloc_slots(struct workqueue_struct *wq);
 void wq_free_slots(struct workqueue_struct *wq);
+void pwq_unplug(struct pool_workqueue *pwq);
 
 /* spare.c */
 void pwq_leave_slots(struct pool_workqueue *pwq);
@@ -680,6 +703,10 @@ static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 	return !nr;
 }
 
+/* queue.c */
+DECLARE_PER_CPU(struct workqueue_struct *, wq_wants_own);
+struct task_struct *pwq_enqueue(struct pool_workqueue *pwq, struct work_struct *work);
+
 /* claim.c */
 #define WORK_CANCEL_DELAYED	1		/* may sit on a delayed_work's timer */
 bool work_grab_pending(struct work_struct *work, u32 cflags, unsigned long *irq_flags);
@@ -721,6 +748,11 @@ void unbound_wq_update_pwq(struct workqueue_struct *wq, int cpu);
 int workqueue_set_unbound_cpumask(const struct cpumask *cpumask);
 int wq_follow_housekeeping(const struct cpumask *hk);
 void apply_init_early(void);
+
+/* own.c */
+extern struct work_struct own_pools_work;	/* gives the CPUs that ask their own pools */
+extern struct workqueue_struct *own_pools_wq;	/* I after boot: runs it */
+void own_pwqs_forget(struct workqueue_struct *wq);
 
 /* affinity.c */
 extern struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];

@@ -5,6 +5,7 @@
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/sched.h>
+#include <linux/sched/topology.h>
 
 #include "internal.h"
 
@@ -53,13 +54,18 @@ static struct task_struct *kick_bh_pool(struct worker_pool *pool)
 }
 
 #ifdef CONFIG_SMP
-/* any CPU of @pod that is up and not on its way down, or %nr_cpu_ids */
+/* is @cpu up, and not on its way down?  A CPU that goes down stays active for a moment. */
+static bool pool_cpu_is_up(unsigned int cpu)
+{
+	return cpu_active(cpu) && !cpu_dying(cpu);
+}
+
+/* any CPU of @pod that is up, or %nr_cpu_ids */
 static unsigned int pool_any_cpu(const struct cpumask *pod)
 {
 	/* data_race(): the mask may change */
 	unsigned int cpu = data_race(cpumask_any_and_distribute(pod, cpu_active_mask));
 
-	/* a CPU that goes down stays active for a moment */
 	if (cpu >= nr_cpu_ids || !cpu_dying(cpu))
 		return cpu;
 	/* data_race(): as above; one CPU at a time goes down, and this finds the next one */
@@ -67,28 +73,54 @@ static unsigned int pool_any_cpu(const struct cpumask *pod)
 }
 
 /*
- * The scheduler may have moved a worker of a non-strict pool out of its pod: let it wake up in
- * the pod again, as moving it is cheapest now.  A worker that is still on a run queue went idle
- * only just now, or the scheduler has delayed its dequeueing.  It normally stays on that CPU,
- * whatever wake_cpu says, so leave wake_cpu alone.  Return the task of @worker.
+ * Where should a worker of @pool wake up that slept on CPU @from?  Return @from if it makes no
+ * difference.
+ *
+ * An own pool wakes its workers on the CPU that queues there: what an item touches is in its
+ * caches, and its scheduler domains need not be searched.  A worker that the scheduler has moved
+ * behind another cache stays there, and highpri work is better off with the scheduler's choice.
+ * Other pools only bring back a worker that the scheduler has moved out of the pod.
+ */
+static unsigned int pool_wake_cpu(const struct worker_pool *pool, unsigned int from)
+{
+	const struct workqueue_attrs *attrs = pool->attrs;
+	int own = pool->own_cpu;
+
+	if (own == from)
+		return from;
+	if (own >= 0 && attrs->nice >= 0 && cpus_share_cache(own, from) &&
+	    cpumask_test_cpu(own, attrs->__pod_cpumask) && pool_cpu_is_up(own))
+		return own;
+	if (attrs->affn_strict || cpumask_test_cpu(from, attrs->__pod_cpumask))
+		return from;
+	return pool_any_cpu(attrs->__pod_cpumask);
+}
+
+/*
+ * Choose where @worker wakes up: moving it is cheapest now.  One that is still on a run queue
+ * went idle only just now, or the scheduler has delayed its dequeueing.  It normally stays on
+ * that CPU, whatever wake_cpu says, so leave wake_cpu alone.  Return its task.
  */
 static struct task_struct *worker_repatriate(struct worker_pool *pool, struct worker *worker)
 {
-	const struct workqueue_attrs *attrs = pool->attrs;
 	struct task_struct *task = worker->task;
-	struct work_struct *work;
-	unsigned int cpu;
+	unsigned int from, to;
 
-	if (attrs->affn_strict || READ_ONCE(task->on_rq) ||
-	    cpumask_test_cpu(READ_ONCE(task->wake_cpu), attrs->__pod_cpumask))
+	if (READ_ONCE(task->on_rq))
 		return task;
 
-	cpu = pool_any_cpu(attrs->__pod_cpumask);
-	if (cpu >= nr_cpu_ids)
+	from = READ_ONCE(task->wake_cpu);
+	to = pool_wake_cpu(pool, from);
+	if (likely(to == from) || to >= nr_cpu_ids)
 		return task;
-	WRITE_ONCE(task->wake_cpu, cpu);
-	work = list_first_entry(&pool->worklist, struct work_struct, entry);
-	get_work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
+
+	WRITE_ONCE(task->wake_cpu, to);
+	if (!cpumask_test_cpu(from, pool->attrs->__pod_cpumask)) {
+		struct work_struct *work = list_first_entry(&pool->worklist, struct work_struct,
+							    entry);
+
+		get_work_pwq(work)->stats[PWQ_STAT_REPATRIATED]++;
+	}
 	return task;
 }
 #else

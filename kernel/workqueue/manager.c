@@ -138,7 +138,7 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 		return 0;
 
 	format_worker_id(name, sizeof(name), worker, pool);
-	task = kthread_create_on_node(worker_thread, worker, pool->node,
+	task = kthread_create_on_node(worker_thread, worker, pool_mem_node(pool),
 				      "%s", name);
 	if (IS_ERR(task)) {
 		/* a user's signal causes -EINTR; any other error will come again */
@@ -175,7 +175,7 @@ struct worker *create_worker(struct worker_pool *pool)
 		return NULL;
 	}
 
-	worker = alloc_worker(pool->node);
+	worker = alloc_worker(pool_mem_node(pool));
 	if (!worker)
 		goto free_id;
 	worker->id = id;

@@ -42,6 +42,8 @@ int init_worker_pool(struct worker_pool *pool)
 #endif
 	pool->id = -1;
 	pool->cpu = -1;
+	pool->own_cpu = -1;
+	pool->last_cpu = -1;
 	pool->node = NUMA_NO_NODE;
 	pool->refcnt = 1;
 	pool->flags = POOL_DISASSOCIATED;
@@ -144,32 +146,53 @@ static bool pool_is_on_its_node(struct worker_pool *pool)
 	return true;
 }
 
-static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *attrs)
+/* the key of a pool in unbound_pool_hash */
+static u32 pool_hash(const struct workqueue_attrs *attrs, int own_cpu)
 {
-	int node = node_of_cpus(attrs->__pod_cpumask);
+	return wqattrs_hash(attrs) + own_cpu + 1;
+}
+
+static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *attrs, int node,
+					       int own_cpu)
+{
 	struct worker_pool *pool;
 
-	pool = kzalloc_node(sizeof(*pool), GFP_KERNEL, node);
+	pool = kzalloc_node(sizeof(*pool), GFP_KERNEL,
+			    own_cpu < 0 ? node : cpu_to_node(own_cpu));
 	if (!pool)
 		return NULL;
 	if (init_worker_pool(pool))
 		goto fail;
 
 	pool->node = node;
+	pool->own_cpu = own_cpu;
 	pool->pods_gen = wq_pods_gen;
 	copy_workqueue_attrs(pool->attrs, attrs);
 	wqattrs_clear_for_pool(pool->attrs);
+	if (pool_can_be_shared(pool))
+		pool->last_cpu = 0;
 
 	if (worker_pool_assign_id(pool))
 		goto fail;
-	if (wq_online && !create_worker(pool))
+	if (wq_online && own_cpu < 0 && !create_worker(pool))
 		goto fail;
 
-	hash_add(unbound_pool_hash, &pool->hash_node, wqattrs_hash(pool->attrs));
+	hash_add(unbound_pool_hash, &pool->hash_node, pool_hash(pool->attrs, own_cpu));
 	return pool;
 
 fail:
 	put_unbound_pool(pool);
+	return NULL;
+}
+
+static struct worker_pool *unbound_pool_find(const struct workqueue_attrs *attrs, int own_cpu)
+{
+	struct worker_pool *pool;
+
+	hash_for_each_possible(unbound_pool_hash, pool, hash_node, pool_hash(attrs, own_cpu))
+		if (pool->own_cpu == own_cpu && wqattrs_equal(pool->attrs, attrs) &&
+		    pool_is_on_its_node(pool))
+			return pool;
 	return NULL;
 }
 
@@ -187,13 +210,38 @@ struct worker_pool *get_unbound_pool(const struct workqueue_attrs *attrs)
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	hash_for_each_possible(unbound_pool_hash, pool, hash_node, wqattrs_hash(attrs)) {
-		if (wqattrs_equal(pool->attrs, attrs) && pool_is_on_its_node(pool)) {
-			pool->refcnt++;
-			return pool;
-		}
-	}
-	return unbound_pool_create(attrs);
+	pool = unbound_pool_find(attrs, -1);
+	if (!pool)
+		return unbound_pool_create(attrs, node_of_cpus(attrs->__pod_cpumask), -1);
+	pool->refcnt++;
+	return pool;
+}
+
+/**
+ * get_own_pool - find or make the own pool of a CPU
+ * @shared: the pool that the CPU uses now
+ * @cpu: the CPU
+ *
+ * Its items take the same slots as those of @shared.
+ *
+ * Context: may sleep; wq_pool_mutex held.
+ * Return: the pool with a reference for the caller, or %NULL if memory runs out.  A new pool has
+ * no worker.
+ */
+struct worker_pool *get_own_pool(struct worker_pool *shared, int cpu)
+{
+	struct worker_pool *pool;
+
+	lockdep_assert_held(&wq_pool_mutex);
+
+	pool = unbound_pool_find(shared->attrs, cpu);
+	if (!pool)
+		return unbound_pool_create(shared->attrs, shared->node, cpu);
+	/* nodes became known between the making of the two */
+	if (pool->node != shared->node)
+		return NULL;
+	pool->refcnt++;
+	return pool;
 }
 
 /**

@@ -33,7 +33,7 @@ struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
 {
 	struct pool_workqueue *pwq;
 
-	pwq = kmem_cache_alloc_node(pwq_cache, GFP_KERNEL, pool->node);
+	pwq = kmem_cache_alloc_node(pwq_cache, GFP_KERNEL, pool_mem_node(pool));
 	if (!pwq)
 		return NULL;
 	if (WARN_ON_ONCE((unsigned long)pwq & ~WORK_STRUCT_PWQ_MASK)) {
@@ -53,6 +53,7 @@ struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
 	INIT_LIST_HEAD(&pwq->pwqs_node);
 	INIT_LIST_HEAD(&pwq->pending_node);
 	INIT_LIST_HEAD(&pwq->mayday_node);
+	INIT_LIST_HEAD(&pwq->own_node);
 	cursor_init(&pwq->mayday_cursor, pwq);
 	return pwq;
 }

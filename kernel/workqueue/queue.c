@@ -4,6 +4,7 @@
  */
 #include <linux/export.h>
 #include <linux/moduleparam.h>
+#include <linux/sched/clock.h>
 #include <linux/sched/isolation.h>
 #include <trace/events/workqueue.h>
 
@@ -25,12 +26,16 @@ static DEFINE_PER_CPU(int, wq_rr_cpu_last);
 static const char wq_rr_warning[] =
 	"workqueue: round-robin CPU selection forced, expect performance impact\n";
 
-/*
- * Put @work on the worklist, or hold it back, and choose the task to wake for it.  Another
- * policy for either would go here.
+/**
+ * pwq_enqueue - put an item on the worklist, or hold it back
+ * @pwq: the pwq, its pool locked
+ * @work: the item, which the caller owns through PENDING
+ *
+ * Another policy for either would go here.
+ *
+ * Return: the task to wake, see kick_pool().
  */
-static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq,
-				       struct work_struct *work)
+struct task_struct *pwq_enqueue(struct pool_workqueue *pwq, struct work_struct *work)
 {
 	unsigned long flags = work_color_to_flags(pwq->work_color);
 
@@ -186,6 +191,101 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, uns
 	return NULL;
 }
 
+/* was the last item on a pod's @pool queued by another CPU?  L */
+static inline bool pool_is_shared(struct worker_pool *pool)
+{
+	int cpu = raw_smp_processor_id();
+
+	if (pool->last_cpu < 0 || likely(pool->last_cpu == cpu))
+		return false;
+	pool->last_cpu = cpu;
+	return true;
+}
+
+/*
+ * When to give a CPU a pool of its own: 0: never; 1: when sharing costs something; 2: as soon as
+ * it shares, which is for tests.
+ */
+static unsigned int wq_own_pools __read_mostly = 1;
+module_param_named(own_pools, wq_own_pools, uint, 0644);
+
+/*
+ * When does a CPU need a pool of its own?  An item counts if the last item on the pool came from
+ * another CPU: a CPU that queues alone, and competes with the workers only, does not need one.
+ * For one in SHARING_SAMPLE of them it is measured how long the CPU takes to get the lock.  If this
+ * is more than 1/SHARING_SHARE of the time in which SHARING_ITEMS came, the CPU asks for a pool.
+ * So it does not as long as most time goes to the items: then it is better to share the workers.
+ */
+#define SHARING_SAMPLE	8
+#define SHARING_ITEMS	(8 * SHARING_SAMPLE)
+#define SHARING_SHARE	16
+
+/* what a CPU counts for one of its pwqs */
+struct wq_sharing {
+	struct pool_workqueue *pwq;	/* only compared: may be gone */
+	unsigned int items;
+	u64 took;			/* ns, for those that were timed */
+	u64 since;			/* local_clock() */
+};
+
+/* its CPU only, interrupts off; by hash of the pwq */
+static DEFINE_PER_CPU(struct wq_sharing [4], wq_sharings);
+
+/*
+ * The workqueue for which a CPU needs a pool of its own, if any: set by this CPU with interrupts
+ * off, cleared by own_pools_work.  The workqueue may be gone.
+ */
+DEFINE_PER_CPU(struct workqueue_struct *, wq_wants_own);
+
+/* ask for a pool of this CPU's own, unless it queues on @wq elsewhere, or is waiting for one */
+static void wq_ask_for_own(struct workqueue_struct *wq, struct pool_workqueue *pwq)
+{
+	struct workqueue_struct **wants = this_cpu_ptr(&wq_wants_own);
+
+	if (READ_ONCE(*wants) || rcu_access_pointer(*this_cpu_ptr(wq->cpu_pwq)) != pwq ||
+	    !cpumask_test_cpu(raw_smp_processor_id(), wq_unbound_cpumask))
+		return;
+	WRITE_ONCE(*wants, wq);
+	queue_work(own_pools_wq, &own_pools_work);
+}
+
+/* is the next item timed?  This CPU only, interrupts off. */
+static DEFINE_PER_CPU(bool, wq_sharing_timed);
+
+/* an item was queued on @pwq after another CPU's; getting the lock @took ns if it was timed */
+static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_workqueue *pwq,
+				     u64 took)
+{
+	struct wq_sharing *sharing = this_cpu_ptr(wq_sharings) +
+				     hash_ptr(pwq, ilog2(ARRAY_SIZE(wq_sharings)));
+	unsigned int when = READ_ONCE(wq_own_pools);
+
+	if (when != 1) {
+		if (when)
+			wq_ask_for_own(wq, pwq);
+		return;
+	}
+
+	if (sharing->pwq != pwq) {
+		/* two that take turns must not keep each other from being counted */
+		if (sharing->pwq && sharing->items) {
+			sharing->items--;
+			return;
+		}
+		*sharing = (struct wq_sharing){ .pwq = pwq, .since = local_clock() };
+	}
+	sharing->took += took;
+	__this_cpu_write(wq_sharing_timed, !(++sharing->items % SHARING_SAMPLE));
+	if (sharing->items < SHARING_ITEMS)
+		return;
+
+	/* many rely on the order of items that run one by one, whoever has queued them */
+	if (sharing->took * SHARING_SAMPLE * SHARING_SHARE > local_clock() - sharing->since &&
+	    READ_ONCE(wq->max_active) > 1)
+		wq_ask_for_own(wq, pwq);
+	sharing->pwq = NULL;
+}
+
 /*
  * Queue @work, which the caller owns through PENDING.  Interrupts are off.  Not inline: probes
  * and filters of stacks know this name.
@@ -196,6 +296,8 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 	unsigned int flags = READ_ONCE(wq->flags);
 	struct task_struct *wake = NULL;
 	struct pool_workqueue *pwq;
+	bool shared, timed;
+	u64 took = 0;
 
 	lockdep_assert_irqs_disabled();
 
@@ -204,7 +306,12 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 		return;
 	}
 
+	timed = __this_cpu_read(wq_sharing_timed);
+	if (unlikely(timed))
+		took = -local_clock();
 	pwq = pwq_find_and_lock(wq, flags, req_cpu, work);
+	if (unlikely(timed))
+		took += local_clock();
 	if (unlikely(!pwq)) {
 		work_clear_pending(work, 0);
 		return;
@@ -213,7 +320,10 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 	trace_workqueue_queue_work(req_cpu, pwq, work);
 	if (!WQ_WARN_ON(!list_empty(&work->entry)))
 		wake = pwq_enqueue(pwq, work);
+	shared = pool_is_shared(pwq->pool);
 	pool_unlock_wake(pwq->pool, wake);
+	if (unlikely(shared) && !(flags & __WQ_ORDERED))
+		wq_note_sharing(wq, pwq, took);
 }
 
 /* claim an item to queue it; false if it is pending or disabled */

@@ -57,6 +57,10 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 	list_del_rcu(&pwq->pwqs_node);
 	pwq_keep_counts(pwq);
 	pwq->was_last = list_empty(&wq->pwqs);
+	if (pwq->pod) {
+		pwq->pod->nr_entries--;
+		put_pwq_unlocked(pwq->pod);
+	}
 	if (wq_is_ordered(READ_ONCE(wq->flags)))
 		unplug_oldest_pwq(wq);
 }

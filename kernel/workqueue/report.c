@@ -55,6 +55,8 @@ const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool)
 		scnprintf(buf + len, POOL_DESC_LEN - len, " %s", bh_name(pool));
 	else
 		len += scnprintf(buf + len, POOL_DESC_LEN - len, " nice=%d", pool->attrs->nice);
+	if (pool->own_cpu >= 0)
+		scnprintf(buf + len, POOL_DESC_LEN - len, " own=%d", pool->own_cpu);
 	return buf;
 }
 

@@ -123,6 +123,9 @@ void __init workqueue_init_early(void)
 		wq_boot_needs(*desc->wq);
 	}
 
+	own_pools_wq = alloc_ordered_workqueue("own_pools", 0);
+	wq_boot_needs(own_pools_wq);
+
 	/* where the old names are not deprecated, an old and a new name mean one workqueue */
 	if (WQ_OLD_CALLERS) {
 		system_wq = system_percpu_wq;

@@ -82,7 +82,7 @@ def test_kernel(machine):
         assert kernel['cache_shard_size'] is None
     else:
         assert kernel['cache_shard_size'] == int(seen.fact('cache_shard_size'))
-    assert seen.dump['format'] == 1 and not seen.dump['warnings']
+    assert seen.dump['format'] == 2 and not seen.dump['warnings']
 
 
 @EACH

@@ -188,40 +188,39 @@ def test_pools():
     assert rows(output, '18')[0][-1] == 'manager_active'
 
 
-def homes():
-    """Make a machine booted with workqueue.pool_per_cpu. CPU 3 is offline and queues in the pool of CPU 2."""
+def own_pools():
+    """Make a machine where CPUs 1 and 2 have pools of their own."""
     snapshot = small()
-    snapshot.pools = snapshot.pools[:17] + [
-        machines.pool(17 + cpu, 'unbound', cpus=range(4), pod_cpus=[0, 1] if cpu < 2 else [2, 3], home_cpu=cpu)
-        for cpu in range(3)]
+    snapshot.pools += [machines.pool(18 + cpu, 'unbound', cpus=range(4), pod_cpus=[0, 1] if cpu < 2 else [2, 3],
+                                     own_cpu=cpu) for cpu in (1, 2)]
     for wq in snapshot.workqueues:
         if wq.type == 'unbound':
-            wq.cpu_pool = {0: 17, 1: 18, 2: 19, 3: 19}
+            wq.cpu_pool = {0: 17, 1: 19, 2: 20, 3: 18}
     return snapshot
 
 
-def test_pools_with_homes():
-    assert 'HOME' not in render(small(), 'pools')
-    output = render(homes(), 'pools')
-    assert ' POD  HOME ' in output.replace('   ', '  ')
+def test_own_pools():
+    assert 'OWN' not in render(small(), 'pools')
+    output = render(own_pools(), 'pools')
+    assert ' POD  OWN ' in output.replace('   ', '  ')
     assert rows(output, '16') == [['16', 'unbound', '0-3', '0-3', '0', '9', '0/0']]
-    assert rows(output, '18') == [['18', 'unbound', '0-3', '0-1', '1', '0', '1', '0/0']]
-    snapshot = homes()
-    snapshot.pools[18].waiting = [machines.item('late_fn')]
-    assert 'pool 18: unbound, pod 0-1, home 1, nice 0' in render(snapshot, 'now')
+    assert rows(output, '19') == [['19', 'unbound', '0-3', '0-1', '1', '0', '1', '0/0']]
+    snapshot = own_pools()
+    snapshot.pools[-2].waiting = [machines.item('late_fn')]
+    assert 'pool 19: unbound, pod 0-1, own=1, nice 0' in render(snapshot, 'now')
 
 
-def test_pools_with_homes_share_a_line():
+def test_own_pools_share_a_line():
     snapshot = big()
-    snapshot.pools += [machines.pool(600 + cpu, 'unbound', cpus=range(144), pod_cpus=[0, 1, 2, 3], home_cpu=cpu)
+    snapshot.pools += [machines.pool(600 + cpu, 'unbound', cpus=range(144), pod_cpus=[0, 1, 2, 3], own_cpu=cpu)
                        for cpu in range(4)]
     assert rows(render(snapshot, 'pools'), '600,601,602,603') == [
         ['600,601,602,603', 'unbound', '0-143', '0-3', '0-3', '0', '1', '0/0']]
 
 
-def test_select_by_cpu_knows_homes():
-    assert [pool.id for pool in filters.select(homes(), False, 1).pools] == [4, 5, 6, 7, 16, 18]
-    assert [pool.id for pool in filters.select(homes(), False, 3).pools] == [12, 13, 14, 15, 16, 19]
+def test_select_by_cpu_knows_own_pools():
+    assert [pool.id for pool in filters.select(own_pools(), False, 1).pools] == [4, 5, 6, 7, 16, 17, 19]
+    assert [pool.id for pool in filters.select(own_pools(), False, 3).pools] == [12, 13, 14, 15, 16, 18]
 
 
 def test_map():

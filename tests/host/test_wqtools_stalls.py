@@ -77,15 +77,6 @@ def test_no_worker_is_left_and_making_one_takes_long():
     assert 'at work: the rescuer of wq_a' in stall.facts
 
 
-@pytest.mark.parametrize('flags, verdict', [
-    (['MANAGER_ACTIVE', 'DISASSOCIATED'], 'for pool_starter, making one fails'),
-    (['DISASSOCIATED'], 'it has no workers, and pool_starter was not told'),
-])
-def test_a_pool_that_has_no_worker_yet(flags, verdict):
-    stall = only_stall(snapshot_of([stuck_pool(nr_idle=0, nr_workers=0, flag_names=flags)]))
-    assert not blamed(stall) and verdict in stall.verdict
-
-
 def test_a_woken_worker_does_not_get_the_cpu():
     woken = machines.worker(16, state='R', cpu=0)
     stall = only_stall(snapshot_of([stuck_pool(woken)]))
@@ -174,6 +165,11 @@ def test_an_ordered_workqueue_waits_for_its_head_wherever_that_runs():
     assert 'items on the new pool wait until those on the old one are done' in stall.verdict
 
 
+def test_a_cpu_that_got_its_own_pool_waits_for_that_of_its_pod():
+    stall = only_stall(limited('unbound', nodes=(0, 0), plugged=True, workers=[[], [LONG]]))
+    assert 'a CPU got its own pool: items there wait' in stall.verdict
+
+
 def test_slots_held_by_items_in_a_stuck_pool():
     found = stalls.find(limited(workers=[[machines.worker(34, 'hog_fn', 60, state='R', workqueue='other')], []],
                                 waiting0=[machines.item('late_fn')], stuck0=55), 30)
@@ -245,7 +241,7 @@ TIMER = {'expires_in': 2.5, 'cpu': 1, 'workqueue': 'events', 'for_cpu': None}
     (facts('held back'), 'held back as number 2 of 5 on pool 14 (CPU 3): 4 of 4 items are active (max_active)'),
     (facts('held back', node_active=[1, 2, 2]), '2 of 2 items of node 1 are active (max_active 4)'),
     (facts('held back', node_active=[-1, 2, 2]), '2 of 2 items across nodes are active'),
-    (facts('held back', plugged=True), 'older items have to finish on another pool first'),
+    (facts('held back', plugged=True), 'older items on another pool come first'),
     (facts('held back', max_active=0), 'the workqueue is frozen'),
     (facts('scheduled', worker=RUNNER, running=[{**RUNNER, 'running_for': 12.1}]),
      'given to kworker/3:1 (pid 7) of pool 14 (CPU 3), which runs it now'),

@@ -36,17 +36,15 @@ def used_pools(workqueues):
 
 def serves(pool, cpu):
     """Does the pool serve work queued on that CPU, or does one of its workers run something there?"""
-    if pool.home_cpu is not None:
-        served = [pool.home_cpu]
+    if pool.own_cpu is not None:
+        served = [pool.own_cpu]
     else:
         served = pool.cpus if pool.pod_cpus is None else pool.pod_cpus
     return cpu in served or any(one.cpu == cpu for one in pool.busy)
 
 
 def _of_cpu(snapshot, cpu):
-    used = {wq.cpu_pool.get(cpu) for wq in snapshot.workqueues}     # a CPU may queue on a pool that is another's home
-    pools = [pool for pool in snapshot.pools
-             if serves(pool, cpu) or pool.home_cpu is not None and pool.id in used]
+    pools = [pool for pool in snapshot.pools if serves(pool, cpu)]
     kept = {pool.id for pool in pools} if snapshot.pools else None
     return dataclasses.replace(
         snapshot, pools=pools, cpus=[one for one in snapshot.cpus if one.cpu == cpu],

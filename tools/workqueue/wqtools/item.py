@@ -167,8 +167,8 @@ def _serves(pool):
     kind, nice = structs.pool_kind(pool), pool.attrs.nice.value_()
     if kind == 'unbound':
         pod = structs.field(pool.attrs, '__pod_cpumask', 'cpumask')
-        home = structs.home_cpu(pool)
-        return f'CPUs {cpulist(structs.cpus(pod))}, unbound' + (f', home {home}' if home is not None else '') \
+        own = structs.own_cpu(pool)
+        return f'CPUs {cpulist(structs.cpus(pod))}, unbound' + (f', own={own}' if own is not None else '') \
             + (f', nice {nice}' if nice else '')
     return f'CPU {pool.cpu.value_()}' + ', BH' * (kind == 'bh') + ', highpri' * (nice < 0)
 
@@ -369,7 +369,7 @@ def _position(facts):
 def _held_words(facts):
     text = f'  queued on workqueue {facts["workqueue"]}, held back as {_position(facts)} on {_place(facts)}: '
     if facts['plugged']:
-        return [text + 'the workqueue is ordered, and older items have to finish on another pool first']
+        return [text + 'older items on another pool come first']
     if not facts['max_active']:
         return [text + 'max_active is 0, the workqueue is frozen']
     if facts['node_active']:

@@ -9,7 +9,7 @@ sysfs ("0-3,8") in JSON. Times are seconds. Addresses are numbers here, and stri
 import dataclasses
 from typing import Optional
 
-FORMAT = 1      # raised when a field of the JSON changes its meaning or is removed
+FORMAT = 2      # raised when a field of the JSON changes its meaning or is removed
 
 
 @dataclasses.dataclass
@@ -107,7 +107,7 @@ class Pool:
     workers: list                   # of Worker, including active rescuers
     waiting: list                   # of Item, in order
     mayday: list                    # names of the workqueues whose rescuers were called for it
-    home_cpu: Optional[int] = None  # with workqueue.pool_per_cpu: the CPU of the pod whose items it takes
+    own_cpu: Optional[int] = None   # the only CPU that queues on it; None: all of its pod may
 
     @property
     def busy(self):
@@ -123,7 +123,7 @@ class Pwq:
     nr_active: int
     nr_in_flight: int               # all unfinished items, including those held back
     inactive: list                  # of Item: held back by max_active, in order
-    plugged: bool                   # ordered: waits for an older pwq
+    plugged: bool                   # waits for older items in another pool
     mayday: bool                    # waits for the rescuer
     stats: dict                     # "started", "completed", ... -> number
 

@@ -255,8 +255,8 @@ def pool_name(pool):
 def pool_place(pool):
     if pool.cpu is not None:
         return f'CPU {pool.cpu} {pool_name(pool).strip()}'
-    home = '' if pool.home_cpu is None else f' home {pool.home_cpu}'
-    return f'{cpus_words(_pod(pool))}{home} {pool_name(pool).strip()}'.rstrip()
+    own = '' if pool.own_cpu is None else f' own={pool.own_cpu}'
+    return f'{cpus_words(_pod(pool))}{own} {pool_name(pool).strip()}'.rstrip()
 
 
 def running(pool):

@@ -39,7 +39,6 @@ class _Reader:
         self.possible = structs.possible_cpus(prog)
         self.online = structs.online_cpus(prog)
         self.nodes = structs.nodes(prog)
-        self.stand_ins = self.part('stand-ins', lambda: structs.stand_ins(prog), {})
 
     def snapshot(self, parts, wanted):
         kernel = self.kernel()
@@ -183,7 +182,7 @@ class _Reader:
             nr_idle=pool.nr_idle.value_(), nr_workers=pool.nr_workers.value_(), manager=self.manager(pool),
             no_progress_for=structs.since(self.prog, stamp) if waiting and stamp is not None else None,
             workers=self.pool_workers(pool, number), waiting=waiting, mayday=mayday.get(pool.value_(), []),
-            home_cpu=structs.home_cpu(pool))
+            own_cpu=structs.own_cpu(pool))
 
     @staticmethod
     def number(obj):
@@ -301,7 +300,7 @@ class _Reader:
 
     def cpu_pool(self, wq, name):
         def pool_id(cpu):
-            pwq = structs.cpu_pwq(wq, cpu, self.stand_ins)
+            pwq = structs.cpu_pwq(wq, cpu)
             return None if pwq is None else pwq.pool.id.value_()
         pools = {cpu: self.part(f'pool of {name} on CPU {cpu}', functools.partial(pool_id, cpu), None)
                  for cpu in self.possible}

@@ -54,7 +54,7 @@ def worker_name(worker):
 def _pool_words(pool):
     name = pool_name(pool).strip()
     where = f'CPU {pool.cpu}' if pool.cpu is not None else f'CPUs {cpulist(pool.pod_cpus or pool.cpus)}, unbound'
-    where += f', home {pool.home_cpu}' if pool.home_cpu is not None else ''
+    where += f', own={pool.own_cpu}' if pool.own_cpu is not None else ''
     return f'pool {pool.id} ({where}{", " + name if name and name != "normal" else ""})'
 
 
@@ -140,11 +140,6 @@ def _blame_no_worker(pool):
     blamed = [Blame('occupies a worker', worker) for worker in longest]
     manager = next((worker for worker in pool.workers if worker.pid == pool.manager), None)
     rescue = ' and the rescuers that were called do not help' if pool.mayday else ''
-    if pool.manager is None and 'MANAGER_ACTIVE' in pool.flag_names:
-        return 'it has no idle worker, and for pool_starter, making one fails or takes long (memory is short?)' + \
-            rescue, blamed
-    if pool.manager is None and not pool.nr_workers:
-        return 'it has no workers, and pool_starter was not told', blamed
     if pool.manager is None:
         return 'all workers are busy, and none is creating another', blamed
     why = 'all workers are busy, and making another one fails or takes long (memory is short?)' + rescue
@@ -206,9 +201,11 @@ def _held_back(snapshot, wq, key, pwqs):
 
 
 def _limit_words(wq, key, pwqs, holders, stuck_in):
-    if any(pwq.plugged for pwq in pwqs):
+    if wq.type == 'ordered' and any(pwq.plugged for pwq in pwqs):
         return 'the workqueue is ordered and its attributes changed: items on the new pool wait until those on ' \
                'the old one are done'
+    if all(pwq.plugged for pwq in pwqs if pwq.inactive):
+        return 'a CPU got its own pool: items there wait until those on the pool of its pod have started'
     if wq.type == 'ordered':
         return 'the workqueue is ordered, so all wait until the one that runs is done'
     limit = wq.max_active

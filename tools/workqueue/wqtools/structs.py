@@ -10,13 +10,12 @@
     pool_workers(pool)              worker *: including active rescuers; none in a BH pool
     bh_worker(pool)                 the pseudo worker of a BH pool, else None
     waiting(pool), scheduled(worker), inactive(pwq)     work_struct *
-    stand_ins(prog)                 {CPU: its stand-in} of CPUs that have one
-    cpu_pwq(wq, cpu, stand_ins)     pool_workqueue * on which the CPU queues, or None
+    cpu_pwq(wq, cpu)                pool_workqueue * on which the CPU queues, or None
     node_active(wq, node)           wq_node_nr_active * of a node or -1, None if not unbound
     wq_attrs(wq)                    workqueue_attrs * (NULL for per-CPU ones), wq_name(wq)
     wq_type(wq)                     "percpu", "unbound", "ordered" or "bh"
     pool_kind(pool)                 "percpu", "unbound" or "bh"
-    home_cpu(pool)                  the CPU whose items an unbound pool takes, None: those of its whole pod
+    own_cpu(pool)                   the only CPU that queues on this unbound pool, None: all of its pod may
     work_data(work)                 work->data as a number
     work_pwq(work)                  pool_workqueue * that it is queued on, else None
     constant(prog, name)            an enumerator's value, None if this kernel has none
@@ -37,7 +36,7 @@ Objects are drgn Objects. A NULL pointer is returned as None where it says "or N
 import drgn
 from drgn import FaultError, Object, cast, container_of
 from drgn.helpers.linux.idr import idr_find, idr_for_each
-from drgn.helpers.linux.percpu import per_cpu, per_cpu_ptr
+from drgn.helpers.linux.percpu import per_cpu_ptr
 
 LIMIT = 1 << 20         # entries of one list; a longer one is taken to be endless
 
@@ -149,26 +148,8 @@ def _works(head):
             yield work
 
 
-def stand_ins(prog):
-    """Only a kernel booted with workqueue.pool_per_cpu has them, for CPUs outside the global mask."""
-    try:
-        stand_in = prog['wq_stand_in'] if prog['wq_pool_per_cpu'].value_() else None
-    except LookupError:
-        stand_in = None
-    if stand_in is None:
-        return {}
-    found = {cpu: per_cpu(stand_in, cpu).value_() for cpu in possible_cpus(prog)}
-    return {cpu: other for cpu, other in found.items() if other != cpu}
-
-
-def cpu_pwq(wq, cpu, stand_ins):
-    """A CPU with a stand-in queues through that one's entry if its own names the default pwq."""
-    if not wq.cpu_pwq:
-        return None
-    pwq = per_cpu_ptr(wq.cpu_pwq, cpu)[0]
-    if cpu in stand_ins and pwq.value_() == wq.dfl_pwq.value_():
-        pwq = per_cpu_ptr(wq.cpu_pwq, stand_ins[cpu])[0]
-    return pwq or None
+def cpu_pwq(wq, cpu):
+    return wq.cpu_pwq and per_cpu_ptr(wq.cpu_pwq, cpu)[0] or None
 
 
 def node_active(wq, node):
@@ -209,10 +190,10 @@ def pool_kind(pool):
     return 'percpu' if pool.cpu.value_() >= 0 else 'unbound'
 
 
-def home_cpu(pool):
-    """Only a kernel booted with workqueue.pool_per_cpu has such pools."""
-    home = field(pool.attrs, '__home_cpu')
-    return None if home is None or home.value_() < 0 else home.value_()
+def own_cpu(pool):
+    """Not all kernels give CPUs pools of their own."""
+    own = field(pool, 'own_cpu')
+    return None if own is None or own.value_() < 0 else own.value_()
 
 
 def work_data(work):

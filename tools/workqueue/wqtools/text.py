@@ -88,23 +88,23 @@ def pools(snapshot, width, full):
         cpus = sorted(cpu for pool in group for cpu in pool.cpus) if first.cpu is not None else first.cpus
         rows.append((series([pool.id for pool in group]), first.kind, cpulist(cpus),
                      '' if first.pod_cpus is None else cpulist(first.pod_cpus),
-                     cpulist(sorted(pool.home_cpu for pool in group if pool.home_cpu is not None)),
+                     cpulist(sorted(pool.own_cpu for pool in group if pool.own_cpu is not None)),
                      '' if first.node < 0 else str(first.node), str(first.nice),
                      str(first.refcnt), f'{first.nr_idle}/{first.nr_workers}', ' '.join(notes)))
     return [f'Worker pools: {len(snapshot.pools)}'] + table(
-        ('POOL', 'KIND', 'CPUS', 'POD', 'HOME', 'NODE', 'NICE', 'REFS', 'IDLE/ALL', 'NOTES'), rows, width,
+        ('POOL', 'KIND', 'CPUS', 'POD', 'OWN', 'NODE', 'NICE', 'REFS', 'IDLE/ALL', 'NOTES'), rows, width,
         numbers=(5, 6, 7, 8))
 
 
 def _alike(snapshot, full):
-    """Pools line by line. On a big machine, pools that differ only in their CPU or their home share a line."""
+    """Pools line by line. On a big machine, pools that differ only in their CPU share a line."""
     groups = {}
     together = len(snapshot.kernel.possible_cpus) > FEW_CPUS and not full
     for pool in snapshot.pools:
         key = pool.id
         if together and pool.cpu is not None:
             key = (pool.kind, pool.node, pool.nice, pool.refcnt, pool.nr_idle, pool.nr_workers, pool.flags)
-        elif together and pool.home_cpu is not None:
+        elif together and pool.own_cpu is not None:
             key = (tuple(pool.cpus), tuple(pool.pod_cpus), pool.strict, pool.nice, pool.refcnt, pool.nr_idle,
                    pool.nr_workers, pool.flags)
         groups.setdefault(key, []).append(pool)
@@ -185,7 +185,7 @@ def now(snapshot, width, full):
 
 def _pool_title(pool):
     where = f'CPU {pool.cpu}' if pool.cpu is not None else f'pod {cpulist(pool.pod_cpus or pool.cpus)}'
-    where += f', home {pool.home_cpu}' if pool.home_cpu is not None else ''
+    where += f', own={pool.own_cpu}' if pool.own_cpu is not None else ''
     words = [f'pool {pool.id}: {pool.kind}, {where}, nice {pool.nice}',
              f'{pool.nr_idle} of {pool.nr_workers} workers idle']
     if pool.waiting:
@@ -274,7 +274,7 @@ def _node_limit(wq, pool):
 
 def _held_because(limit, wq, pwq):
     if pwq.plugged:
-        return 'until older items of this ordered workqueue are done'
+        return f'until older items {"of this ordered workqueue" if wq.type == "ordered" else "on another pool"} are done'
     if limit is None:
         return f'{pwq.nr_active} of max_active {wq.max_active} active'
     return f'{limit[0]} of {limit[1]} active on {limit[2]}'

@@ -415,11 +415,11 @@ def test_slow_items_get_more_time():
 
 
 def test_parameters_of_one_variant():
-    given = ('--append-cmwq', 'workqueue.pool_per_cpu=1 quiet')
-    assert guest_arguments(*given)['--append'] == 'workqueue.pool_per_cpu=1 quiet'
+    given = ('--append-cmwq', 'workqueue.own_pools=0 quiet')
+    assert guest_arguments(*given)['--append'] == 'workqueue.own_pools=0 quiet'
     assert '--append' not in guest_arguments(*given, variant='base')
     words = guest_arguments('--engine', 'qemu', '--shard-size', '4', *given, size=4)
-    assert words['--append'] == 'workqueue.cache_shard_size=4 workqueue.pool_per_cpu=1 quiet'
+    assert words['--append'] == 'workqueue.cache_shard_size=4 workqueue.own_pools=0 quiet'
     words = guest_arguments('--engine', 'qemu', '--shard-size', '4', *given, size=4, variant='base')
     assert words['--append'] == 'workqueue.cache_shard_size=4'
     assert list(bench_options.names(params('--gate', *given)).values()) == ['with', 'without']

@@ -145,7 +145,7 @@ def test_boots_of_a_sweep(tmp_path):
 
 
 def test_third_guest_has_the_parameters():
-    given = ('--append-cmwq', 'workqueue.pool_per_cpu=1', '--sweep', '1,2')
+    given = ('--append-cmwq', 'workqueue.own_pools=0', '--sweep', '1,2')
     assert bench_options.places(params(*given)) == {'cmwq': 'cmwq', 'cmwq-with': 'cmwq', 'base': 'base'}
     assert bench_options.places(params(*given, '--variant', 'cmwq')) == {'cmwq': 'cmwq', 'cmwq-with': 'cmwq'}
     assert bench_options.places(params(*given, '--gate')) == {'cmwq': 'cmwq', 'base': 'cmwq'}
@@ -160,7 +160,7 @@ def swept(*argv, third=True):
     boots = [with_floor(pair, variant, factor * cpus, cpus) for pair in (1, 2) for cpus in (2, 4)
              for variant, factor in (('cmwq', 1.5), ('cmwq-with', 3.0), ('base', 1.0))
              if third or variant != 'cmwq-with']
-    given = ['--append-cmwq', 'workqueue.pool_per_cpu=1'] if third else []
+    given = ['--append-cmwq', 'workqueue.own_pools=0'] if third else []
     return {**record(boots, '--engine', 'qemu', '--sweep', '2,4', *given, *argv), 'summary': summary.summarise(boots)}
 
 
@@ -172,7 +172,7 @@ def test_table_of_a_sweep():
     assert lines[3].split()[:2] == ['2', 'cpu'] and ' 1.50 ' in lines[3] and ' 3.00 ' in lines[3]
     body = lines[3:lines.index('')]
     assert [line.split()[0] for line in body] == ['2'] * 9 + ['4'] * 9
-    assert lines[-1] == 'with: ours, booted with workqueue.pool_per_cpu=1' and max(map(len, lines)) <= 170
+    assert lines[-1] == 'with: ours, booted with workqueue.own_pools=0' and max(map(len, lines)) <= 170
 
 
 @pytest.mark.tier('test')
@@ -281,7 +281,7 @@ def contended(pair, variant, pool, slots=0.0):
 def test_table_of_locks():
     boots = [one for pair in (1, 2, 3) for one in (contended(pair, 'cmwq', 0.25), contended(pair, 'cmwq-with', 0),
                                                    contended(pair, 'base', 0.5, 0.125))]
-    chosen = params('--lockstat', '--append-cmwq', 'workqueue.pool_per_cpu=1')
+    chosen = params('--lockstat', '--append-cmwq', 'workqueue.own_pools=0')
     lines = summary.lines(summary.summarise(boots), chosen, bench_options.names(chosen))
     assert re.findall(r'ours|with|base', lines[0]) == ['ours', 'with', 'base'] * 2
     assert re.findall(r'\S+/item', lines[1]) == ['contentions/item'] * 3 + ['taken/item'] * 3

@@ -589,7 +589,7 @@ class Steps:
                     timeout=300)
         log = (self.out / 'log').read_text()
         assert done.returncode == 0 and done.stdout.endswith('end\n'), f'{what}: {done.stderr}\n{log[-2000:]}'
-        assert ('pool_per_cpu' in done.stdout) == ours, what
+        assert ('own_pools' in done.stdout) == ours, what
         assert not kernlog.problems(log), what
 
 

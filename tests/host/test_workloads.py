@@ -527,9 +527,9 @@ def test_guest_gets_what_was_chosen(tmp_path):
 
 @pytest.mark.parametrize('engine', ['uml', 'qemu'])
 def test_only_ours_gets_more_parameters(engine, tmp_path):
-    chosen = {**params('--engine', engine, '--append-cmwq', 'workqueue.pool_per_cpu=1'), 'accel': 'tcg'}
-    assert 'ours is booted with workqueue.pool_per_cpu=1' in options.notes(chosen)
-    for variant, more in (('cmwq', ['workqueue.pool_per_cpu=1']), ('base', [])):
+    chosen = {**params('--engine', engine, '--append-cmwq', 'workqueue.own_pools=0'), 'accel': 'tcg'}
+    assert 'ours is booted with workqueue.own_pools=0' in options.notes(chosen)
+    for variant, more in (('cmwq', ['workqueue.own_pools=0']), ('base', [])):
         words = engines.ENGINES[engine].start(Build(ROOT, engine, variant, 'workload', None), chosen,
                                               {'workload': 'nfs'}, tmp_path / 'log')
         assert words[words.index('--append') + 1].split() == disks.parameters().split() + more

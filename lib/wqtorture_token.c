@@ -54,7 +54,6 @@ struct wqt_token {
 };
 
 static unsigned int reader_seq;		/* odd while wqt_reader_thread() reads */
-static bool no_turns;			/* set once: CPUs do not take turns, see queue_here() */
 static bool offload;			/* set once: isolated CPUs give their items away */
 static struct kmem_cache *cache;
 static LLIST_HEAD(kept);
@@ -275,16 +274,15 @@ static bool gives_away(int cpu)
 }
 
 /*
- * Bound: the item runs here, unless this CPU gives it away. Unbound: it runs in the pod of
- * this CPU, unless the CPUs in the global mask take turns: for those outside, or for all with
- * debug_force_rr_cpu.
+ * Bound: the item runs here, unless this CPU gives it away. Unbound: not known, as the CPUs in the
+ * global mask may take turns.
  */
 static bool queue_here(struct wqt_token *token, struct wqt_slot *slot)
 {
 	bool queued, known;
 
 	preempt_disable();
-	known = slot->bound ? !gives_away(smp_processor_id()) : no_turns;
+	known = slot->bound && !gives_away(smp_processor_id());
 	foresee(token, slot, known ? smp_processor_id() : -1);
 	queued = queue_work(token->wq, &token->work);
 	preempt_enable();
@@ -396,7 +394,6 @@ static bool param_is_on(const char *name)
 
 int wqt_tokens_init(void)
 {
-	no_turns = param_is_on(PARAMS "pool_per_cpu") && !param_is_on(PARAMS "debug_force_rr_cpu");
 	offload = param_is_on(PARAMS "offload_isolated");
 	/* on its own, so that nothing but items reuses the memory of items */
 	cache = kmem_cache_create("wqtorture_token", sizeof(struct wqt_token), 0,

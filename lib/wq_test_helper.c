@@ -389,6 +389,12 @@ static void wqt_submit_item(struct wqt_thread *th, struct wqt_item *it)
 		wqt_count(q, WQT_REFUSED);
 }
 
+/* An item that still runs goes where it runs, which may be another pool: it has no order. */
+static bool wqt_keeps_order(const struct wqt_queue *q, struct wqt_item *it)
+{
+	return wqt_is_bound(q) || !work_busy(&it->work);
+}
+
 /* Returns whether any item was idle. */
 static bool wqt_submit_idle(struct wqt_thread *th)
 {
@@ -400,6 +406,8 @@ static bool wqt_submit_idle(struct wqt_thread *th)
 
 		/* Pairs with the release in wqt_load_fn(). */
 		if (!atomic_read_acquire(&it->idle))
+			continue;
+		if (th->queue->from < nr_cpu_ids && !wqt_keeps_order(th->queue, it))
 			continue;
 		atomic_set(&it->idle, 0);
 		wqt_submit_item(th, it);

@@ -480,8 +480,8 @@ def test_matrix_list(matrix, capsys):
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ['uml', 'uml-base-release'], ['uml-up', 'uml-base-up'], ['uml-debug', 'uml-base-debug'],
         ['uml-plain', 'uml-base-release', 'workqueue.slot_turn=1', 'workqueue.spare_slots=0'],
-        ['uml-homes', 'uml-base-release', 'workqueue.pool_per_cpu=1'],
-        ['uml-debug-homes', 'uml-base-debug', 'workqueue.pool_per_cpu=1'],
+        ['uml-own', 'uml-base-release', 'workqueue.own_pools=2'],
+        ['uml-debug-own', 'uml-base-debug', 'workqueue.own_pools=2'],
         ['qemu-isolated', 'qemu-base-release', 'cores=3', 'isolcpus=domain,2', 'workqueue.offload_isolated=1']]
 
 

@@ -26,7 +26,8 @@ from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
 
 NUMA = 'sockets=2,cores=2,nodes=2'
-HOMES = 'workqueue.pool_per_cpu=1'
+# own pools as soon as a CPU shares its pool
+OWN = 'workqueue.own_pools=2'
 # as before there were turns and spare slots
 PLAIN = 'workqueue.slot_turn=1 workqueue.spare_slots=0'
 PROGRESS_S = 20
@@ -52,18 +53,17 @@ MATRIX = (
     Entry('uml-up', 'uml', 'up', cpus=1),
     Entry('uml-debug', 'uml', 'debug'),
     Entry('uml-plain', 'uml', append=PLAIN),
-    # a pool for each CPU of a pod
-    Entry('uml-homes', 'uml', append=HOMES),
-    Entry('uml-debug-homes', 'uml', 'debug', append=HOMES),
+    Entry('uml-own', 'uml', append=OWN),
+    Entry('uml-debug-own', 'uml', 'debug', append=OWN),
     Entry('qemu', 'qemu'),
     Entry('qemu-numa', 'qemu', topology=NUMA),
     Entry('qemu-plain', 'qemu', topology=NUMA, append=PLAIN),
-    Entry('qemu-homes', 'qemu', topology=NUMA, append=HOMES),
-    Entry('qemu-homes-plain', 'qemu', topology=NUMA, append=f'{HOMES} {PLAIN} workqueue.long_run_us=0'),
+    Entry('qemu-own', 'qemu', topology=NUMA, append=OWN),
+    Entry('qemu-own-plain', 'qemu', topology=NUMA, append=f'{OWN} {PLAIN}'),
     # pods that are smaller than the cache
-    Entry('qemu-homes-smt', 'qemu', topology='cores=2,threads=2', append=HOMES),
-    Entry('qemu-rt-homes', 'qemu', 'rt', topology=NUMA, append=HOMES),
-    Entry('qemu-kcsan-homes', 'qemu', 'kcsan', append=HOMES),
+    Entry('qemu-own-smt', 'qemu', topology='cores=2,threads=2', append=OWN),
+    Entry('qemu-rt-own', 'qemu', 'rt', topology=NUMA, append=OWN),
+    Entry('qemu-kcsan-own', 'qemu', 'kcsan', append=OWN),
     # CPUs without memory, and memory without CPUs
     Entry('qemu-memless', 'qemu', topology=f'{NUMA},memless=1,cpuless=1'),
     # the last CPU is in no scheduling domain, runs no unbound work and gives its per-CPU work away

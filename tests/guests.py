@@ -17,7 +17,7 @@ from wqlab.guest.topology import complete, parse
 from wqlab.kernels import kinds
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
-from wqlab.torture.matrix import PLAIN
+from wqlab.torture.matrix import OWN, PLAIN
 
 OLD = '6.12'        # the long-term release that we support
 BEFORE = '7.2'
@@ -25,7 +25,7 @@ RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
 BUILT_IN = 'kunit'              # all suites, if they are built into the kernel
-BEYOND_BASE = {'resize', 'homes', 'console', 'stats'}     # scripts that test features which the base kernel lacks
+BEYOND_BASE = {'resize', 'own', 'console', 'stats'}     # scripts that test features which the base kernel lacks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,6 @@ class Boot:
         reasons = [reason for reason, is_true in {
             'one CPU': machine.cpus == 1,
             'the base kernel': self.variant == 'base',
-            'pool_per_cpu is off': 'workqueue.pool_per_cpu=1' not in self.append.split(),
             'the CPUs cannot go offline': self.engine == 'uml',
             'no sizes': not self.shards,
             'this kernel has no freezer': False,
@@ -78,12 +77,6 @@ class Boot:
             'the CPUs are fewer than three': machine.cpus < 3,
             'the CPUs are not on two nodes': machine.nodes != 2,
             'the CPUs of a node are too few': machine.cpus // machine.nodes == 1,
-            'the CPUs are not behind several caches': machine.llcs == 1,
-            'the CPUs are not behind one cache': machine.llcs > 1,
-            'the CPUs of a cache are too few': machine.cpus // machine.llcs < 5,
-            'the CPUs of a cache are too many': machine.cpus // machine.llcs > 4,
-            'the CPUs are not threads of several cores': machine.threads == 1 or machine.cpus == machine.threads,
-            'the CPUs are not ten cores': 'isolcpus=' not in self.append,
             'the CPUs are not isolated at boot': 'isolcpus=' not in self.append,
             'the CPUs all have a tick': 'nohz' not in self.append,
             'the CPUs have no tick': 'nohz' in self.append,
@@ -98,19 +91,19 @@ class Boot:
         return '|'.join(reasons) or None
 
 
-EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'homes', 'rescuer', 'isolate', 'observe', 'stats')
+EVERYWHERE = ('sysfs', 'params', 'pods', 'masks', 'resize', 'own', 'rescuer', 'isolate', 'observe', 'stats')
 # These take a third of a debug guest's time. The other scripts and torture take nearly all of the same locks.
 SLOW_IN_DEBUG = ('sysfs', 'params', 'observe', 'rescuer')
-# With a pool for each CPU, these take half a minute and find nothing that they do not find without it.
-ALIKE_WITH_HOMES = ('sysfs', 'params', 'observe', 'stats')
+# With own pools, these take half a minute and find nothing that they do not find without it.
+ALIKE_WITH_OWN = ('sysfs', 'observe', 'stats')
 ONE_ROUND = 'WQT_ROUNDS=1'
 # `params` expects the defaults
 WITH_PLAIN = tuple(name for name in EVERYWHERE if name != 'params')
 GOOD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=numa', 'cache_shard_size=1', 'unbound_cpus=1', 'power_efficient=1',
     'debug_force_rr_cpu=1', 'cpu_intensive_thresh_us=20000', 'cpu_intensive_warning_thresh=6',
-    'watchdog_thresh=7', 'panic_on_stall=5', 'panic_on_stall_time=99', 'pool_per_cpu=1', 'slot_turn=3',
-    'spare_slots=5', 'long_run_us=70', 'offload_isolated=1'))
+    'watchdog_thresh=7', 'panic_on_stall=5', 'panic_on_stall_time=99', 'own_pools=2', 'slot_turn=3',
+    'spare_slots=5', 'offload_isolated=1'))
 BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=cachex', 'cache_shard_size=0', 'unbound_cpus=nonsense',
     'watchdog_thresh=x')) + ' isolcpus=domain,1'
@@ -118,20 +111,17 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
 BOOTS: tuple[Boot, ...] = (
     Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), shards='1 1', timeout=400),
     Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
-    Boot('uml-homes', 'uml', tuple(name for name in EVERYWHERE if name not in ALIKE_WITH_HOMES), (BUILT_IN,),
-         append='workqueue.pool_per_cpu=1', shards='1 1', timeout=400),
-    Boot('uml-homes-rest', 'uml', (*ALIKE_WITH_HOMES, 'watchdog'), append='workqueue.pool_per_cpu=1', tier='all',
-         timeout=400),
+    Boot('uml-own', 'uml', tuple(name for name in WITH_PLAIN if name not in ALIKE_WITH_OWN), (BUILT_IN,),
+         append=OWN, shards='1 1', timeout=400),
+    Boot('uml-own-rest', 'uml', (*ALIKE_WITH_OWN, 'watchdog'), append=OWN, tier='all', timeout=400),
     Boot('uml-plain', 'uml', WITH_PLAIN, (BUILT_IN,), append=PLAIN, tier='all', shards='1 1', timeout=400),
-    # each parameter of PLAIN alone, and all with a pool for each CPU
+    # each parameter of PLAIN alone, and all with own pools
     Boot('uml-one-turn', 'uml', WITH_PLAIN, (BUILT_IN,), append='workqueue.slot_turn=1', tier='all', shards='1 1',
          timeout=400),
     Boot('uml-no-spare', 'uml', WITH_PLAIN, (BUILT_IN,), append='workqueue.spare_slots=0', tier='all', shards='1 1',
          timeout=400),
-    Boot('uml-homes-plain', 'uml', WITH_PLAIN, (BUILT_IN,), append=f'workqueue.pool_per_cpu=1 {PLAIN}', tier='all',
-         shards='1 1', timeout=400),
-    Boot('uml-homes-no-long-run', 'uml', WITH_PLAIN, (BUILT_IN,),
-         append='workqueue.pool_per_cpu=1 workqueue.long_run_us=0', tier='all', shards='1 1', timeout=400),
+    Boot('uml-own-plain', 'uml', WITH_PLAIN, (BUILT_IN,), append=f'{OWN} {PLAIN}', tier='all', shards='1 1',
+         timeout=400),
     Boot('uml-kunit', 'uml', suites=(BUILT_IN,), tier='quick', append='wq_api_kunit.early=1', timeout=400),
     Boot('uml-parameters', 'uml', ('boot',), tier='quick', append=GOOD_PARAMETERS),
     Boot('uml-bad-parameters', 'uml', ('rejected',), tier='quick', append=BAD_PARAMETERS),
@@ -143,29 +133,18 @@ BOOTS: tuple[Boot, ...] = (
          (BUILT_IN,), config='debug', mem='1G', env=ONE_ROUND, shards='1 1', timeout=1500),
     Boot('uml-debug-rest', 'uml', SLOW_IN_DEBUG, config='debug', mem='1G', tier='all', timeout=900),
     Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
-    Boot('uml-homes-faults', 'uml', ('faults',), config='debug', mem='1G', append='workqueue.pool_per_cpu=1',
-         tier='all', timeout=900),
+    Boot('uml-own-faults', 'uml', ('faults',), config='debug', mem='1G', append=OWN, tier='all', timeout=900),
     # with kmemleak, there are twice as many allocations to fail, and each is slower
     Boot('uml-leaks', 'uml', ('faults',), config='debug', mem='1G', append='kmemleak=on', tier='all', timeout=3600),
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu',
-         ('sysfs', 'params', 'pods', 'masks', 'homes', 'hotplug', 'freezer', 'sysrq', 'resize', 'console',
+         ('sysfs', 'params', 'pods', 'masks', 'own', 'hotplug', 'freezer', 'sysrq', 'resize', 'console',
           'stats'),
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', timeout=900),
-    Boot('qemu-homes', 'qemu', ('homes', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
-         topology='sockets=2,cores=2,nodes=2', mem='1G', append='workqueue.pool_per_cpu=1', env=ONE_ROUND,
-         shards='2 2', timeout=900),
-    Boot('qemu-plain', 'qemu', ('masks', 'homes', 'hotplug', 'isolate', 'freezer', 'resize'), ('wq_api_kunit',), cpus=4,
+    Boot('qemu-own', 'qemu', ('own', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
+         topology='sockets=2,cores=2,nodes=2', mem='1G', append=OWN, env=ONE_ROUND, shards='2 2', timeout=900),
+    Boot('qemu-plain', 'qemu', ('masks', 'own', 'hotplug', 'isolate', 'freezer', 'resize'), ('wq_api_kunit',), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append=PLAIN, tier='all', timeout=900),
-    # pods of two CPUs in one LLC: the nearest CPU may be in another pod
-    Boot('qemu-homes-smt', 'qemu', ('homes',), cpus=4, topology='cores=2,threads=2', mem='1G',
-         append='workqueue.pool_per_cpu=1', timeout=600),
-    # each LLC has more CPUs than a worker looks at before it leaves the one that it is behind
-    Boot('qemu-homes-wide', 'qemu', ('homes',), cpus=10, topology='sockets=2,cores=5', mem='1G',
-         append='workqueue.pool_per_cpu=1', env='WQT_ONLY="end_of_a_cache last_idle_CPU_of_a_cache"', timeout=300),
-    # a pod may be the two ends of the LLC, with as many CPUs between them as a worker looks at
-    Boot('qemu-homes-one-cache', 'qemu', ('homes',), cpus=10, topology='cores=10', mem='1G',
-         append='workqueue.pool_per_cpu=1 isolcpus=domain,9', env='WQT_ONLY=rest_of_the_cache_is_outside', timeout=300),
     # one LLC of 36 cores: the most even division is 8 7 7 7 7
     Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',
          shards='8 7 7 7 7', timeout=600),
@@ -199,11 +178,11 @@ if VARIANT == 'cmwq':
 # The release before, which needs no patches of its own
 if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
     BOOTS += tuple(dataclasses.replace(boot, name=f'{BEFORE}-{boot.name}', linux=BEFORE, tier='all') for boot in BOOTS
-                   if boot.name in ('uml-2', 'uml-homes', 'uml-kunit', 'uml-parameters', 'uml-panic'))
+                   if boot.name in ('uml-2', 'uml-own', 'uml-kunit', 'uml-parameters', 'uml-panic'))
 # Run the same on the long-term release. Its UML has one CPU.
 if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
     BOOTS += tuple(dataclasses.replace(boot, name=f'{OLD}-{boot.name}', linux=OLD, tier='all') for boot in BOOTS
-                   if boot.name in ('qemu-numa', 'qemu-homes', 'qemu-36', 'qemu-unequal', 'qemu-isolated', 'qemu-late'))
+                   if boot.name in ('qemu-numa', 'qemu-own', 'qemu-36', 'qemu-unequal', 'qemu-isolated', 'qemu-late'))
     BOOTS += (
         Boot(f'{OLD}-uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), (BUILT_IN,), config='up',
              linux=OLD, cpus=1, tier='all', timeout=400),

@@ -26,6 +26,7 @@ from wqlab import cpus, procs
 from wqlab.guest import running
 from wqlab.kernels import base, kinds
 from wqlab.paths import ROOT
+from wqlab.torture.matrix import OWN
 
 LOGS = guests.RESULTS / 'drgn'
 ENDING_S = 60       # enough for a runner to end its guest and to delete its files
@@ -66,12 +67,12 @@ class Machine:
 # numa: 2 sockets, each with one LLC, one node and 2 cores.
 # 36-smt: one LLC with 36 cores of 2 threads.
 # unequal: LLCs of 8, 8, 8 and 3 CPUs. The last LLC has a core with one thread. Two CPUs are offline.
-# homes: as numa, with a pool for each CPU.
+# own: as numa, with own pools as soon as a CPU shares its pool.
 MACHINES = (
     Machine('numa', 4, 'sockets=2,cores=2,nodes=2'),
     Machine('36-smt', 72, 'cores=36,threads=2', mem='1G'),
     Machine('unequal', 32, 'sockets=2,cores=8,threads=2,llcs=4', append='nr_cpus=27', offline=(9, 25)),
-    Machine('homes', 4, 'sockets=2,cores=2,nodes=2', append='workqueue.pool_per_cpu=1', offline=(3,)),
+    Machine('own', 4, 'sockets=2,cores=2,nodes=2', append=OWN, offline=(3,)),
 )
 BASE = Machine('base', 4, 'sockets=2,cores=2,nodes=2', variant='base', tier='all')
 OLDER = Machine(f'base-{OLD}', 4, 'sockets=2,cores=2,nodes=2', variant='base', linux=OLD, tier='all')

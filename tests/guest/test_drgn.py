@@ -29,7 +29,7 @@ OURS = pytest.mark.parametrize('machine', [guests.case(machine) for machine in w
 SVG = '{http://www.w3.org/2000/svg}'
 # What the tools must find: machine -> (number of CPUs in each LLC, number of cores, number of nodes)
 SHAPES = {'numa': ([2, 2], 4, 2), '36-smt': ([72], 36, 1), 'unequal': ([8, 8, 8, 3], 14, 1),
-          'homes': ([2, 2], 4, 2), 'base': ([2, 2], 4, 2), world.OLDER.name: ([2, 2], 4, 2),
+          'own': ([2, 2], 4, 2), 'base': ([2, 2], 4, 2), world.OLDER.name: ([2, 2], 4, 2),
           world.CARRIED.name: ([2, 2], 4, 2)}
 
 
@@ -318,21 +318,14 @@ def test_pools(machine):
 
 
 @OURS
-def test_homes(machine):
-    """Each online CPU of an unbound workqueue has a pool of its own. Without the parameter no pool has a home."""
+def test_own_pools(machine):
+    """Only the CPU whose own pool it is queues there, and only on unbound workqueues."""
     seen = world.seen(machine)
-    homes = {pool['id']: pool['home_cpu'] for pool in seen.dump['pools']}
-    if machine.name != 'homes':
-        assert set(homes.values()) == {None}
-        return
+    owners = {pool['id']: pool['own_cpu'] for pool in seen.dump['pools']}
+    assert all(pool['own_cpu'] is None for pool in seen.dump['pools'] if pool['kind'] != 'unbound')
     for wq in seen.dump['workqueues']:
-        found = {int(cpu): homes[pool] for cpu, pool in wq['cpu_pool'].items()}
-        if wq['type'] != 'unbound':
-            assert set(found.values()) == {None}, wq['name']
-            continue
-        for cpu in seen.online & cpus_of(wq['cpus']):
-            assert found[cpu] == cpu, wq['name']
-    assert any(pool['home_cpu'] is not None for pool in seen.dump['pools'] if pool['kind'] == 'unbound')
+        for cpu, pool in wq['cpu_pool'].items():
+            assert owners[pool] in (None, int(cpu)), wq['name']
 
 
 # Running and waiting items

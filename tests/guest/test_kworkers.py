@@ -7,12 +7,12 @@ import pytest
 
 import guests
 from wqlab.guest import run as guest
+from wqlab.torture.matrix import OWN
 
 MODULE = '/test_workqueue.ko'
-HOMES = 'workqueue.pool_per_cpu=1'
 ITEMS = 60000       # of each thread, so that a pass takes some seconds
 IDLE_S = 330        # idle workers end after 300 s, when a timer that may be late fires
-CPUS, NODES, TOPOLOGY = 4, 2, 'sockets=2,cores=2,nodes=2'
+CPUS, TOPOLOGY = 4, 'sockets=2,cores=2,nodes=2'
 COUNT = f'''
 names() {{ cat /proc/[0-9]*/comm | grep '^kworker/u'; }}
 count() {{ names | wc -l; }}
@@ -36,8 +36,8 @@ sleep 2
 pools later
 '''
 # (variant, kernel parameters): the scopes in which each CPU queues, one after the other
-RUNS = {('base', ''): 'cpu', ('cmwq', ''): 'system cpu', ('cmwq', HOMES): 'system cpu'}
-OURS = pytest.mark.parametrize('ours', [run for run in RUNS if run[0] == 'cmwq'], ids=['default', 'homes'])
+RUNS = {('base', ''): 'cpu', ('cmwq', ''): 'system cpu', ('cmwq', OWN): 'system cpu'}
+OURS = pytest.mark.parametrize('ours', [run for run in RUNS if run[0] == 'cmwq'], ids=['default', 'own'])
 
 pytestmark = [guests.needs('qemu', variant='base'), guests.needs('qemu', variant='cmwq'), pytest.mark.tier('all')]
 
@@ -71,10 +71,7 @@ def numbers():
 
 @OURS
 def test_after_boot(numbers, ours):
-    """
-    The aim, which homes miss in some boots: what boot queues warms up pools of those CPUs that queue it, and each keeps
-    two workers or more.
-    """
+    """What boot queues gives few CPUs own pools, or none; each such pool has two workers."""
     assert sum(pools(numbers[ours])) < sum(pools(numbers['base', ''])) + CPUS
 
 
@@ -82,21 +79,11 @@ def test_pools_after_boot_by_default(numbers):
     assert len(pools(numbers['cmwq', ''])) <= len(pools(numbers['base', '']))
 
 
-def test_pools_after_boot_with_homes(numbers):
-    """
-    At most a pool for each CPU instead of one for each node. Workers that are idle end after minutes only, so a pool
-    still has as many as it once needed.
-    """
-    ours, base = pools(numbers['cmwq', HOMES]), pools(numbers['base', ''])
-    assert len(ours) <= len(base) - NODES + CPUS
-    assert max(ours) <= max(base) + 1
-
-
 @OURS
 def test_while_each_cpu_queues(numbers, ours):
     """
-    In scope `cpu` each CPU has the pool that it has in the base kernel, and two workers there. With homes this is so in
-    any scope.
+    In scope `cpu` each CPU has the pool that it has in the base kernel, and two workers there. With own pools this is so
+    in any scope.
     """
     base = numbers['base', '']['cpu']
     assert base > sum(pools(numbers['base', ''])) + CPUS
@@ -105,12 +92,5 @@ def test_while_each_cpu_queues(numbers, ours):
 
 @OURS
 def test_five_minutes_later(numbers, ours):
-    """The aim, which homes miss in some boots: what the machine itself does keeps two workers on each CPU."""
+    """Pools of the pods keep two workers each. Own pools that nobody uses have ended."""
     assert sum(pools(numbers[ours], 'later')) <= sum(pools(numbers['base', ''], 'later')) + 2
-
-
-def test_pools_five_minutes_later_with_homes(numbers):
-    """A pool that the machine itself has used keeps two, and is the pool of one CPU instead of a node."""
-    ours, base = pools(numbers['cmwq', HOMES], 'later'), pools(numbers['base', ''], 'later')
-    assert len(ours) <= len(base) - NODES + CPUS
-    assert max(ours) <= 2

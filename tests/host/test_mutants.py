@@ -51,10 +51,10 @@ def test_applies_and_changes_code(path, tmp_path):
 
 
 def test_table_shows_what_nothing_caught():
-    found = [(mutants.Bug('a', 'x', 'qemu', 'homes', Path('a')), mutants.Catch(3.4, 'why')),
+    found = [(mutants.Bug('a', 'x', 'qemu', 'own', Path('a')), mutants.Catch(3.4, 'why')),
              (mutants.Bug('b-long', 'yy', 'uml', 'KUnit', Path('b')), mutants.Catch(20, ''))]
     lines = mutants.table(found).splitlines()
-    assert re.fullmatch(r'a \\\* +x +homes +3 s', lines[3])
+    assert re.fullmatch(r'a \\\* +x +own +3 s', lines[3])
     assert re.fullmatch(r'b-long +yy +\*\*not by KUnit\*\* +20 s', lines[4])
 
 
@@ -133,9 +133,9 @@ def test_control(tried):
     """A test that fails without a bug catches nothing. Otherwise its time sets the limit with a bug."""
     ran, finds = tried
     finds += ['it fails', '']
-    assert mutants.control(('uml', '', '', 'homes'), 20) == 60 + 4 * 3.0 and ran == ['control']
-    with pytest.raises(SystemExit, match='homes fails without a bug: it fails'):
-        mutants.control(('uml', '', '', 'homes'), 20)
+    assert mutants.control(('uml', '', '', 'own'), 20) == 60 + 4 * 3.0 and ran == ['control']
+    with pytest.raises(SystemExit, match='own fails without a bug: it fails'):
+        mutants.control(('uml', '', '', 'own'), 20)
 
 
 def test_each_bug_and_each_configuration_is_a_case():

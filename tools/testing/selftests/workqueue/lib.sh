@@ -99,8 +99,7 @@ skip_reason()	# TEST
 
 	echo "$SKIPPED" | while read -r line; do
 		case $line in
-		"$1:one CPU"* | "$1:the base kernel"* | "$1:pool_per_cpu is off"* | \
-		"$1:the CPUs "* | "$1:no sizes "* | \
+		"$1:one CPU"* | "$1:the base kernel"* | "$1:the CPUs "* | "$1:no sizes "* | \
 		"$1:the kernel was not booted with "*) echo "${line#"$1:"}"; break ;;
 		esac
 	done
@@ -127,7 +126,7 @@ check_list()	# NAME[:ARGUMENT]...
 
 run_tests()
 {
-	local t name arg kept reason turn
+	local t name arg kept reason turn own
 
 	check_list "$@"
 	# shellcheck disable=SC2086 # words
@@ -137,6 +136,7 @@ run_tests()
 	load_helper
 	kept=" $(queues | tr '\n' ' ')"
 	turn=$(cat $PARAMS/slot_turn 2>/dev/null)
+	own=$(cat $PARAMS/own_pools 2>/dev/null)
 	ktap_set_plan $#
 	for t; do
 		name=${t%%:*}
@@ -154,6 +154,7 @@ run_tests()
 			clean_up_after_failure "$kept"
 		fi
 		[ -z "$turn" ] || set_slot_turn "$turn"
+		[ -z "$own" ] || set_to $PARAMS/own_pools "$own"
 	done
 	rmmod wq_test_helper || bail "wq_test_helper cannot be removed"
 	ktap_finished
@@ -394,12 +395,6 @@ cpu_mask()	# CPU
 given()	# PARAMETER: its value on the command line
 {
 	tr ' ' '\n' </proc/cmdline | sed -n "s/^$1=//p" | tail -n 1
-}
-
-# Did the kernel boot with a pool for each CPU of a pod?
-per_cpu_pools()
-{
-	[ "$(given workqueue.pool_per_cpu)" = 1 ]
 }
 
 expand_mask()	# MASK: prints a line for each CPU

@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# The parameters under /sys/module/workqueue/parameters, at their defaults, but for
-# workqueue.pool_per_cpu=1, which the command line may have.
+# The parameters under /sys/module/workqueue/parameters, at their defaults.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -34,10 +33,9 @@ test_cpu_intensive_thresh_us()
 
 test_no_other_files()
 {
-	local run='' own='' more='' off=''
+	local own='' more='' off=''
 	if [ "$VARIANT" != base ]; then
-		run=" long_run_us"
-		own=" pool_per_cpu"
+		own=" own_pools"
 		more=" slot_turn spare_slots"
 		off=" offload_isolated"
 	fi
@@ -45,7 +43,7 @@ test_no_other_files()
 	# shellcheck disable=SC2046	# all of them in one line
 	is_equal "the list of parameters" "$(echo $(ls $PARAMS | sort))" \
 		"cache_shard_size cpu_intensive_thresh_us cpu_intensive_warning_thresh\
- debug_force_rr_cpu default_affinity_scope$run$off panic_on_stall panic_on_stall_time$own\
+ debug_force_rr_cpu default_affinity_scope$off$own panic_on_stall panic_on_stall_time\
  power_efficient$more watchdog_thresh"
 }
 
@@ -198,16 +196,12 @@ set -- no_other_files \
 for scope in $SCOPES; do
 	set -- "$@" default_scope:"$scope"
 done
-HOMES=N
-! per_cpu_pools || HOMES=Y
 set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh forced_round_robin \
-	parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 \
-	parameter:long_run_us=644=50 parameter:spare_slots=644=32 \
+	parameter:own_pools=644=1 parameter:slot_turn=644=8 parameter:spare_slots=644=32 \
 	parameter:offload_isolated=644=N bad_offload_isolated \
 	slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8 slot_turn_of_long_items
 [ "$VARIANT" != base ] || skip "the base kernel does not have this parameter" \
-	parameter:pool_per_cpu=444=$HOMES parameter:slot_turn=644=8 parameter:spare_slots=644=32 \
-	parameter:long_run_us=644=50 \
+	parameter:own_pools=644=1 parameter:slot_turn=644=8 parameter:spare_slots=644=32 \
 	parameter:offload_isolated=644=N bad_offload_isolated \
 	slot_turn:0 slot_turn:1 slot_turn:2 slot_turn:8 slot_turn_of_long_items
 [ "$(nr_online)" -gt 1 ] || skip "one CPU leaves no other to move to" forced_round_robin

@@ -438,94 +438,6 @@ begins_slowly()
 	return $rc
 }
 
-# Pools that nobody used, and whose first worker cannot be made.
-
-# Makes it and moves it to pools that no other workqueue has.
-create_cold()	# NAME FLAG...
-{
-	create "$@" && set_to "$(dev "$1" nice)" 7
-}
-
-test_rescue_of_a_cold_pool()
-{
-	local rc=0
-
-	create_cold wqt_r unbound mem_reclaim && shortage || return 1
-	tell wqt_r queue "nop cpu=0 n=50"
-	tell wqt_r wait "50 20000" || rc=1
-	plenty
-	[ "$(stat_of wqt_r rescued)" -gt 0 ] || { diag "the rescuer ran none"; rc=1; }
-	is_equal "items that ran" "$(stat_of wqt_r ran)" 50 || rc=1
-	# nobody makes a worker for a pool without work, so this finds it cold again
-	tell wqt_r queue "nop cpu=0 n=50"
-	tell wqt_r wait "100 5000" || rc=1
-	is_equal "items that ran afterwards" "$(stat_of wqt_r ran)" 100 || rc=1
-	destroy wqt_r
-	return $rc
-}
-
-# Without a rescuer the items wait. One pool that has to wait holds up no other.
-test_cold_pools_that_wait()
-{
-	local rc=0 cpu
-
-	create_cold wqt_k unbound && shortage || return 1
-	for cpu in $CPUS; do
-		tell wqt_k queue "nop cpu=$cpu n=5"
-	done
-	! tell wqt_k wait "1 1500" 2>/dev/null || rc=1
-	echo t >$SYSRQ
-	plenty
-	[ $rc -eq 0 ] || diag "an item ran without a worker"
-	dmesg | grep -q "pool .* workers=0 manager: pool_starter" ||
-		{ diag "the dump has no pool that waits for pool_starter"; rc=1; }
-	tell wqt_k wait "$(($(nr_online) * 5)) 5000" || rc=1
-	is_equal "items that ran afterwards" "$(stat_of wqt_k ran)" $(($(nr_online) * 5)) || rc=1
-	destroy wqt_k
-	return $rc
-}
-
-# It is destroyed while the first worker of its pools is being made.
-test_cold_pools_that_vanish()
-{
-	local round
-
-	for round in 1 2 3 4 5 6 7 8; do
-		create_cold wqt_k unbound || return 1
-		tell wqt_k queue "nop cpu=$((round % $(nr_online))) n=1"
-		destroy wqt_k || return 1
-	done
-}
-
-# pool_starter waits for kthreadd, whose CPU is busy, and serves no other pool meanwhile. Another
-# pool waits for pool_starter, too, but no longer needs a worker. That pool can end all the same.
-# The task that ends it holds the lock that a read of the nice level takes.
-test_cold_pool_that_vanishes_behind_another()
-{
-	and_move_kthreadd_back in_time vanishes_behind_another
-}
-
-starter_is_stuck()
-{
-	is_stuck "$(grep -lx pool_starter /proc/[0-9]*/comm 2>/dev/null | cut -d / -f 3)"
-}
-
-vanishes_behind_another()
-{
-	local rc=0
-
-	create_cold wqt_k unbound && create wqt_r unbound mem_reclaim &&
-		set_to "$(dev wqt_r nice)" 8 && set_to "$HELPER/occupy" "cpu=1 ms=5000" || return 1
-	taskset -p "$(cpu_mask 1)" 2 >/dev/null || rc=1
-	tell wqt_k queue "nop cpu=0"
-	within 30 starter_is_stuck || { diag "pool_starter does not wait for kthreadd"; rc=1; }
-	tell wqt_r queue "nop cpu=0" && tell wqt_r wait "1 3000" || rc=1
-	destroy wqt_r && sleep 0.3 && reads "$(dev wqt_k nice)" 7 || rc=1
-	write_to "$HELPER/occupy" leave >/dev/null || [ $rc -ne 0 ] || rc=$TOO_LATE
-	within 100 nobody_occupies && tell wqt_k wait "1 5000" && destroy wqt_k || rc=1
-	return $rc
-}
-
 mount_all
 load_helper
 CPUS=$(online_cpus)
@@ -537,14 +449,8 @@ CPUS=$(online_cpus)
 	skip "the base kernel fails it, as \`make basebugs\` shows" turns_at_the_slot:pool \
 		slow_to_begin turns_at_the_slot:pools turns_at_the_slot:pools-one-short \
 		gone_before_it_ran
-set -- rescue_of_a_cold_pool cold_pools_that_wait cold_pools_that_vanish \
-	cold_pool_that_vanishes_behind_another
-[ "$VARIANT" != base ] || skip "the base kernel has no cold pools" "$@"
-per_cpu_pools || skip "pool_per_cpu is off, so there are no cold pools" "$@"
-[ "$(nr_online)" -gt 1 ] ||
-	skip "one CPU cannot be busy" cold_pool_that_vanishes_behind_another
 run_tests shortage_is_real rescue:percpu rescue:unbound rescue_after_a_crowd \
 	load:percpu load:unbound order long_worklist:percpu long_worklist:unbound \
 	long_way_in_one_tick:percpu long_way_in_one_tick:unbound turns \
 	slow_to_end slow_to_begin turns_at_the_slot:pool turns_at_the_slot:pools \
-	turns_at_the_slot:pools-one-short gone_before_it_ran "$@"
+	turns_at_the_slot:pools-one-short gone_before_it_ran

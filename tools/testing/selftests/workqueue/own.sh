@@ -1,0 +1,203 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# Own pools: a CPU that has to share the pool of its pod gets one of its own for a while. With
+# workqueue.own_pools=2 it need not cost anything to share. The base kernel has no own pools.
+
+. "$(dirname "$0")/lib.sh"
+
+OWN=$PARAMS/own_pools
+
+# Makes a workqueue with one pool for all CPUs, which no other workqueue has.
+create_shared()	# NAME [FLAG...]
+{
+	create "$@" && set_to "$(dev "$1" affinity_scope)" system &&
+		set_to "$(dev "$1" nice)" "$NICE"
+}
+
+# The pools in which the CPUs queue, a line for each. Each look queues from each CPU.
+pools()	# NAME
+{
+	sed -n 's,^cpu=.*comm=kworker/u\([0-9]*\):.*,\1,p' "$HELPER/$1/map" | sort -u
+}
+
+nr_pools_is()	# NAME NUMBER
+{
+	[ "$(pools "$1" | wc -l)" -eq "$2" ]
+}
+
+# Has each CPU an own pool? These looks make the CPUs share.
+get_own_pools()	# NAME
+{
+	within 50 nr_pools_is "$1" "$(nr_online)" && return
+	diag "the CPUs queue in the pools $(pools "$1" | tr '\n' ' ')"
+	return 1
+}
+
+# For two workqueues with the same pools: each CPU queues on one of them, so all share.
+load_both()	# LOAD
+{
+	tell wqt_u load "$1 from=$FIRST" && tell wqt_v load "$1 from=$LAST"
+}
+
+kept_its_order()	# NAME
+{
+	tell "$1" load stop &&
+		is_equal "$1: misordered" "$(stat_of "$1" misordered)" 0 &&
+		is_equal "$1: lost" "$(stat_of "$1" lost)" 0 &&
+		is_equal "$1: ran" "$(stat_of "$1" ran)" "$(stat_of "$1" queued)"
+}
+
+test_each_CPU_gets_its_own()	# SCOPE
+{
+	local cpu ok=0
+
+	create_shared wqt_u unbound && set_to "$(dev wqt_u affinity_scope)" "$1" || return 1
+	set_to $OWN 2 && get_own_pools wqt_u || ok=1
+	for cpu in $(online_cpus); do
+		tell wqt_u queue "block cpu=$cpu"
+	done
+	within 50 held_is wqt_u "$(nr_online)" || ok=1
+	mark_log own && echo t >/proc/sysrq-trigger
+	for cpu in $(online_cpus); do
+		new_log | grep -q "pool .* own=$cpu" ||
+			{ diag "the dump has no own pool of CPU $cpu"; ok=1; }
+	done
+	destroy wqt_u && return $ok
+}
+
+test_equal_attributes_share_own_pools()
+{
+	local ok=0
+
+	create_shared wqt_u unbound && create_shared wqt_v unbound && set_to $OWN 2 || return 1
+	get_own_pools wqt_u && get_own_pools wqt_v &&
+		is_equal "pools of equal workqueues" "$(pools wqt_v)" "$(pools wqt_u)" || ok=1
+	destroy wqt_u && destroy wqt_v && return $ok
+}
+
+# What these workqueues queue is never held back, and stays in their pool.
+test_none_for()	# FLAG
+{
+	local i ok=0
+
+	create wqt_n "$1" && set_to $OWN 2 || return 1
+	pools wqt_n >/tmp/pools
+	for i in 1 2 3 4 5 6; do
+		pools wqt_n
+	done | sort -u | cmp -s - /tmp/pools || { diag "it uses other pools"; ok=1; }
+	destroy wqt_n && return $ok
+}
+
+test_none_if_off()
+{
+	local ok=0
+
+	create_shared wqt_u unbound && create_shared wqt_v unbound && set_to $OWN 0 || return 1
+	load_both "threads=1 depth=16" && sleep 1 || ok=1
+	tell wqt_u load stop && tell wqt_v load stop || ok=1
+	nr_pools_is wqt_u 1 || { diag "a CPU has an own pool"; ok=1; }
+	destroy wqt_u && destroy wqt_v && return $ok
+}
+
+test_none_for_a_CPU_that_queues_alone()
+{
+	local ok=0
+
+	create_shared wqt_u unbound && set_to $OWN 1 || return 1
+	tell wqt_u load "threads=1 depth=16 from=$FIRST" && sleep 1 && tell wqt_u load stop || ok=1
+	nr_pools_is wqt_u 1 || { diag "the CPU has an own pool"; ok=1; }
+	destroy wqt_u && return $ok
+}
+
+# The items of a CPU start in their order before, during and after the move. As only one may run
+# at a time, the helper sees which one started first.
+test_order()
+{
+	local round ok=0
+
+	for round in 1 2 3 4 5; do
+		set_to $OWN 0 && create_shared wqt_u unbound max_active=1 &&
+			create_shared wqt_v unbound max_active=1 || return 1
+		load_both "threads=1 depth=64" && sleep 0.1 && set_to $OWN 2 && sleep 0.2 || ok=1
+		kept_its_order wqt_u && kept_its_order wqt_v || ok=1
+		get_own_pools wqt_u || ok=1
+		destroy wqt_u && destroy wqt_v || return 1
+		[ $ok -eq 0 ] || break
+	done
+	return $ok
+}
+
+# How many of these pools have workers?
+nr_left()	# POOL...
+{
+	local pool
+
+	for pool; do
+		! grep -q "^kworker/u$pool:" /proc/[0-9]*/comm 2>/dev/null || echo "$pool"
+	done | wc -l
+}
+
+nr_left_is()	# NUMBER POOL...
+{
+	local n=$1
+	shift
+
+	[ "$(nr_left "$@")" -eq "$n" ]
+}
+
+# A CPU that has not used its own pool for 5 to 10 s shares again, and the pool ends.
+test_shares_again()
+{
+	local own ok=0
+
+	create_shared wqt_u unbound && set_to $OWN 2 && get_own_pools wqt_u || return 1
+	own=$(pools wqt_u)
+	# shellcheck disable=SC2086 # lines of words
+	within 150 nr_left_is 0 $own || { diag "own pools are left:" $own; ok=1; }
+	set_to $OWN 0 && nr_pools_is wqt_u 1 || { diag "the CPUs do not share again"; ok=1; }
+	destroy wqt_u && return $ok
+}
+
+# Its attributes change.
+test_under_load()	# nice|affinity_scope|max_active
+{
+	local i ok=0
+
+	create_shared wqt_u unbound && set_to $OWN 2 || return 1
+	tell wqt_u load "threads=2 depth=16 spin_us=10" || ok=1
+	for i in 1 2 3; do
+		case $1 in
+		nice) set -- "$1" "$((i % 2))" "$NICE" ;;
+		affinity_scope) set -- "$1" cpu system ;;
+		max_active) set -- "$1" 1 256 ;;
+		esac
+		set_to "$(dev wqt_u "$1")" "$2" && sleep 0.1 &&
+			set_to "$(dev wqt_u "$1")" "$3" && sleep 0.1 && progresses wqt_u || ok=1
+	done
+	account_is_right wqt_u || ok=1
+	destroy wqt_u && return $ok
+}
+
+# It is destroyed just when its CPUs get their pools.
+test_gone_in_between()
+{
+	local i
+
+	for i in 1 2 3 4 5; do
+		set_to $OWN 0 && create_shared wqt_u unbound || return 1
+		tell wqt_u load "threads=2 depth=16" && sleep 0.1 && set_to $OWN 2 || return 1
+		account_is_right wqt_u && destroy wqt_u || return 1
+	done
+}
+
+FIRST=$(online_cpus | head -n 1)
+LAST=$(online_cpus | tail -n 1)
+NICE=3
+set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools none_for:percpu \
+	none_for:ordered none_for:bh none_if_off none_for_a_CPU_that_queues_alone order \
+	shares_again under_load:nice under_load:affinity_scope under_load:max_active \
+	gone_in_between
+[ "$VARIANT" != base ] || skip "the base kernel has no own pools" "$@"
+[ "$(nr_online)" -gt 1 ] || skip "one CPU shares with no other" "$@"
+run_tests "$@"

@@ -21,14 +21,10 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         '': ('ONE_LOOK', 'NO_COUNT'),
     },
     'claim': {
-        '': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED'),
+        '': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED',
+             'NEW_ASLEEP'),
         'PERCPU': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE',
                    'KEEP_LISTED'),
-        'HOME': ('NO_LOOK_BACK', 'CULL_BLIND', 'KEEP_LISTED', 'CULL_WORK', 'COUNT_LATE', 'NEW_ASLEEP'),
-    },
-    'cold': {
-        '': ('NO_KICK', 'TWICE', 'CULL_WORK', 'RESIGN_BLIND', 'RESIGN_EARLY', 'RESIGN_SHORT', 'NO_TIMER',
-             'TIMER_LATE', 'NO_WAIT', 'CANCEL_RUNNING', 'CANCEL_KEEPS', 'CANCEL_ANY', 'CANCEL_TIMER'),
     },
     'colors': {
         '': ('NO_PAINT', 'PAINT_LATE', 'NO_COUNT', 'NO_ARM', 'KEEP_COLOR', 'KEEP_FIRST', 'NO_OVERFLOW',
@@ -44,6 +40,9 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     'ordered': {
         '': ('NO_SECOND', 'NO_PLUG', 'NO_UNPLUG', 'UNPLUG_NEXT', 'NO_REFCNT', 'NO_MOVED', 'MOVED_LATE',
              'NO_HOME', 'HOME_STALE', 'NO_RUNNER', 'NO_LEAVE'),
+    },
+    'own': {
+        '': ('NO_MARKER', 'NO_PLUG', 'NO_UNPLUG', 'NO_PARK', 'NO_RECHECK', 'MARKER_FIRST', 'TAKE_FULL', 'TAKE_UNLOCKED'),
     },
     'slots': {
         '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'FILL_TRIES', 'PARK_LATE',

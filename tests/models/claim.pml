@@ -10,8 +10,7 @@
  * Up to ITEMS items are queued, each by another CPU.  Some end at once, the others sleep until
  * all have started.  CULLS times an idle worker may be told to end, as if its time were up.  The
  * pool is unbound and begins with one to three idle workers.  With PERCPU it belongs to a CPU,
- * and its workers count in nr_running.  With HOME it may be cold, and it begins cold.  Such a
- * pool may lose all workers when its worklist is empty, so an item may be cancelled, too.
+ * and its workers count in nr_running.
  *
  * What is done under the lock until it is dropped is one step.  Without the lock, others wake
  * tasks and raise nr_running.  They might as well do that before or after the step.
@@ -27,29 +26,19 @@
  * - CULL_BLIND: whether too many are idle is looked at only before the lock is taken.
  * - KEEP_NONE: the last two idle workers are told to end, too.
  * - KEEP_LISTED: a worker that was told to end stays on the idle list until it has ended.
- *
- * With HOME, the mutations are NO_LOOK_BACK, CULL_BLIND, KEEP_LISTED and these:
- * - CULL_WORK: if all workers are idle, they are told to end although work waits.
- * - COUNT_LATE: a worker that was told to end counts in nr_workers until it has ended.
  * - NEW_ASLEEP: whoever makes a worker does not wake it.
  */
-#ifdef HOME
-#define ITEMS	2
-#define CULLS	3
-#else
 #define ITEMS	3
 #define CULLS	1
-#endif
 #define THREADS	(ITEMS + 1 + CULLS)	/* one for each item, one in reserve, and those that end */
 #define NOBODY	THREADS
 
 byte items, queued;		/* to be queued in all, and so far */
 byte waiting;			/* on pool->worklist */
 byte started;
-byte nr_workers, nr_running;
+byte nr_running;
 bool manager;			/* POOL_MANAGER_ACTIVE */
 bool managing;			/* pool->manager: the manager is a worker */
-bool start_work;		/* pool->start_work is queued */
 chan idle_list = [THREADS] of { byte };	/* in reverse: who went idle first comes first */
 byte made;			/* threads */
 bool awake[THREADS];		/* the task's state */
@@ -60,7 +49,6 @@ mtype = { IDLE, LATE, MANAGE, RUN, SLEEP };	/* what a worker does without the lo
 #define NR_IDLE		len(idle_list)
 #define NEEDS_WORKER	(waiting > 0 && nr_running == 0)
 #define LACKS_WORKER	(NEEDS_WORKER && NR_IDLE == 0)
-#define NEEDS_STARTER	(NR_IDLE == 0 && (nr_workers > 0 || waiting > 0))
 
 #ifdef PERCPU
 #define COUNT(n)	nr_running = nr_running + n
@@ -74,16 +62,7 @@ mtype = { IDLE, LATE, MANAGE, RUN, SLEEP };	/* what a worker does without the lo
 #else
 #define KEPT		2
 #endif
-#ifdef HOME
-#ifdef CULL_WORK
-#define MAY_COOL	(NR_IDLE == nr_workers)
-#else
-#define MAY_COOL	(NR_IDLE == nr_workers && waiting == 0)
-#endif
-#else
-#define MAY_COOL	false
-#endif
-#define TOO_MANY	(NR_IDLE > 0 && (MAY_COOL || NR_IDLE + managing > KEPT))
+#define TOO_MANY	(NR_IDLE > 0 && NR_IDLE + managing > KEPT)
 
 /* the first idle worker, which comes last here; a whole turn leaves the list as it is */
 inline find_first()
@@ -105,11 +84,6 @@ inline pick()
 		:: awake[who] -> who = NOBODY
 		:: else
 		fi
-#ifdef HOME
-	:: LACKS_WORKER && nr_workers == 0 && !manager ->
-		manager = true;
-		start_work = true
-#endif
 	:: else
 	fi
 }
@@ -130,7 +104,6 @@ inline create()
 		assert(made < THREADS);
 		who = made;
 		made++;
-		nr_workers++;
 		run worker(who);
 		idle_list!who
 	}
@@ -243,10 +216,7 @@ end:	do
 		}
 	od;
 #ifdef KEEP_LISTED
-	idle_list??eval(me);
-#endif
-#ifdef COUNT_LATE
-	nr_workers--
+	idle_list??eval(me)
 #endif
 }
 
@@ -286,45 +256,10 @@ end:	atomic { TOO_MANY ->
 #ifndef KEEP_LISTED
 		idle_list??eval(who);
 #endif
-#ifndef COUNT_LATE
-		nr_workers--;
-#endif
 		die[who] = true
 	}
 	wake()
 }
-
-#ifdef HOME
-/* cancel_work() */
-proctype canceller()
-{
-	if
-	:: atomic { waiting > 0 -> waiting--; started++ }
-	:: true			/* nobody cancels */
-	fi
-}
-
-/* pool_start_fn() */
-proctype starter()
-{
-	byte who = NOBODY, n;
-
-end:	do
-	:: start_work ->
-		start_work = false;
-		if
-		:: NEEDS_STARTER -> create()
-		:: else
-		fi;
-		atomic {
-			if
-			:: NEEDS_STARTER -> start_work = true
-			:: else -> manager = false
-			fi
-		}
-	od
-}
-#endif
 
 init {
 	byte n;
@@ -335,17 +270,11 @@ init {
 		for (n : 1 .. CULLS) {
 			run culler()
 		}
-#ifdef HOME
-		run canceller();
-		run starter()
-#else
-		select(nr_workers : 1 .. 3);
-		for (n : 0 .. nr_workers - 1) {
+		select(made : 1 .. 3);
+		for (n : 0 .. made - 1) {
 			idle_list!n;
 			run worker(n)
 		}
-		made = nr_workers
-#endif
 	}
 	/* nothing can move any more */
 	timeout ->

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A CPU gets its own pool, and shares again: kernel/workqueue/own.c, queue.c, active.c
+ *
+ * One CPU queues ITEMS items on a workqueue whose limit is one or two slots, one after the other.
+ * Each is queued on the pwq that the CPU's entry names.  Between its look at the entry and the lock
+ * of the pool, all others may move.  Meanwhile the CPU is given an own pwq, and that one is taken
+ * back if it is empty.  Another CPU may queue one item on the pwq of the pod, too, which has no
+ * order with the others.
+ *
+ * A pwq holds back items for which there is no slot, and all of them while it is plugged.  The
+ * marker takes part like any other item.  A freed slot goes to any pwq that holds back items: what
+ * each needs does not depend on turns.
+ *
+ * Each atomic block is what one task does under the lock of one pool.  An item starts when a worker
+ * takes it off the worklist.  A slot is free again when its item ends.
+ *
+ * Holds:
+ * - The items of the CPU start in the order in which it queued them.
+ * - All items start, and so does the marker, after which nothing is plugged.
+ *
+ * Mutations, each of which must break it:
+ * - NO_MARKER: no marker is queued, and the own pwq is not plugged.
+ * - NO_PLUG: the own pwq is not plugged.
+ * - NO_UNPLUG: the marker does not unplug it.
+ * - NO_PARK: when the own pwq is unplugged, nobody looks for free slots.
+ * - NO_RECHECK: whoever has got the lock does not look at the entry again.
+ * - MARKER_FIRST: the marker is queued before the critical section that changes the entry.
+ * - TAKE_FULL: an own pwq is taken back although it has items.
+ * - TAKE_UNLOCKED: whether it has any is looked at before the lock is taken.
+ */
+#define ITEMS	3
+#define MARKER	10
+#define OTHER	11		/* the item of the other CPU */
+#define POD	0
+#define OWN	1
+
+byte entry = POD;		/* of the CPU */
+bool plugged[2];
+byte slots;			/* free */
+chan worklist[2] = [ITEMS + 2] of { byte };
+chan inactive[2] = [ITEMS + 2] of { byte };
+byte running[2];		/* items that have started, but not ended */
+byte last;			/* the item of the CPU that started last */
+byte left = ITEMS + 1;		/* have not started */
+
+bool parked[2];			/* on slots->pending_pwqs */
+
+#define IS_EMPTY(p)	(len(worklist[p]) == 0 && len(inactive[p]) == 0 && running[p] == 0)
+#define PARKED(p)	(parked[p] && len(inactive[p]) > 0)
+
+/* pwq_enqueue() */
+inline enqueue(p, item)
+{
+	if
+	:: !plugged[p] && slots > 0 && len(inactive[p]) == 0 ->
+		slots--;
+		worklist[p]!item
+	:: else ->
+		inactive[p]!item;
+		parked[p] = !plugged[p]
+	fi
+}
+
+/* hands free slots to pwqs that are parked; any of them may be first */
+inline fill()
+{
+	do
+	:: slots > 0 && PARKED(POD) -> slots--; inactive[POD]?next; worklist[POD]!next
+	:: slots > 0 && PARKED(OWN) -> slots--; inactive[OWN]?next; worklist[OWN]!next
+	:: !(slots > 0 && (PARKED(POD) || PARKED(OWN))) -> break
+	od
+}
+
+/* queue_work() on the CPU, whose interrupts are off */
+proctype queuer()
+{
+	byte item = 1, pwq;
+
+	do
+	:: item > ITEMS -> break
+	:: else ->
+		pwq = entry;
+		atomic {
+			if
+#ifndef NO_RECHECK
+			:: pwq != entry		/* once more */
+#endif
+			:: else ->
+				enqueue(pwq, item);
+				item++
+			fi
+		}
+	od
+}
+
+proctype other()
+{
+	atomic { enqueue(POD, OTHER) }
+}
+
+/* the workers of a pool: there are always enough */
+proctype worker(byte pool)
+{
+	byte item, next;
+
+end:	do
+	:: atomic { worklist[pool]?item ->
+			running[pool]++;
+			if
+			:: item <= ITEMS ->
+				assert(item == last + 1);
+				last = item;
+				left--
+			:: item == OTHER -> left--
+			:: item == MARKER
+			fi
+		}
+		if
+		:: item == MARKER ->
+			/* pwq_unplug() */
+			atomic {
+#ifndef NO_UNPLUG
+				plugged[OWN] = false;
+#ifndef NO_PARK
+				parked[OWN] = true;
+#endif
+#endif
+				skip
+			}
+			atomic { fill() }
+		:: else
+		fi;
+		atomic {
+			running[pool]--;
+			slots++;
+			fill()
+		}
+	od
+}
+
+/* own_pwq_install(), and own_pwq_take_back() some time later */
+proctype mover()
+{
+	bool unused;
+
+#ifndef NO_MARKER
+#ifndef NO_PLUG
+	plugged[OWN] = true;
+#endif
+#ifdef MARKER_FIRST
+	atomic { enqueue(POD, MARKER) }
+#endif
+#endif
+	atomic {
+		entry = OWN;
+#ifndef NO_MARKER
+#ifndef MARKER_FIRST
+		enqueue(POD, MARKER)
+#endif
+#endif
+	}
+
+	do
+	:: atomic {
+#ifdef TAKE_UNLOCKED
+			unused = IS_EMPTY(OWN) && !plugged[OWN]
+		}
+		atomic {
+#else
+			unused = IS_EMPTY(OWN) && !plugged[OWN];
+#endif
+			if
+#ifdef TAKE_FULL
+			:: true -> entry = POD; break
+#endif
+			:: unused -> entry = POD; break
+			:: else
+			fi
+		}
+	:: true -> break		/* it is in use */
+	od
+}
+
+init {
+	atomic {
+		select(slots : 1 .. 2);
+		run worker(POD);
+		run worker(POD);
+		run worker(OWN);
+		run queuer();
+		run other();
+		run mover()
+	}
+	/* nothing can move any more */
+	timeout ->
+	assert(left == 0 && !plugged[OWN])
+}

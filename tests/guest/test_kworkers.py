@@ -82,8 +82,8 @@ def test_pools_after_boot_by_default(numbers):
 @OURS
 def test_while_each_cpu_queues(numbers, ours):
     """
-    In scope `cpu` each CPU has the pool that it has in the base kernel, and two workers there. With own pools this is so
-    in any scope.
+    In scope `cpu` each CPU has the pool that it has in the base kernel, and two workers there. With own pools this is
+    so in any scope.
     """
     base = numbers['base', '']['cpu']
     assert base > sum(pools(numbers['base', ''])) + CPUS

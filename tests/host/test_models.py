@@ -21,8 +21,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         '': ('ONE_LOOK', 'NO_COUNT'),
     },
     'claim': {
-        '': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED',
-             'NEW_ASLEEP'),
+        '': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE', 'KEEP_LISTED'),
         'PERCPU': ('NO_LOOK_BACK', 'LOOK_EARLY', 'STATE_LATE', 'CULL_FIRST', 'CULL_BLIND', 'KEEP_NONE',
                    'KEEP_LISTED'),
     },
@@ -42,7 +41,8 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
              'NO_HOME', 'HOME_STALE', 'NO_RUNNER', 'NO_LEAVE'),
     },
     'own': {
-        '': ('NO_MARKER', 'NO_PLUG', 'NO_UNPLUG', 'NO_PARK', 'NO_RECHECK', 'MARKER_FIRST', 'TAKE_FULL', 'TAKE_UNLOCKED'),
+        '': ('NO_MARKER', 'NO_PLUG', 'NO_UNPLUG', 'NO_PARK', 'NO_RECHECK', 'MARKER_FIRST', 'TAKE_FULL',
+             'TAKE_UNLOCKED'),
     },
     'slots': {
         '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'FILL_TRIES', 'PARK_LATE',

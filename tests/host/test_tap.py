@@ -206,6 +206,7 @@ def test_reasons_that_are_not_true_of_a_guest():
     """The machine that was made for certain tests has to run them."""
     boot = next(boot for boot in guests.BOOTS if boot.name == 'qemu-own')
     may_skip = dataclasses.replace(boot, variant='cmwq', linux=guests.kinds.LINUX).may_skip
-    for reason in ('one CPU is one pool', 'the base kernel fails it', 'the CPUs cannot go offline', 'the CPUs are fewer than three',
+    for reason in ('one CPU is one pool', 'the base kernel fails it',
+                   'the CPUs cannot go offline', 'the CPUs are fewer than three',
                    'the CPUs are not on two nodes', ''):
         assert not re.match(may_skip, reason), reason

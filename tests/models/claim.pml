@@ -26,7 +26,6 @@
  * - CULL_BLIND: whether too many are idle is looked at only before the lock is taken.
  * - KEEP_NONE: the last two idle workers are told to end, too.
  * - KEEP_LISTED: a worker that was told to end stays on the idle list until it has ended.
- * - NEW_ASLEEP: whoever makes a worker does not wake it.
  */
 #define ITEMS	3
 #define CULLS	1
@@ -107,11 +106,7 @@ inline create()
 		run worker(who);
 		idle_list!who
 	}
-#ifdef NEW_ASLEEP
-	who = NOBODY
-#else
 	wake()
-#endif
 }
 
 /* take an item, up to the unlock in process_one_work(); it may end at once, or sleep */

@@ -212,8 +212,8 @@ static void set_global_mask(void *mask)
 }
 
 /*
- * What a CPU outside the global mask queues goes to the default pool, or, if each CPU has a
- * pool, to that of its stand-in.  workqueue_congested() has to look there, too.
+ * What a CPU outside the global mask queues may go to the default pool.  workqueue_congested()
+ * has to look there, too.
  */
 static void congested_outside_the_mask(struct kunit *test)
 {

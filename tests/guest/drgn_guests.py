@@ -404,7 +404,9 @@ def booted():
     settings = f'PYTHON={PYTHON} PLACE={place()} TOOLS={TOOLS} VMLINUX={folder / "vmlinux"}'
     guests.say('drgn-live: booting; drgn inside takes a minute')
     begin = time.monotonic()
+    # own pools come and go, but two dumps of this guest must agree
     with started('boot', '--kernel', folder, '--topology', LIVE_CPUS, '--mem', '1G',
+                 '--append', 'workqueue.own_pools=0',
                  '--command', f'export {settings}; sh {place()}/live.sh') as (child, output):
         try:
             came_to('^@@ ready', output, 600)

@@ -364,12 +364,14 @@ def test_what_is_held_back(machine):
     back = {}
     for wq in made_here(seen.dump):
         name, stats = wq['name'], seen.stats(wq['name'])
-        back[name] = [item for pwq in wq['pwqs'] for item in pwq['inactive']]
+        # A marker of an own pool is held back behind other items. The helper has not queued it.
+        inactive = [item for pwq in wq['pwqs'] for item in pwq['inactive']]
+        back[name] = [item for item in inactive if item['function'] != 'own_marker_fn']
         mine = [item for item in waiting if item['workqueue'] == name]
         assert len(back[name]) + len(mine) == stats['queued'] - stats['ran'], name
         running = sum(held[0] == name for held in seen.held())
         assert sum(pwq['nr_active'] for pwq in wq['pwqs']) == running + len(mine), name
-        assert sum(pwq['nr_in_flight'] for pwq in wq['pwqs']) == running + len(mine) + len(back[name]), name
+        assert sum(pwq['nr_in_flight'] for pwq in wq['pwqs']) == running + len(mine) + len(inactive), name
         assert {item['function'] for item in back[name]} <= {'wqt_block_fn'}
         assert len({item['address'] for item in back[name]}) == len(back[name])
     expected = {'t_limit': 2, 't_unbound': 3}

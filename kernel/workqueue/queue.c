@@ -3,6 +3,7 @@
  * Queueing: from queue_work() to a pool's worklist.
  */
 #include <linux/export.h>
+#include <linux/hash.h>
 #include <linux/moduleparam.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/isolation.h>
@@ -191,8 +192,8 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, uns
 	return NULL;
 }
 
-/* was the last item on a pod's @pool queued by another CPU?  L */
-static inline bool pool_is_shared(struct worker_pool *pool)
+/* note which CPU queues on a pod's @pool; was the last item queued by another one?  L */
+static inline bool pool_note_cpu(struct worker_pool *pool)
 {
 	int cpu = raw_smp_processor_id();
 
@@ -249,7 +250,7 @@ static void wq_ask_for_own(struct workqueue_struct *wq, struct pool_workqueue *p
 	queue_work(own_pools_wq, &own_pools_work);
 }
 
-/* is the next item timed?  This CPU only, interrupts off. */
+/* is the next unbound item timed?  This CPU only, interrupts off. */
 static DEFINE_PER_CPU(bool, wq_sharing_timed);
 
 /* an item was queued on @pwq after another CPU's; getting the lock @took ns if it was timed */
@@ -275,7 +276,8 @@ static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_wo
 		*sharing = (struct wq_sharing){ .pwq = pwq, .since = local_clock() };
 	}
 	sharing->took += took;
-	__this_cpu_write(wq_sharing_timed, !(++sharing->items % SHARING_SAMPLE));
+	if (!(++sharing->items % SHARING_SAMPLE))
+		__this_cpu_write(wq_sharing_timed, true);
 	if (sharing->items < SHARING_ITEMS)
 		return;
 
@@ -306,9 +308,12 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 		return;
 	}
 
-	timed = __this_cpu_read(wq_sharing_timed);
-	if (unlikely(timed))
+	timed = flags & WQ_UNBOUND && __this_cpu_read(wq_sharing_timed);
+	if (unlikely(timed)) {
+		/* now, since a CPU that shares no longer would never clear it */
+		__this_cpu_write(wq_sharing_timed, false);
 		took = -local_clock();
+	}
 	pwq = pwq_find_and_lock(wq, flags, req_cpu, work);
 	if (unlikely(timed))
 		took += local_clock();
@@ -320,7 +325,7 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 	trace_workqueue_queue_work(req_cpu, pwq, work);
 	if (!WQ_WARN_ON(!list_empty(&work->entry)))
 		wake = pwq_enqueue(pwq, work);
-	shared = pool_is_shared(pwq->pool);
+	shared = pool_note_cpu(pwq->pool);
 	pool_unlock_wake(pwq->pool, wake);
 	if (unlikely(shared) && !(flags & __WQ_ORDERED))
 		wq_note_sharing(wq, pwq, took);

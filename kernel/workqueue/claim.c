@@ -92,6 +92,7 @@ static bool work_try_dequeue(struct work_struct *work, struct worker_pool *pool)
 		goto moved;
 
 	drained = pool->drained;
+	/* what is queued on a plugged own pwq, which has @pod, runs on no other pool: see own.c */
 	if (unlikely((pwq->plugged && !pwq->pod) || drained)) {
 		raw_spin_unlock(&pool->lock);
 		home = work_home(work, pwq, drained);

@@ -7,11 +7,11 @@
  * worklist.c links it.  kick.c chooses the worker to wake, run.c runs the item, and
  * concurrency.c keeps per-CPU pools at one running worker.  flush.c and cancel.c
  * wait for items, and claim.c takes items off their queues.  manager.c makes workers,
- * and cull.c ends them.  When no worker can be
- * made, mayday.c calls a rescuer, rescuer.c runs it, and cursor.c marks how far each has got
- * on a worklist.  The hot parts of a file are in its header: active.h for active.c, and so on.
- * attrs.c and affinity.c decide which pools serve an unbound workqueue, and
- * apply.c puts that into effect; pwq.c ties workqueue and pool together.
+ * and cull.c ends them.  When no worker can be made, mayday.c calls a rescuer, rescuer.c runs
+ * it, and cursor.c marks how far each has got on a worklist.  The hot parts of a file are in its
+ * header: active.h for active.c, and so on.  attrs.c and affinity.c decide which pools serve an
+ * unbound workqueue, and apply.c puts that into effect; own.c gives a CPU a pool of its own while
+ * sharing costs something.  pwq.c ties workqueue and pool together.
  *
  * Files call only downwards; the Makefile lists them from the bottom up.  What a header has
  * inline counts as part of the file that calls it.  There are exceptions:

@@ -162,8 +162,8 @@ static bool worker_is_awake(struct worker *worker)
  * by then, or asleep again, it looks at the worklist after the choice.  It may even have been
  * told to end.  Then others went idle in front of it: they saw the worklist empty, or another
  * worker running, or they are new and whoever made them wakes them.  If a manager was counted
- * as idle, too, it looks at the worklist afterwards.  Or nobody
- * uses the pool any more, and its worklist was empty: then all its workers are told to end.
+ * as idle, too, it looks at the worklist afterwards.  Or nobody uses the pool any more, and its
+ * worklist was empty: then all its workers are told to end.
  *
  * Return: the task to wake after dropping the lock with interrupts still off,
  * see pool_unlock_wake(), or %NULL.

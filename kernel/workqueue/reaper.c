@@ -57,6 +57,7 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 	list_del_rcu(&pwq->pwqs_node);
 	pwq_keep_counts(pwq);
 	pwq->was_last = list_empty(&wq->pwqs);
+	/* an own pwq has kept the one that it stands for: see own.c */
 	if (pwq->pod) {
 		pwq->pod->nr_entries--;
 		put_pwq_unlocked(pwq->pod);

@@ -46,7 +46,7 @@ HELPER = re.compile(r'(pwq|work|worker|pool|wq|slots)_\w+|__pwq_activate_work|__
                     r'data_(pwq|off_pool|static_bits|color)|'
                     r'is_chained_work|clear_pending_if_disabled|flush_workqueue_prep_pwqs|need_(more|to_create)_worker|'
                     r'set_pf_worker|format_worker_id|link_pwq|unbound_effective_cpumask|keep_working|may_start_working|'
-                    r'select_numa_node_cpu|sharing_is_dear|dwork_start_timer|send_mayday|wci_find_\w+|'
+                    r'select_numa_node_cpu|wq_ask_for_own|dwork_start_timer|send_mayday|wci_find_\w+|'
                     r'hog_add|note_hog\w*')
 LOCKS = re.compile(r'_raw_(spin|read|write)_(lock|trylock)\w*|\w*queued_spin_lock_slowpath|do_raw_spin_(lock|trylock)')
 WAKE_UPS = re.compile(r'wake_up_process|try_to_wake_up|wake_up_state|irq_work_queue_on|__raise_softirq_irqoff')

@@ -21,6 +21,7 @@ import pytest
 import drgn_guests as world
 import guests
 from drgn_guests import cpus_of, mask_of
+from wqlab.torture.matrix import OWN
 
 pytestmark = guests.needs('qemu')
 ALL = (*world.MACHINES, world.BASE, world.OLDER, world.CARRIED)
@@ -397,7 +398,10 @@ def test_active_by_node(machine):
     seen = world.seen(machine)
     for name in ('t_unbound', 't_urgent'):
         wq = workqueue_of(seen.dump, name)
-        assert sum(node['nr'] for node in wq['node_active']) == sum(pwq['nr_active'] for pwq in wq['pwqs']) == 2
+        taken = sum(node['nr'] for node in wq['node_active'])
+        assert sum(pwq['nr_active'] for pwq in wq['pwqs']) == 2
+        # A marker of an own pool may have left a spare slot.
+        assert taken == 2 or machine.append == OWN and taken > 2
         nodes = {node['node']: node for node in wq['node_active']}
         assert set(nodes) - {-1} == cpus_of(seen.fact('node/online'))
         assert all(node['nr'] <= node['max'] for node in nodes.values())
@@ -409,7 +413,9 @@ def test_counters(machine):
     seen = world.seen(machine)
     for wq in made_here(seen.dump):
         total = {key: sum(pwq['stats'][key] for pwq in wq['pwqs']) for key in wq['pwqs'][0]['stats']}
-        assert total['started'] == seen.stats(wq['name'])['ran'] or wq['name'] == 't_strict'
+        ran = seen.stats(wq['name'])['ran']
+        # Markers of own pools are items, too. The helper has not queued them.
+        assert total['started'] == ran or wq['name'] == 't_strict' or machine.append == OWN and total['started'] > ran
         held = sum(item[0] == wq['name'] for item in seen.held())
         assert total['completed'] == total['started'] - held
         assert total['rescued'] == seen.stats(wq['name'])['rescued']

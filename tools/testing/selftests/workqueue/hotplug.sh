@@ -427,6 +427,8 @@ test_rescuer_meets_a_CPU_halfway_down()	# percpu|unbound
 {
 	local ok=0 wq cpu row before gone rows=''
 
+	# a CPU that gets an own pool just now brings workers along
+	[ ! -f $PARAMS/own_pools ] || set_to $PARAMS/own_pools 0
 	create wqt_k "$1" max_active=2048
 	create wqt_r "$1" mem_reclaim
 	for wq in wqt_k wqt_r; do

@@ -26,7 +26,8 @@ nr_pools_is()	# NAME NUMBER
 	[ "$(pools "$1" | wc -l)" -eq "$2" ]
 }
 
-# Has each CPU an own pool? These looks make the CPUs share.
+# Does each CPU queue in a pool that no other one uses? These looks make the CPUs share. The last
+# one may stay in the pool of the pod, where it is alone.
 get_own_pools()	# NAME
 {
 	within 50 nr_pools_is "$1" "$(nr_online)" && return
@@ -58,21 +59,28 @@ test_each_CPU_gets_its_own()	# SCOPE
 		tell wqt_u queue "block cpu=$cpu"
 	done
 	within 50 held_is wqt_u "$(nr_online)" || ok=1
-	mark_log own && echo t >/proc/sysrq-trigger
-	for cpu in $(online_cpus); do
-		new_log | grep -q "pool .* own=$cpu" ||
-			{ diag "the dump has no own pool of CPU $cpu"; ok=1; }
-	done
+	echo t >/proc/sysrq-trigger
+	dmesg | sed -n 's,.*pool .* own=\([0-9]*\) .*,\1,p' | sort -u >/tmp/owners
+	[ "$(wc -l </tmp/owners)" -ge $(($(nr_online) - 1)) ] ||
+		{ diag "the dump has only own pools of these CPUs:" $(cat /tmp/owners); ok=1; }
 	destroy wqt_u && return $ok
+}
+
+# Do both use the same own pools, of all CPUs but at most one?
+use_the_same()	# POOL_OF_THE_POD
+{
+	{ pools wqt_u; pools wqt_v; } | sort | uniq -d | grep -vx "$1" >/tmp/both
+	[ "$(wc -l </tmp/both)" -ge $(($(nr_online) - 1)) ]
 }
 
 test_equal_attributes_share_own_pools()
 {
-	local ok=0
+	local pod ok=0
 
-	create_shared wqt_u unbound && create_shared wqt_v unbound && set_to $OWN 2 || return 1
-	get_own_pools wqt_u && get_own_pools wqt_v &&
-		is_equal "pools of equal workqueues" "$(pools wqt_v)" "$(pools wqt_u)" || ok=1
+	set_to $OWN 0 && create_shared wqt_u unbound && create_shared wqt_v unbound || return 1
+	pod=$(pools wqt_u)
+	set_to $OWN 2 && within 50 use_the_same "$pod" ||
+		{ diag "they use" $(pools wqt_u) "and" $(pools wqt_v); ok=1; }
 	destroy wqt_u && destroy wqt_v && return $ok
 }
 

@@ -17,7 +17,7 @@ from wqlab.guest.topology import complete, parse
 from wqlab.kernels import kinds
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
-from wqlab.torture.matrix import OWN, PLAIN
+from wqlab.torture.matrix import OWN
 
 OLD = '6.12'        # the long-term release that we support
 BEFORE = '7.2'
@@ -97,8 +97,6 @@ SLOW_IN_DEBUG = ('sysfs', 'params', 'observe', 'rescuer')
 # With own pools, these take half a minute and find nothing that they do not find without it.
 ALIKE_WITH_OWN = ('sysfs', 'observe', 'stats')
 ONE_ROUND = 'WQT_ROUNDS=1'
-# `params` expects the defaults
-WITH_PLAIN = tuple(name for name in EVERYWHERE if name != 'params')
 GOOD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=numa', 'cache_shard_size=1', 'unbound_cpus=1', 'power_efficient=1',
     'debug_force_rr_cpu=1', 'cpu_intensive_thresh_us=20000', 'cpu_intensive_warning_thresh=6',
@@ -111,17 +109,10 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
 BOOTS: tuple[Boot, ...] = (
     Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), shards='1 1', timeout=400),
     Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
-    Boot('uml-own', 'uml', tuple(name for name in WITH_PLAIN if name not in ALIKE_WITH_OWN), (BUILT_IN,),
+    # `params` expects the defaults
+    Boot('uml-own', 'uml', tuple(name for name in EVERYWHERE if name not in ('params', *ALIKE_WITH_OWN)), (BUILT_IN,),
          append=OWN, shards='1 1', timeout=400),
     Boot('uml-own-rest', 'uml', (*ALIKE_WITH_OWN, 'watchdog'), append=OWN, tier='all', timeout=400),
-    Boot('uml-plain', 'uml', WITH_PLAIN, (BUILT_IN,), append=PLAIN, tier='all', shards='1 1', timeout=400),
-    # each parameter of PLAIN alone, and all with own pools
-    Boot('uml-one-turn', 'uml', WITH_PLAIN, (BUILT_IN,), append='workqueue.slot_turn=1', tier='all', shards='1 1',
-         timeout=400),
-    Boot('uml-no-spare', 'uml', WITH_PLAIN, (BUILT_IN,), append='workqueue.spare_slots=0', tier='all', shards='1 1',
-         timeout=400),
-    Boot('uml-own-plain', 'uml', WITH_PLAIN, (BUILT_IN,), append=f'{OWN} {PLAIN}', tier='all', shards='1 1',
-         timeout=400),
     Boot('uml-kunit', 'uml', suites=(BUILT_IN,), tier='quick', append='wq_api_kunit.early=1', timeout=400),
     Boot('uml-parameters', 'uml', ('boot',), tier='quick', append=GOOD_PARAMETERS),
     Boot('uml-bad-parameters', 'uml', ('rejected',), tier='quick', append=BAD_PARAMETERS),
@@ -143,8 +134,6 @@ BOOTS: tuple[Boot, ...] = (
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', timeout=900),
     Boot('qemu-own', 'qemu', ('own', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append=OWN, env=ONE_ROUND, shards='2 2', timeout=900),
-    Boot('qemu-plain', 'qemu', ('masks', 'own', 'hotplug', 'isolate', 'freezer', 'resize'), ('wq_api_kunit',), cpus=4,
-         topology='sockets=2,cores=2,nodes=2', mem='1G', append=PLAIN, tier='all', timeout=900),
     # one LLC of 36 cores: the most even division is 8 7 7 7 7
     Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',
          shards='8 7 7 7 7', timeout=600),

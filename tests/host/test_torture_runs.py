@@ -479,7 +479,6 @@ def test_matrix_list(matrix, capsys):
     assert main(['--list', '--variant', 'base', 'uml*', 'qemu-isolated']) == 0 and not tortured
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ['uml', 'uml-base-release'], ['uml-up', 'uml-base-up'], ['uml-debug', 'uml-base-debug'],
-        ['uml-plain', 'uml-base-release', 'workqueue.slot_turn=1', 'workqueue.spare_slots=0'],
         ['uml-own', 'uml-base-release', 'workqueue.own_pools=2'],
         ['uml-debug-own', 'uml-base-debug', 'workqueue.own_pools=2'],
         ['qemu-isolated', 'qemu-base-release', 'cores=3', 'isolcpus=domain,2', 'workqueue.offload_isolated=1']]

@@ -28,8 +28,6 @@ from wqlab.torture import runs as torture_runs
 NUMA = 'sockets=2,cores=2,nodes=2'
 # own pools as soon as a CPU shares its pool
 OWN = 'workqueue.own_pools=2'
-# as before there were turns and spare slots
-PLAIN = 'workqueue.slot_turn=1 workqueue.spare_slots=0'
 PROGRESS_S = 20
 VERDICT_WIDTH = 60      # in the table; runs.json has the complete text
 COLUMNS = ('configuration', 'hours', 'operations', 'runs', 'CPUs down', 'attributes', 'masks', 'violations',
@@ -52,14 +50,11 @@ MATRIX = (
     Entry('uml', 'uml'),
     Entry('uml-up', 'uml', 'up', cpus=1),
     Entry('uml-debug', 'uml', 'debug'),
-    Entry('uml-plain', 'uml', append=PLAIN),
     Entry('uml-own', 'uml', append=OWN),
     Entry('uml-debug-own', 'uml', 'debug', append=OWN),
     Entry('qemu', 'qemu'),
     Entry('qemu-numa', 'qemu', topology=NUMA),
-    Entry('qemu-plain', 'qemu', topology=NUMA, append=PLAIN),
     Entry('qemu-own', 'qemu', topology=NUMA, append=OWN),
-    Entry('qemu-own-plain', 'qemu', topology=NUMA, append=f'{OWN} {PLAIN}'),
     # pods that are smaller than the cache
     Entry('qemu-own-smt', 'qemu', topology='cores=2,threads=2', append=OWN),
     Entry('qemu-rt-own', 'qemu', 'rt', topology=NUMA, append=OWN),

@@ -126,7 +126,7 @@ check_list()	# NAME[:ARGUMENT]...
 
 run_tests()
 {
-	local t name arg kept reason turn own
+	local t name arg kept reason own
 
 	check_list "$@"
 	# shellcheck disable=SC2086 # words
@@ -135,7 +135,6 @@ run_tests()
 	mount_all
 	load_helper
 	kept=" $(queues | tr '\n' ' ')"
-	turn=$(cat $PARAMS/slot_turn 2>/dev/null)
 	own=$(cat $PARAMS/own_pools 2>/dev/null)
 	ktap_set_plan $#
 	for t; do
@@ -153,7 +152,6 @@ run_tests()
 			ktap_test_fail "$(echo "$name" | tr _ ' ')${arg:+: $arg}"
 			clean_up_after_failure "$kept"
 		fi
-		[ -z "$turn" ] || set_slot_turn "$turn"
 		[ -z "$own" ] || set_to $PARAMS/own_pools "$own"
 	done
 	rmmod wq_test_helper || bail "wq_test_helper cannot be removed"
@@ -316,12 +314,6 @@ set_to()	# FILE TEXT
 	err=$(write_to "$1" "$2") && return
 	diag "$1 does not take '$2': $err"
 	return 1
-}
-
-# For the rest of the test. The base kernel always lets one item run.
-set_slot_turn()	# ITEMS
-{
-	[ "$VARIANT" = base ] || set_to $PARAMS/slot_turn "$1"
 }
 
 # Writes a value that the file has to refuse with EINVAL. The file must not change.

@@ -125,10 +125,9 @@ test_load()	# percpu or unbound
 }
 
 # Two pwqs of a workqueue take turns at its one slot. The rescuer goes from one to the other.
-# Otherwise it would be called again for each item, ten times a second. The pwqs are either
+# Otherwise it would be called again for each turn, ten times a second. The pwqs are either
 # in one pool, one from before and one from after a change of attributes. Or they are in the
-# pools of two CPUs, and one or both of these lack workers. Each turn is one item here: with
-# turns of eight items, even a rescuer that is called again for each turn would be in time.
+# pools of two CPUs, and one or both of these lack workers.
 test_turns_at_the_slot()	# pool, pools or pools-one-short
 {
 	local rc=0 other=0 scope
@@ -136,7 +135,6 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 
 	create wqt_k unbound max_active=2048
 	create wqt_r unbound mem_reclaim max_active=1
-	set_slot_turn 1 || return 1
 	if [ "$1" != pool ]; then
 		other=1
 		set_to "$scope" cpu && set_to "$(dev wqt_k affinity_scope)" cpu || return 1
@@ -149,12 +147,12 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 	shortage || return 1
 	tell wqt_k queue "block cpu=0 n=$CROWD"
 	[ "$1" != pools ] || tell wqt_k queue "block cpu=1 n=$CROWD"
-	tell wqt_r queue "nop cpu=0 n=100"
+	tell wqt_r queue "nop cpu=0 n=800"
 	[ $other -ne 0 ] || echo cache >"$scope" || rc=1
-	tell wqt_r queue "nop cpu=$other n=100"
-	tell wqt_r wait "200 8000" || rc=1
+	tell wqt_r queue "nop cpu=$other n=800"
+	tell wqt_r wait "1600 8000" || rc=1
 	plenty
-	[ $rc -eq 0 ] || diag "only $(stat_of wqt_r ran) of 200 items ran in 8 s"
+	[ $rc -eq 0 ] || diag "only $(stat_of wqt_r ran) of 1600 items ran in 8 s"
 	clear_up wqt_k wqt_r
 	destroy wqt_k
 	destroy wqt_r

@@ -182,9 +182,9 @@ def test_systemd_reaches_a_login(login):
 
 
 def test_it_has_our_workqueue(login):
-    """The base kernel has no slot_turn."""
-    assert login.shell('cd /sys/module/workqueue/parameters; cat default_affinity_scope slot_turn').split() == [
-        'cache_shard', '8']
+    """The base kernel has no own_pools."""
+    assert login.shell('cd /sys/module/workqueue/parameters; cat default_affinity_scope own_pools').split() == [
+        'cache_shard', '1']
 
 
 def test_tuned_sets_the_mask(login):
@@ -337,6 +337,6 @@ def test_wqlat_on_the_base_kernel():
         guests.say("deb: booting Debian's kernel")
         login = Login(root(), stack, '-base')
         assert login.shell('uname -r').split()[-1].startswith('7.3.')
-        login.shell('test ! -e /sys/module/workqueue/parameters/slot_turn')
+        login.shell('test ! -e /sys/module/workqueue/parameters/own_pools')
         output, waits = run_wqlat(login)
         assert sum(count for _, count in waits['writeback']) > 0, output

@@ -100,8 +100,8 @@ ONE_ROUND = 'WQT_ROUNDS=1'
 GOOD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=numa', 'cache_shard_size=1', 'unbound_cpus=1', 'power_efficient=1',
     'debug_force_rr_cpu=1', 'cpu_intensive_thresh_us=20000', 'cpu_intensive_warning_thresh=6',
-    'watchdog_thresh=7', 'panic_on_stall=5', 'panic_on_stall_time=99', 'own_pools=2', 'slot_turn=3',
-    'spare_slots=5', 'offload_isolated=1'))
+    'watchdog_thresh=7', 'panic_on_stall=5', 'panic_on_stall_time=99', 'own_pools=2',
+    'offload_isolated=1'))
 BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'default_affinity_scope=cachex', 'cache_shard_size=0', 'unbound_cpus=nonsense',
     'watchdog_thresh=x')) + ' isolcpus=domain,1'

@@ -33,7 +33,6 @@
  */
 #include <linux/export.h>
 #include <linux/jiffies.h>
-#include <linux/moduleparam.h>
 #include <linux/slab.h>
 
 #include "active.h"
@@ -41,9 +40,8 @@
 #include "spare.h"
 #include "worklist.h"
 
-/* how many items of a pwq may start in one turn before others get the slot; 0 and 1: one */
-static unsigned int wq_slot_turn __read_mostly = 8;
-module_param_named(slot_turn, wq_slot_turn, uint, 0644);
+/* how many items of a pwq may start in one turn before others get the slot */
+#define SLOT_TURN	8
 
 static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 {
@@ -254,7 +252,7 @@ static void node_activate_pending_pwq(struct wq_node_nr_active *slots, struct wo
 static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	/* another tick, before or after: jiffies may have wrapped since */
-	if (jiffies - pwq->turn_ts || pwq->turn_items >= READ_ONCE(wq_slot_turn))
+	if (jiffies - pwq->turn_ts || pwq->turn_items >= SLOT_TURN)
 		return false;
 	return atomic_read(&slots->nr) <= READ_ONCE(slots->max);
 }

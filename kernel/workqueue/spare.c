@@ -48,14 +48,13 @@
  * No spare slot is used while more slots are taken than a lowered max allows.  While a workqueue
  * is frozen, that is always the case.
  */
-#include <linux/moduleparam.h>
+#include <linux/minmax.h>
 
 #include "internal.h"
 #include "spare.h"
 
-/* how many a pwq may have at most; 0: none */
-unsigned int wq_spare_slots __read_mostly = 32;
-module_param_named(spare_slots, wq_spare_slots, uint, 0644);
+/* how many a pwq may have at most */
+#define SPARE_SLOTS	32
 
 /**
  * slots_allow_spares - set how many spare slots each pwq may have
@@ -67,7 +66,7 @@ module_param_named(spare_slots, wq_spare_slots, uint, 0644);
  */
 void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus)
 {
-	WRITE_ONCE(slots->max_spare, cpus ? max / (2 * cpus) : 0);
+	WRITE_ONCE(slots->max_spare, cpus ? min(max / (2 * cpus), SPARE_SLOTS) : 0);
 }
 
 /**

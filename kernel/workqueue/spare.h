@@ -9,8 +9,6 @@
 
 #include "internal.h"
 
-extern unsigned int wq_spare_slots;
-
 void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus);
 void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *slots);
 bool pwq_take_back_spare(struct pool_workqueue *pwq);
@@ -45,8 +43,7 @@ static inline bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_
 
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (nr >= READ_ONCE(slots->max_spare) || nr >= READ_ONCE(wq_spare_slots) ||
-	    !(jiffies - READ_ONCE(slots->freed_ts)))
+	if (nr >= READ_ONCE(slots->max_spare) || !(jiffies - READ_ONCE(slots->freed_ts)))
 		return false;
 
 	(void)atomic_inc_return(&pwq->nr_spare);	/* (6), (7) in spare.c */

@@ -52,10 +52,9 @@ mount_all
 load_helper
 
 [ "$VARIANT" != base ] || skip "the base kernel does not have this parameter" \
-	value:own_pools value:slot_turn value:spare_slots value:offload_isolated
+	value:own_pools value:offload_isolated
 run_tests value:default_affinity_scope value:cache_shard_size \
 	value:cpu_intensive_thresh_us value:cpu_intensive_warning_thresh \
 	value:power_efficient value:debug_force_rr_cpu value:watchdog_thresh \
-	value:panic_on_stall value:panic_on_stall_time value:own_pools value:slot_turn \
-	value:spare_slots value:offload_isolated \
+	value:panic_on_stall value:panic_on_stall_time value:own_pools value:offload_isolated \
 	default_scope_is_in_force unbound_cpus power_efficient shards_of_one_core

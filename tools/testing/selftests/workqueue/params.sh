@@ -33,10 +33,9 @@ test_cpu_intensive_thresh_us()
 
 test_no_other_files()
 {
-	local own='' more='' off=''
+	local own='' off=''
 	if [ "$VARIANT" != base ]; then
 		own=" own_pools"
-		more=" slot_turn spare_slots"
 		off=" offload_isolated"
 	fi
 
@@ -44,7 +43,7 @@ test_no_other_files()
 	is_equal "the list of parameters" "$(echo $(ls $PARAMS | sort))" \
 		"cache_shard_size cpu_intensive_thresh_us cpu_intensive_warning_thresh\
  debug_force_rr_cpu default_affinity_scope$off$own panic_on_stall panic_on_stall_time\
- power_efficient$more watchdog_thresh"
+ power_efficient watchdog_thresh"
 }
 
 test_default_scope()	# SCOPE
@@ -193,12 +192,10 @@ for scope in $SCOPES; do
 	set -- "$@" default_scope:"$scope"
 done
 set -- "$@" bad_default_scope bad_numbers huge_watchdog_thresh forced_round_robin \
-	parameter:own_pools=644=1 parameter:slot_turn=644=8 parameter:spare_slots=644=32 \
-	parameter:offload_isolated=644=N bad_offload_isolated \
+	parameter:own_pools=644=1 parameter:offload_isolated=644=N bad_offload_isolated \
 	slot_turn slot_turn_of_long_items
 [ "$VARIANT" != base ] || skip "the base kernel does not have this parameter" \
-	parameter:own_pools=644=1 parameter:slot_turn=644=8 parameter:spare_slots=644=32 \
-	parameter:offload_isolated=644=N bad_offload_isolated \
+	parameter:own_pools=644=1 parameter:offload_isolated=644=N bad_offload_isolated \
 	slot_turn slot_turn_of_long_items
 [ "$(nr_online)" -gt 1 ] || skip "one CPU leaves no other to move to" forced_round_robin
 [ "$(nr_online)" -gt 1 ] || skip "one CPU is one pool" slot_turn slot_turn_of_long_items

@@ -116,7 +116,7 @@ bool pwq_reserve_active(struct pool_workqueue *pwq)
 
 /**
  * pwq_activate_first_inactive - activate the oldest held-back item if the limit allows it
- * @pwq: pwq that is not parked, its pool locked
+ * @pwq: pwq whose pool is locked; not parked, unless it was parked here
  *
  * Return: true if an item became active; the caller kicks the pool.
  */
@@ -136,7 +136,7 @@ bool pwq_activate_first_inactive(struct pool_workqueue *pwq)
 
 	/*
 	 * Keep the invariant: park @pwq if it has more held-back items.  No free slot is missed:
-	 * the only unbound pwqs that come here are ordered, and @work has taken their only slot.
+	 * if @pwq is ordered, @work has taken its only slot.  Else pwq_unplug() calls us again.
 	 */
 	if (slots && !list_empty(&pwq->inactive_works)) {
 		guard(raw_spinlock)(&slots->lock);
@@ -313,26 +313,6 @@ static void slots_fill(struct wq_node_nr_active *slots)
 	}
 }
 
-/**
- * pwq_unplug - let the items of a plugged pwq become active
- * @pwq: unbound pwq that is not ordered
- *
- * Context: no pool locked; interrupts may be on.
- */
-void pwq_unplug(struct pool_workqueue *pwq)
-{
-	struct wq_node_nr_active *slots = pwq->slots;
-
-	scoped_guard(raw_spinlock_irqsave, &pwq->pool->lock) {
-		pwq->plugged = false;
-		if (list_empty(&pwq->inactive_works))
-			return;
-		guard(raw_spinlock)(&slots->lock);
-		slots_park(slots, pwq);
-	}
-	slots_fill(slots);
-}
-
 /* the CPUs an unbound workqueue may use now; P or W */
 static const struct cpumask *unbound_effective_cpumask(struct workqueue_struct *wq)
 {
@@ -443,11 +423,25 @@ static bool pwq_fill_one(struct pool_workqueue *pwq)
 
 	guard(irqsave)();
 	raw_spin_lock(&pool->lock);
+	pwq->plugged = false;
 	filled = pwq_activate_first_inactive(pwq);
 	if (filled)
 		wake = kick_pool(pool);
 	pool_unlock_wake(pool, wake);
 	return filled;
+}
+
+/**
+ * pwq_unplug - let the items of a plugged pwq become active
+ * @pwq: unbound pwq that is not ordered
+ *
+ * Context: no pool locked; interrupts may be on.
+ */
+void pwq_unplug(struct pool_workqueue *pwq)
+{
+	/* not slots_park(): spare slots of others are needed only if no slot is free */
+	while (pwq_fill_one(pwq))
+		;
 }
 
 static void wq_fill_percpu(struct workqueue_struct *wq)

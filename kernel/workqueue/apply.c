@@ -162,9 +162,9 @@ install_unbound_pwq(struct workqueue_struct *wq, int cpu, struct pool_workqueue 
 	if (list_empty(&pwq->pwqs_node))
 		link_pwq(pwq);
 	rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
-	pwq->nr_entries++;
+	pwq_add_entries(pwq, 1);
 	if (old) {
-		old->nr_entries--;
+		pwq_add_entries(old, -1);
 		/* if it was one CPU's own, no other entry names it */
 		list_del_init(&old->own_node);
 	}

@@ -241,17 +241,17 @@ struct pool_workqueue {
 	int refcnt;				/* L */
 	int nr_active;				/* L: items on worklist or running */
 	atomic_t nr_spare;			/* spare slots; L to add, use; N to clear */
-	int work_color;				/* L: colour of new items */
+	int nr_entries;				/* WO: that name it, or own ones for it */
 	struct list_head inactive_works;	/* L: held back, oldest first */
-	int flush_color;			/* L: colour a flusher waits for, or -1 */
-	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
+	s8 work_color;				/* L: colour of new items */
+	s8 flush_color;				/* L: colour a flusher waits for, or -1 */
 	/*
 	 * L: nothing may become active yet.  If the workqueue is ordered, items of an older pwq
 	 * are unfinished.  If not, older items of this CPU may not have started: see own.c.
 	 */
 	bool plugged;
+	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
 	unsigned int turn_items;		/* L: items given a slot this turn, see active.c */
-	int nr_entries;				/* W: that name it, or own ones for it */
 	unsigned long turn_ts;			/* L: jiffies when the turn began */
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
@@ -278,17 +278,20 @@ struct pool_workqueue {
 /*
  * struct wq_node_nr_active - an unbound workqueue's active items on one node
  *
- * See active.c for the protocol between @nr and @pending_pwqs.  Each item reads this.
+ * See active.c for the protocol between @nr and @pending_pwqs.  Each item reads the first line,
+ * which is written seldom, and the pointers of @pending_pwqs.
  */
 struct wq_node_nr_active {
-	atomic_t nr;				/* slots in use, and spare ones */
 	int max;				/* WO: number of slots */
-	int max_spare;				/* WO: limit on the spare ones of each pwq */
+	int max_spare;				/* WO: limit on the spare ones of each CPU */
 	int has_spares;				/* pwqs may have spare ones: see spare.c */
 	unsigned long freed_ts;			/* N for writes: jiffies of last look for spares */
-	raw_spinlock_t lock;			/* nests in pool->lock */
-	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
 	struct wq_held_watch watch;
+
+	atomic_t nr ____cacheline_aligned_in_smp; /* slots in use, and spare ones */
+
+	raw_spinlock_t lock ____cacheline_aligned_in_smp; /* nests in pool->lock */
+	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
 } ____cacheline_aligned_in_smp;			/* for which the allocator must not split a line */
 
 /* what is kept of pwqs that are gone */
@@ -691,6 +694,12 @@ static inline void get_pwq(struct pool_workqueue *pwq)
 	lockdep_assert_held(&pwq->pool->lock);
 	WQ_WARN_ON_ONCE(pwq->refcnt <= 0);
 	pwq->refcnt++;
+}
+
+/* @nr more entries, or entries of own pwqs, name the pwq; W */
+static inline void pwq_add_entries(struct pool_workqueue *pwq, int nr)
+{
+	WRITE_ONCE(pwq->nr_entries, pwq->nr_entries + nr);
 }
 
 /* no item or barrier is queued, held back or running; L */

@@ -55,8 +55,8 @@ static void own_entry_switch(int cpu, struct pool_workqueue *from, struct pool_w
 	lockdep_assert_held(&from->wq->mutex);
 
 	rcu_assign_pointer(*wq_pwq_ptr(from->wq, cpu), to);
-	from->nr_entries--;
-	to->nr_entries++;
+	pwq_add_entries(from, -1);
+	pwq_add_entries(to, 1);
 }
 
 /* let @cpu queue on @own, which nobody else knows yet; P and W */
@@ -65,7 +65,7 @@ static void own_pwq_install(int cpu, struct pool_workqueue *own)
 	struct pool_workqueue *pod = wq_pwq(own->wq, cpu);
 
 	own->pod = pod;		/* takes over the reference of the entry */
-	pod->nr_entries++;
+	pwq_add_entries(pod, 1);
 	own->plugged = true;
 	own->refcnt++;		/* the marker's */
 	INIT_WORK(&own->own_marker, own_marker_fn);

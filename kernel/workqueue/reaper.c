@@ -59,7 +59,7 @@ static void pwq_unlink(struct pool_workqueue *pwq)
 	pwq->was_last = list_empty(&wq->pwqs);
 	/* an own pwq has kept the one that it stands for: see own.c */
 	if (pwq->pod) {
-		pwq->pod->nr_entries--;
+		pwq_add_entries(pwq->pod, -1);
 		put_pwq_unlocked(pwq->pod);
 	}
 	if (wq_is_ordered(READ_ONCE(wq->flags)))

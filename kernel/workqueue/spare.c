@@ -25,10 +25,11 @@
  *
  * Freeing them looks at all pwqs of the workqueue.  That is rare for three reasons.  (9) looks
  * only if slots->has_spares says that there may be some.  After a look, no slot becomes a spare
- * one until the next tick.  And the pwqs of a node's online CPUs together keep at most half of
- * its slots.  So they keep none if a node has fewer than two slots for each CPU, as usual with
- * kcryptd, whose max_active is the number of CPUs.  The pwq of a CPU that has gone down keeps
- * its spare slots on top of that, until the next look.
+ * one until the next tick.  And a pwq keeps only so many for each CPU that queues on it that the
+ * online CPUs together keep half of the slots.  So they keep none if a node has fewer than two
+ * slots for each CPU, as usual with kcryptd, whose max_active is the number of CPUs.  On top of
+ * that, until the next look, come those of CPUs that have gone down, and those that the pwq of a
+ * pod still has when its CPUs have got their own.
  *
  * The flag has_spares has an order of its own:
  *
@@ -53,11 +54,11 @@
 #include "internal.h"
 #include "spare.h"
 
-/* how many a pwq may have at most */
+/* how many a pwq may have at most for each CPU that queues on it */
 #define SPARE_SLOTS	32
 
 /**
- * slots_allow_spares - set how many spare slots each pwq may have
+ * slots_allow_spares - set how many spare slots a pwq may have for each of its CPUs
  * @slots: slots of a node, or of pools that span nodes
  * @max: how many slots there are
  * @cpus: online CPUs that share them

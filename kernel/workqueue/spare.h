@@ -43,7 +43,8 @@ static inline bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_
 
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (nr >= READ_ONCE(slots->max_spare) || !(jiffies - READ_ONCE(slots->freed_ts)))
+	if (nr >= READ_ONCE(slots->max_spare) * READ_ONCE(pwq->nr_entries) ||
+	    !(jiffies - READ_ONCE(slots->freed_ts)))
 		return false;
 
 	(void)atomic_inc_return(&pwq->nr_spare);	/* (6), (7) in spare.c */

@@ -20,7 +20,8 @@
  * Invariant, seen under pool->lock: an unbound pwq with held-back items is
  * parked, unless it is plugged.
  *
- * A freed slot and a parking pwq must not miss each other:
+ * At the limit nobody needs to write nr: whoever is done with a slot hands it over as it is.  Only
+ * if no pwq is parked is the slot freed.  A freed slot and a parking pwq must not miss each other:
  *
  *   item done                          item comes in
  *
@@ -147,18 +148,18 @@ bool pwq_activate_first_inactive(struct pool_workqueue *pwq)
 }
 
 /*
- * Take a free slot for the pwq that has been parked longest.  That pwq goes to the back, but
- * not if it is alone: list_move_tail() would empty the list for a moment, and (3) reads it
- * without the lock.
+ * Take a slot for the pwq that has been parked longest: a free one, or the one that the caller
+ * has.  That pwq goes to the back, but not if it is alone: list_move_tail() would empty the list
+ * for a moment, and (3) reads it without the lock.
  */
-static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *slots)
+static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *slots, bool has_slot)
 {
 	struct pool_workqueue *pwq;
 
 	guard(raw_spinlock)(&slots->lock);
 	pwq = list_first_entry_or_null(&slots->pending_pwqs, struct pool_workqueue,
 				       pending_node);
-	if (!pwq || !tryinc_node_nr_active(slots))
+	if (!pwq || !(has_slot || tryinc_node_nr_active(slots)))
 		return NULL;
 	if (!list_is_last(&pwq->pending_node, &slots->pending_pwqs))
 		list_move_tail(&pwq->pending_node, &slots->pending_pwqs);
@@ -221,18 +222,21 @@ static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
 }
 
 /*
- * A slot was freed: activate one item of the pwq that has been parked longest.  This
- * wakes nobody in the caller's own pool: if the caller is a worker of that pool, it goes
- * on to the next item; any other caller kicks the pool.
+ * A slot was freed, or the caller has one: activate one item of the pwq that has been parked
+ * longest.  This wakes nobody in the caller's own pool: if the caller is a worker of that pool,
+ * it goes on to the next item; any other caller kicks the pool.  Return true if the caller still
+ * has its slot.
  */
-static void node_activate_pending_pwq(struct wq_node_nr_active *slots, struct worker_pool *own)
+static bool node_activate_pending_pwq(struct wq_node_nr_active *slots, struct worker_pool *own,
+				      bool has_slot)
 {
 	struct pool_workqueue *pwq;
 	bool used = false;
 
 	lockdep_assert_held(&own->lock);
 
-	while (!used && (pwq = slots_take_for_parked(slots))) {
+	while (!used && (pwq = slots_take_for_parked(slots, has_slot))) {
+		has_slot = false;	/* if it is not used, it is free */
 		if (pwq->pool == own) {
 			used = pwq_use_slot(pwq, slots);
 		} else {
@@ -241,20 +245,28 @@ static void node_activate_pending_pwq(struct wq_node_nr_active *slots, struct wo
 			raw_spin_lock(&own->lock);
 		}
 	}
+	return has_slot;
+}
+
+/*
+ * May a slot be used again?  Not if more slots are taken than a lowered limit allows.  A limit
+ * that is lowered right now may be missed, as in tryinc_node_nr_active().
+ */
+static bool slots_are_within_max(struct wq_node_nr_active *slots)
+{
+	return atomic_read(&slots->nr) <= READ_ONCE(slots->max);
 }
 
 /*
  * An item of @pwq is done or was cancelled.  May the next held-back item of @pwq have the
- * slot, or is it the turn of other pwqs?  @pwq also loses the slot if more slots are taken than
- * a lowered limit allows.  A limit that is lowered right now may be missed, as in
- * tryinc_node_nr_active().
+ * slot, or is it the turn of other pwqs?
  */
 static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	/* another tick, before or after: jiffies may have wrapped since */
 	if (jiffies - pwq->turn_ts || pwq->turn_items >= SLOT_TURN)
 		return false;
-	return atomic_read(&slots->nr) <= READ_ONCE(slots->max);
+	return slots_are_within_max(slots);
 }
 
 /**
@@ -275,7 +287,7 @@ bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 }
 
 /**
- * pwq_give_slot - free a slot; parked pwqs get it
+ * pwq_give_slot - hand a slot to a parked pwq, or free it
  * @pwq: unbound pwq that no longer needs the slot, its pool locked
  * @slots: its slots
  * @spare: pwq_make_spare() has made the slot a spare one
@@ -284,10 +296,14 @@ bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
  */
 void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, bool spare)
 {
-	if (!spare || pwq_take_back_spare(pwq))
+	if (!spare || pwq_take_back_spare(pwq)) {
+		if (!list_empty(&slots->pending_pwqs) && slots_are_within_max(slots) &&
+		    !node_activate_pending_pwq(slots, pwq->pool, true))
+			return;
 		(void)atomic_dec_return(&slots->nr);	/* (1), (2) in the head comment */
+	}
 	if (!list_empty(&slots->pending_pwqs))		/* (3) */
-		node_activate_pending_pwq(slots, pwq->pool);
+		node_activate_pending_pwq(slots, pwq->pool, false);
 }
 
 /*
@@ -304,7 +320,7 @@ static void slots_fill(struct wq_node_nr_active *slots)
 
 		/* interrupts are off for one item at a time: there may be thousands */
 		guard(irqsave)();
-		pwq = slots_take_for_parked(slots);
+		pwq = slots_take_for_parked(slots, false);
 		if (!pwq)
 			return;
 		/* a slot for which no item was left is free again */
@@ -414,7 +430,7 @@ bool wq_has_slots_taken(struct workqueue_struct *wq)
 	return slots_any_taken(wq, wq_node_nr_active(wq, NUMA_NO_NODE));
 }
 
-/* activate the oldest held-back item of @pwq, if the limit allows that */
+/* unplug @pwq, and activate its oldest held-back item if the limit allows that */
 static bool pwq_fill_one(struct pool_workqueue *pwq)
 {
 	struct worker_pool *pool = pwq->pool;

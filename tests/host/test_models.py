@@ -46,7 +46,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     'slots': {
         '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'FILL_TRIES', 'PARK_LATE',
-             'KEEP_FROZEN', 'KEEP_UNPARKS'),
+             'KEEP_FROZEN', 'KEEP_UNPARKS', 'HAND_FROZEN', 'HAND_LOSES'),
         'KICKS': ('NO_KICK',),
     },
     'reentry': {

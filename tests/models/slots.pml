@@ -22,6 +22,8 @@
  * - FILL_TRIES: thawing also counts slots for which no item was left.
  * - PARK_LATE: the pwq is parked after pool->lock was dropped.
  * - KEEP_FROZEN: a pwq keeps its slot whatever the limit is.
+ * - HAND_FROZEN: a slot is handed over whatever the limit is.
+ * - HAND_LOSES: a slot that nobody was parked for is taken as handed over.
  * - KEEP_UNPARKS: a pwq that keeps its slot does not stay parked, though items are left.
  * - NO_KICK: whoever hands a slot to another pool wakes no worker there.
  */
@@ -94,17 +96,21 @@ inline take_slot_or_park(p, ok)
 }
 
 /* slots_take_for_parked(), for any of the parked pwqs */
-inline next_pending(q, ok)
+inline next_pending(q, ok, has_slot)
 {
 	LOCK(slots_lock);
 	ok = false;
 	if
-	:: parked[0] -> q = 0; take_slot(ok)
-	:: parked[1] -> q = 1; take_slot(ok)
+	:: parked[0] -> q = 0; ok = true
+	:: parked[1] -> q = 1; ok = true
 #if POOLS > 2
-	:: parked[2] -> q = 2; take_slot(ok)
+	:: parked[2] -> q = 2; ok = true
 #endif
 	:: !ANY_PARKED
+	fi;
+	if
+	:: ok && !has_slot -> take_slot(ok)
+	:: else
 	fi;
 	UNLOCK(slots_lock)
 }
@@ -209,11 +215,36 @@ proctype queuer(byte p)
 	}
 }
 
-/* an item is done: pwq_dec_nr_active(), pwq_give_slot(), node_activate_pending_pwq() */
+/* node_activate_pending_pwq(), if some pwq is parked; pool_lock[p] held */
+inline activate_pending(p)
+{
+	used = !some;
+	do
+	:: used -> break
+	:: else ->
+		next_pending(q, ok, has_slot);
+		if
+		:: !ok -> break
+		:: ok && q == p ->
+			has_slot = false;
+			use_slot(q, used)
+		:: ok && q != p ->
+			has_slot = false;
+			UNLOCK(pool_lock[p]);
+			use_slot_elsewhere(q, used);
+			LOCK(pool_lock[p])
+		fi;
+#ifdef NO_GO_ON
+		break
+#endif
+	od
+}
+
+/* an item is done: pwq_dec_nr_active(), pwq_give_slot() */
 proctype worker(byte p)
 {
 	byte limit, q;
-	bool ok, used, some;
+	bool ok, used, some, has_slot;
 
 end:	do
 	:: LOOKS(p) ->
@@ -229,33 +260,32 @@ end:	do
 		if
 		:: ok
 		:: else ->
-#ifdef NO_MB_FREE
-			/* the look at the list may be done before others see the slot */
-			if
-			:: some = ANY_PARKED; nr--
-			:: nr--; some = ANY_PARKED
-			fi;
-#else
-			nr--;
+			has_slot = true;
 			some = ANY_PARKED;
+#ifndef HAND_FROZEN
+			some = some && nr <= max;
 #endif
-			used = !some;
-			do
-			:: used -> break
-			:: else ->
-				next_pending(q, ok);
+			assert(!some || !in_force);
+			activate_pending(p);
+#ifdef HAND_LOSES
+			has_slot = has_slot && !some;
+#endif
+			if
+			:: has_slot ->
+				has_slot = false;
+#ifdef NO_MB_FREE
+				/* the look at the list may be done before others see the slot */
 				if
-				:: !ok -> break
-				:: ok && q == p -> use_slot(q, used)
-				:: ok && q != p ->
-					UNLOCK(pool_lock[p]);
-					use_slot_elsewhere(q, used);
-					LOCK(pool_lock[p])
+				:: some = ANY_PARKED; nr--
+				:: nr--; some = ANY_PARKED
 				fi;
-#ifdef NO_GO_ON
-				break
+#else
+				nr--;
+				some = ANY_PARKED;
 #endif
-			od;
+				activate_pending(p)
+			:: else
+			fi
 		fi;
 		UNLOCK(pool_lock[p])
 	od
@@ -291,7 +321,7 @@ proctype freezer()
 	do
 	:: left == 0 -> break
 	:: left > 0 ->
-		next_pending(q, ok);
+		next_pending(q, ok, false);
 		if
 		:: ok ->
 			use_slot_elsewhere(q, used);

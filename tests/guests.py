@@ -43,6 +43,7 @@ class Boot:
     online: int = 0             # CPUs that Linux brings up, if not all
     shards: str = ''            # the number of cores in each shard, the largest first
     mem: str = '512M'
+    bins: tuple = ()            # programs of the host that the scripts need
     append: str = ''
     env: str = ''
     icount: bool = False        # time counts instructions, for guests with many CPUs
@@ -120,6 +121,7 @@ BOOTS: tuple[Boot, ...] = (
     Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
          timeout=60),
     Boot('uml-pause', 'uml', ('pause',)),
+    Boot('uml-reclaim', 'uml', ('reclaim',), mem='96M', bins=('mkfs.ext4',), env='WQT_SHORTAGE_S=30'),
     Boot('uml-debug', 'uml', (*(name for name in EVERYWHERE if name not in SLOW_IN_DEBUG), 'console', 'watchdog'),
          (BUILT_IN,), config='debug', mem='1G', env=ONE_ROUND, shards='1 1', timeout=1500),
     Boot('uml-debug-rest', 'uml', SLOW_IN_DEBUG, config='debug', mem='1G', tier='all', timeout=900),
@@ -163,7 +165,8 @@ BOOTS: tuple[Boot, ...] = (
 # Check the tests: run them on the base kernel too.
 if VARIANT == 'cmwq':
     BOOTS += tuple(dataclasses.replace(boot, name=f'base-{boot.name}', variant='base', tier='all') for boot in BOOTS
-                   if boot.name in ('uml-2', 'uml-1', 'uml-kunit', 'uml-parameters', 'uml-panic', 'qemu-numa'))
+                   if boot.name in ('uml-2', 'uml-1', 'uml-kunit', 'uml-parameters', 'uml-panic', 'uml-reclaim',
+                                    'qemu-numa'))
 # The release before, which needs no patches of its own
 if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
     BOOTS += tuple(dataclasses.replace(boot, name=f'{BEFORE}-{boot.name}', linux=BEFORE, tier='all') for boot in BOOTS
@@ -287,7 +290,7 @@ def run_boot(boot, folder):
     outcome = guest.run(
         folder, guest_command(boot), engine=boot.engine, cpus=boot.cpus, topology=boot.topology or None,
         mem=boot.mem, append=f'{boot.append} {kunit_parameters(boot)}'.strip(), timeout=boot.timeout,
-        icount=boot.icount,
+        icount=boot.icount, bins=boot.bins,
         files=[f'{SELFTESTS}:/wq', f'{ktap_helpers(boot.linux)}:/wq/ktap_helpers.sh'],
         log=RESULTS / f'{boot.name}.log', stream=Progress(boot.name))
     say(f'{boot.name}: {time.monotonic() - begin:.0f} s')

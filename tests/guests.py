@@ -122,6 +122,8 @@ BOOTS: tuple[Boot, ...] = (
          timeout=60),
     Boot('uml-pause', 'uml', ('pause',)),
     Boot('uml-reclaim', 'uml', ('reclaim',), mem='96M', bins=('mkfs.ext4',), env='WQT_SHORTAGE_S=30'),
+    Boot('uml-own-reclaim', 'uml', ('reclaim',), mem='96M', bins=('mkfs.ext4',), tier='all',
+         append=f'{OWN} workqueue.default_affinity_scope=system'),
     Boot('uml-debug', 'uml', (*(name for name in EVERYWHERE if name not in SLOW_IN_DEBUG), 'console', 'watchdog'),
          (BUILT_IN,), config='debug', mem='1G', env=ONE_ROUND, shards='1 1', timeout=1500),
     Boot('uml-debug-rest', 'uml', SLOW_IN_DEBUG, config='debug', mem='1G', tier='all', timeout=900),

@@ -137,11 +137,14 @@ bool pwq_activate_first_inactive(struct pool_workqueue *pwq)
 
 	/*
 	 * Keep the invariant: park @pwq if it has more held-back items.  No free slot is missed:
-	 * if @pwq is ordered, @work has taken its only slot.  Else pwq_unplug() calls us again.
+	 * if @pwq is ordered, @work has taken its only slot.  Else pwq_unplug() calls again until
+	 * there is no item or no slot left.
 	 */
-	if (slots && !list_empty(&pwq->inactive_works)) {
+	if (slots) {
 		guard(raw_spinlock)(&slots->lock);
-		if (list_empty(&pwq->pending_node))
+		if (list_empty(&pwq->inactive_works))
+			list_del_init(&pwq->pending_node);
+		else if (list_empty(&pwq->pending_node))
 			list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
 	}
 	return true;
@@ -441,8 +444,11 @@ static bool pwq_fill_one(struct pool_workqueue *pwq)
 	raw_spin_lock(&pool->lock);
 	pwq->plugged = false;
 	filled = pwq_activate_first_inactive(pwq);
-	if (filled)
+	if (filled) {
+		if (pwq->slots)
+			rescuer_follows_slot(pwq);
 		wake = kick_pool(pool);
+	}
 	pool_unlock_wake(pool, wake);
 	return filled;
 }

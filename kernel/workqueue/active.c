@@ -20,8 +20,8 @@
  * Invariant, seen under pool->lock: an unbound pwq with held-back items is
  * parked, unless it is plugged.
  *
- * At the limit nobody needs to write nr: whoever is done with a slot hands it over as it is.  Only
- * if no pwq is parked is the slot freed.  A freed slot and a parking pwq must not miss each other:
+ * At the limit nobody needs to write nr: whoever is done with a slot hands it over as it is.  A
+ * slot that is freed, since no pwq is parked, and a parking pwq must not miss each other:
  *
  *   item done                          item comes in
  *
@@ -56,18 +56,6 @@ static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 }
 
 /*
- * Park @pwq, whose items need slots, unless it is parked already.  Whoever frees a slot from now
- * on sees it; the caller then looks for a slot that was freed before.  slots->lock held.
- */
-static void slots_park(struct wq_node_nr_active *slots, struct pool_workqueue *pwq)
-{
-	if (list_empty(&pwq->pending_node))
-		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
-	smp_mb();	/* (4) here and in spare.c */
-	slots_free_spares(pwq->wq, slots);
-}
-
-/*
  * Take a slot for @pwq, or park @pwq.  @pwq may be parked already, if its held-back items
  * were cancelled and nobody has noticed yet.  Not inline, as most unbound items find
  * a spare slot.
@@ -79,11 +67,16 @@ static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 		return true;
 
 	guard(raw_spinlock)(&slots->lock);
-	slots_park(slots, pwq);
-	if (!tryinc_node_nr_active(slots))
-		return false;
-	list_del_init(&pwq->pending_node);
-	return true;
+	if (list_empty(&pwq->pending_node))
+		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
+	smp_mb();	/* (4) */
+	do {
+		if (tryinc_node_nr_active(slots)) {	/* (5) */
+			list_del_init(&pwq->pending_node);
+			return true;
+		}
+	} while (slots_free_spares(slots));
+	return false;
 }
 
 /* get a slot for one more item of @pwq; without one, an unbound @pwq is parked unless plugged */
@@ -293,18 +286,15 @@ bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
  * pwq_give_slot - hand a slot to a parked pwq, or free it
  * @pwq: unbound pwq that no longer needs the slot, its pool locked
  * @slots: its slots
- * @spare: pwq_make_spare() has made the slot a spare one
  *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */
-void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, bool spare)
+void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	if (!spare || pwq_take_back_spare(pwq)) {
-		if (!list_empty(&slots->pending_pwqs) && slots_are_within_max(slots) &&
-		    !node_activate_pending_pwq(slots, pwq->pool, true))
-			return;
-		(void)atomic_dec_return(&slots->nr);	/* (1), (2) in the head comment */
-	}
+	if (!list_empty(&slots->pending_pwqs) && slots_are_within_max(slots) &&
+	    !node_activate_pending_pwq(slots, pwq->pool, true))
+		return;
+	(void)atomic_dec_return(&slots->nr);		/* (1), (2) in the head comment */
 	if (!list_empty(&slots->pending_pwqs))		/* (3) */
 		node_activate_pending_pwq(slots, pwq->pool, false);
 }
@@ -409,10 +399,11 @@ void wq_update_node_max_active(struct workqueue_struct *wq)
 	slots_fill(wq_node_nr_active(wq, NUMA_NO_NODE));
 }
 
-static bool slots_any_taken(struct workqueue_struct *wq, struct wq_node_nr_active *slots)
+static bool slots_any_taken(struct wq_node_nr_active *slots)
 {
 	guard(raw_spinlock_irq)(&slots->lock);
-	slots_free_spares(wq, slots);
+	while (slots_free_spares(slots))
+		;
 	return atomic_read(&slots->nr);
 }
 
@@ -428,9 +419,9 @@ bool wq_has_slots_taken(struct workqueue_struct *wq)
 	int node;
 
 	for_each_node(node)
-		if (slots_any_taken(wq, wq_node_nr_active(wq, node)))
+		if (slots_any_taken(wq_node_nr_active(wq, node)))
 			return true;
-	return slots_any_taken(wq, wq_node_nr_active(wq, NUMA_NO_NODE));
+	return slots_any_taken(wq_node_nr_active(wq, NUMA_NO_NODE));
 }
 
 /* unplug @pwq, and activate its oldest held-back item if the limit allows that */
@@ -461,7 +452,6 @@ static bool pwq_fill_one(struct pool_workqueue *pwq)
  */
 void pwq_unplug(struct pool_workqueue *pwq)
 {
-	/* not slots_park(): spare slots of others are needed only if no slot is free */
 	while (pwq_fill_one(pwq))
 		;
 }
@@ -609,6 +599,7 @@ int wq_alloc_slots(struct workqueue_struct *wq)
 		}
 		raw_spin_lock_init(&slots->lock);
 		INIT_LIST_HEAD(&slots->pending_pwqs);
+		INIT_LIST_HEAD(&slots->spare_pwqs);
 		wq->node_nr_active[i] = slots;
 	}
 	return 0;

@@ -12,7 +12,7 @@
 bool pwq_reserve_active(struct pool_workqueue *pwq);
 bool pwq_activate_first_inactive(struct pool_workqueue *pwq);
 bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
-void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, bool spare);
+void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
 
 /**
  * pwq_reserve_own - make an item active if its pwq need not ask others
@@ -49,7 +49,6 @@ static inline bool pwq_reserve_own(struct pool_workqueue *pwq)
 static inline void pwq_dec_nr_active(struct pool_workqueue *pwq)
 {
 	struct wq_node_nr_active *slots = pwq->slots;
-	bool spare;
 
 	lockdep_assert_held(&pwq->pool->lock);
 
@@ -62,9 +61,8 @@ static inline void pwq_dec_nr_active(struct pool_workqueue *pwq)
 	if (unlikely(!list_empty(&pwq->inactive_works)) && pwq_reuse_slot(pwq, slots))
 		return;
 
-	spare = pwq_make_spare(pwq, slots);
-	if (unlikely(!spare || !list_empty(&slots->pending_pwqs)))	/* (8) in spare.c */
-		pwq_give_slot(pwq, slots, spare);
+	if (unlikely(!pwq_make_spare(pwq, slots)))
+		pwq_give_slot(pwq, slots);
 }
 
 #endif /* _KERNEL_WORKQUEUE_ACTIVE_H */

@@ -240,7 +240,7 @@ struct pool_workqueue {
 	struct wq_node_nr_active *slots;	/* I: that its items use; NULL unless unbound */
 	int refcnt;				/* L */
 	int nr_active;				/* L: items on worklist or running */
-	atomic_t nr_spare;			/* spare slots; L to add, use; N to clear */
+	atomic_t nr_spare;			/* spare slots: see spare.c; L or N */
 	int nr_entries;				/* WO: that name it, or own ones for it */
 	struct list_head inactive_works;	/* L: held back, oldest first */
 	s8 work_color;				/* L: colour of new items */
@@ -256,6 +256,7 @@ struct pool_workqueue {
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
 	struct list_head pending_node;		/* N: slots->pending_pwqs */
+	struct list_head spare_node;		/* N: slots->spare_pwqs; L, too, to add */
 	struct list_head mayday_node;		/* M: wq->maydays */
 	struct work_struct mayday_cursor;	/* L: on the worklist, before the pwq's items */
 
@@ -279,19 +280,18 @@ struct pool_workqueue {
  * struct wq_node_nr_active - an unbound workqueue's active items on one node
  *
  * See active.c for the protocol between @nr and @pending_pwqs.  Each item reads the first line,
- * which is written seldom, and the pointers of @pending_pwqs.
+ * which is written seldom, and @nr.
  */
 struct wq_node_nr_active {
 	int max;				/* WO: number of slots */
 	int max_spare;				/* WO: limit on the spare ones of each CPU */
-	int has_spares;				/* pwqs may have spare ones: see spare.c */
-	unsigned long freed_ts;			/* N for writes: jiffies of last look for spares */
 	struct wq_held_watch watch;
 
 	atomic_t nr ____cacheline_aligned_in_smp; /* slots in use, and spare ones */
 
 	raw_spinlock_t lock ____cacheline_aligned_in_smp; /* nests in pool->lock */
 	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
+	struct list_head spare_pwqs;		/* N: that have spare slots; or one is parked */
 } ____cacheline_aligned_in_smp;			/* for which the allocator must not split a line */
 
 /* what is kept of pwqs that are gone */

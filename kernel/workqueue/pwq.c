@@ -52,6 +52,7 @@ struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
 	INIT_LIST_HEAD(&pwq->inactive_works);
 	INIT_LIST_HEAD(&pwq->pwqs_node);
 	INIT_LIST_HEAD(&pwq->pending_node);
+	INIT_LIST_HEAD(&pwq->spare_node);
 	INIT_LIST_HEAD(&pwq->mayday_node);
 	INIT_LIST_HEAD(&pwq->own_node);
 	cursor_init(&pwq->mayday_cursor, pwq);

@@ -8,43 +8,28 @@
  * there are never more than max active items.  Once a pwq has as many slots as it has items in
  * flight, these items write to lines of that pwq only.
  *
- * Spare slots must not keep others waiting.  A pwq that gets no slot parks, and then frees the
- * spare ones of all pwqs of its node.  While a pwq is parked, no slot becomes a spare one.
- * Parking and making a spare slot must not miss each other:
+ * Spare slots must not keep others waiting.  A pwq that has some is listed on spare_pwqs.  A pwq
+ * that gets no slot parks, and takes pwqs off that list and frees what they have, until it gets a
+ * slot or the list is empty.  So if a pwq is parked, none is listed, and none gets listed.  (While
+ * a pwq is unplugged, it may be parked already.  It looks again.)  Making a spare slot and parking
+ * must not miss each other:
  *
- *   item done                          item comes in
+ *   item done: pwq_make_spare()        item comes in: slots_take_or_park()
  *
- *   (6) increment nr_spare             park on pending_pwqs
- *   (7) full barrier                   (4) smp_mb()
- *   (8) pending_pwqs empty?            (9) free the spare slots, try for one once more
+ *   increment nr_spare                 park
+ *   full barrier                       take the pwq off the list
+ *   is the pwq listed?                 full barrier
+ *                                      free its spare slots
  *
- * (7) pairs with (4): either (8) sees the parked pwq or (9) sees the spare slot.  (6) and (7)
- * are one atomic_inc_return().  Parking and (9) are done under slots->lock, so what (9) frees
- * is not missed by another pwq that parks at the same time.  The left side is in spare.h and in
- * pwq_dec_nr_active(), the right one in slots_take_or_park().
+ * If the pwq is found listed, its spare slot is seen, now or by whoever takes it off later.  If
+ * not, slots->lock decides: the pwq gets listed, or it finds the other parked and gives the slot
+ * up.  The barriers are those of atomic_inc_return() and, in pwq_free_spares(), atomic_xchg().
  *
- * Freeing them looks at all pwqs of the workqueue.  That is rare for three reasons.  (9) looks
- * only if slots->has_spares says that there may be some.  After a look, no slot becomes a spare
- * one until the next tick.  And a pwq keeps only so many for each CPU that queues on it that the
- * online CPUs together keep half of the slots.  So they keep none if a node has fewer than two
- * slots for each CPU, as usual with kcryptd, whose max_active is the number of CPUs.  On top of
- * that, until the next look, come those of CPUs that have gone down, and those that the pwq of a
- * pod still has when its CPUs have got their own.
- *
- * The flag has_spares has an order of its own:
- *
- *   item done                          item comes in
- *
- *   (6) increment nr_spare             park on pending_pwqs
- *   (7) full barrier                   (4) smp_mb()
- *  (10) flag not set?  xchg() sets it  (11) xchg() clears the flag; was it set?
- *       if set: acquire                (9) free the spare slots
- *   (8) pending_pwqs empty?
- *
- * If (10) reads what was there before (11), then (7) pairs with (11): (9) sees the spare slot.
- * The same holds if (10) sets the flag before (11) clears it.  If (10) sets it after (11), then
- * (8) sees the parked pwq.  And if (10) finds that another pwq has set it after (11), that
- * pwq's xchg() and the acquire pass on what was done before (11): (8) sees the parked pwq, too.
+ * So a pwq writes to what it shares with others when it gets listed only.  It stays so until
+ * somebody gets no slot.  That is rare, since each CPU that queues on a pwq lets it keep max / 2
+ * divided by the online CPUs, and a pwq keeps no more than half of the slots.  So it keeps none if
+ * a node has fewer than two slots for each CPU, as usual with kcryptd, whose max_active is the
+ * number of CPUs.
  *
  * No spare slot is used while more slots are taken than a lowered max allows.  While a workqueue
  * is frozen, that is always the case.
@@ -71,57 +56,60 @@ void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus)
 }
 
 /**
- * pwq_take_back_spare - undo pwq_make_spare(), since another pwq is parked
- * @pwq: unbound pwq, its pool locked; it has just made a slot a spare one
+ * slots_list_spares - let whoever parks find the spare slots of a pwq
+ * @slots: slots of the pwq
+ * @pwq: unbound pwq that is not listed, its pool locked; it has just made a slot a spare one
  *
- * Return: true if the caller now has to free the slot.  False if somebody else has freed it.  In
- * that case the caller still has to look for pwqs that parked before that, and will see them.
+ * Return: false if another pwq is parked; the caller then has to free the slot.
  */
-bool pwq_take_back_spare(struct pool_workqueue *pwq)
+bool slots_list_spares(struct wq_node_nr_active *slots, struct pool_workqueue *pwq)
 {
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (atomic_dec_if_positive(&pwq->nr_spare) >= 0)
+	guard(raw_spinlock)(&slots->lock);
+	if (list_empty(&slots->pending_pwqs)) {
+		list_add_tail(&pwq->spare_node, &slots->spare_pwqs);
 		return true;
-	smp_mb();	/* pairs with the atomic_xchg() in pwq_free_spares() */
-	return false;
+	}
+	/* whoever took @pwq off the list just now may have freed the slot */
+	return atomic_dec_if_positive(&pwq->nr_spare) < 0;
 }
 
-/* slots->lock held */
-static void pwq_free_spares(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
+/* free the spare slots of @pwq, which gets off the list; slots->lock held */
+static bool pwq_free_spares(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	if (atomic_read(&pwq->nr_spare))	/* atomic_xchg() pairs with pwq_take_back_spare() */
-		atomic_sub(atomic_xchg(&pwq->nr_spare, 0), &slots->nr);
+	int nr;
+
+	list_del_init(&pwq->spare_node);
+	nr = atomic_xchg(&pwq->nr_spare, 0);	/* pairs with pwq_make_spare() */
+	if (nr)
+		atomic_sub(nr, &slots->nr);
+	return nr;
 }
 
 /**
- * slots_free_spares - free the spare slots of all pwqs
- * @wq: unbound workqueue
- * @slots: slots of one of its nodes; slots->lock held
+ * slots_free_spares - free the spare slots of the pwq that was listed first and has some
+ * @slots: slots of a node; slots->lock held
  *
- * New ones may be made meanwhile, unless the caller has parked a pwq before, with a full barrier
- * between.
+ * Return: false if none has any.
  */
-void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *slots)
+bool slots_free_spares(struct wq_node_nr_active *slots)
 {
-	struct pool_workqueue *pwq;
+	struct pool_workqueue *pwq, *next;
 
 	lockdep_assert_held(&slots->lock);
 
-	if (!xchg(&slots->has_spares, 0))	/* (11) pairs with (7) and (10) */
-		return;
-	for_each_pwq(pwq, wq)			/* (9) */
-		if (pwq->slots == slots)
-			pwq_free_spares(pwq, slots);
-	WRITE_ONCE(slots->freed_ts, jiffies);
+	list_for_each_entry_safe(pwq, next, &slots->spare_pwqs, spare_node)
+		if (pwq_free_spares(pwq, slots))
+			return true;
+	return false;
 }
 
 /**
  * pwq_leave_slots - a pwq that is dead waits for no slot and has none
  * @pwq: pwq without items, still linked
  *
- * No pwq stays parked because @pwq has spare slots: whoever parks frees them, and finds @pwq
- * as long as it has some.
+ * No pwq stays parked because @pwq has spare slots: whoever parks frees them.
  */
 void pwq_leave_slots(struct pool_workqueue *pwq)
 {

@@ -5,13 +5,13 @@
 #ifndef _KERNEL_WORKQUEUE_SPARE_H
 #define _KERNEL_WORKQUEUE_SPARE_H
 
-#include <linux/jiffies.h>
+#include <linux/minmax.h>
 
 #include "internal.h"
 
 void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus);
-void slots_free_spares(struct workqueue_struct *wq, struct wq_node_nr_active *slots);
-bool pwq_take_back_spare(struct pool_workqueue *pwq);
+bool slots_list_spares(struct wq_node_nr_active *slots, struct pool_workqueue *pwq);
+bool slots_free_spares(struct wq_node_nr_active *slots);
 
 /**
  * pwq_take_spare - use a spare slot
@@ -34,23 +34,20 @@ static inline bool pwq_take_spare(struct pool_workqueue *pwq, struct wq_node_nr_
  * @pwq: unbound pwq, its pool locked
  * @slots: its slots; one is @pwq's and is needed no longer
  *
- * Return: true if the slot is a spare one.  The caller then looks for parked pwqs, and calls
- * pwq_take_back_spare() if there are any.  False if the caller has to free the slot.
+ * Return: false if the caller has to free the slot.
  */
 static inline bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	int nr = atomic_read(&pwq->nr_spare);
-
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (nr >= READ_ONCE(slots->max_spare) * READ_ONCE(pwq->nr_entries) ||
-	    !(jiffies - READ_ONCE(slots->freed_ts)))
+	if (atomic_read(&pwq->nr_spare) >=
+	    min(READ_ONCE(slots->max_spare) * READ_ONCE(pwq->nr_entries),
+		READ_ONCE(slots->max) / 2) ||
+	    unlikely(list_empty(&pwq->spare_node) && !list_empty(&slots->pending_pwqs)))
 		return false;
 
-	(void)atomic_inc_return(&pwq->nr_spare);	/* (6), (7) in spare.c */
-	if (unlikely(!smp_load_acquire(&slots->has_spares)))	/* (10) pairs with (11) */
-		xchg(&slots->has_spares, 1);
-	return true;
+	(void)atomic_inc_return(&pwq->nr_spare);	/* pairs with pwq_free_spares() */
+	return likely(!list_empty(&pwq->spare_node)) || slots_list_spares(slots, pwq);
 }
 
 #endif /* _KERNEL_WORKQUEUE_SPARE_H */

@@ -103,6 +103,7 @@ proctype other()
 proctype worker(byte pool)
 {
 	byte item, next;
+	bool again = true;
 
 end:	do
 	:: atomic { worklist[pool]?item ->
@@ -118,17 +119,31 @@ end:	do
 		}
 		if
 		:: item == MARKER ->
-			/* pwq_unplug() */
-			atomic {
-#ifndef NO_UNPLUG
+			/* pwq_unplug(): one item each time that it has the lock */
+			do
+			:: atomic {
+#ifdef NO_UNPLUG
+				true -> break
+#else
 				plugged[OWN] = false;
+				if
+				:: slots > 0 && len(inactive[OWN]) > 0 ->
+					slots--;
+					inactive[OWN]?next;
+					worklist[OWN]!next
+				:: else -> again = false
+				fi;
 #ifndef NO_PARK
-				parked[OWN] = true;
+				parked[OWN] = len(inactive[OWN]) > 0
 #endif
 #endif
-				skip
-			}
-			atomic { fill() }
+			   }
+			   if
+			   :: again
+			   :: else -> break
+			   fi
+			od;
+			again = true
 		:: else
 		fi;
 		atomic {

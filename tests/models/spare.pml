@@ -17,17 +17,14 @@
  *   item is active then, whoever asks finds no slot taken.
  *
  * Mutations, each of which must break it:
- * - NO_MB_SPARE: the look at the list may come before the slot is a spare one: no barrier (7).
- * - NO_MB_PARK: the spare slots may be freed before others see the parked pwq: no barrier (4).
- * - NO_MB_FLAG: the look at the list may come before the flag is set: no barrier in (10).
- * - NO_ACQUIRE: it may come before the flag is found set: no acquire in (10).
- * - CLEAR_LATE: the flag is cleared after the look for spare slots: no barrier in (11).
+ * - NO_MB_SPARE: pwq_make_spare() looks whether the pwq is listed before the slot is a spare one.
+ * - NO_MB_FREE: pwq_free_spares() takes the spare slots before the pwq is off the list.
  * - EMPTIED: a pwq that is alone on the list is moved to its end, so the list is empty meanwhile.
  * - NO_FREE: a pwq that parks frees no spare slots.
- * - FREE_UNLOCKED: they are freed before slots->lock is taken.
- * - NO_LOOK: nobody looks for parked pwqs when a slot becomes a spare one.
- * - TAKE_ALL: whoever finds a parked pwq takes all its spare slots back, and hands one over.
- * - NO_HAND_OVER: if the spare slot has been freed, nobody hands it over.
+ * - FREE_ONE: it frees those of one pwq only, whether or not it then gets a slot.
+ * - NO_LIST: a pwq with spare slots is not listed.
+ * - NO_LOOK: a pwq gets listed although one is parked.
+ * - TAKE_FREED: it gives its new spare slot up even if that has been freed.
  * - OVER_LIMIT: a spare slot is used whatever the limit is.
  * - FROZEN_KEEPS: whoever asks whether a slot is taken does not free the spare ones.
  * - FILL_SHORT: thawing hands out one slot less than there are.
@@ -55,7 +52,7 @@ byte pool_lock[POOLS];
 byte inactive[POOLS];		/* pwq->inactive_works */
 byte nr_active[POOLS];		/* on the worklist or running */
 byte nr_spare[POOLS];
-bool has_spares;		/* slots->has_spares */
+bool listed[POOLS];		/* pwq->spare_node is on slots->spare_pwqs */
 byte unended[POOLS];		/* items that have not been queued, or have not ended */
 bool dead[POOLS];
 byte carried;			/* slots on their way from a pool to the next; only for assertions */
@@ -82,29 +79,29 @@ inline take_slot(ok)
 /* pwq_free_spares() */
 inline free_spares_of(q)
 {
+#ifdef NO_MB_FREE
 	atomic { n = nr_spare[q]; nr_spare[q] = 0 }
+	listed[q] = false;
+#else
+	listed[q] = false;
+	atomic { n = nr_spare[q]; nr_spare[q] = 0 }
+#endif
 	nr = nr - n
 }
 
-/* slots_free_spares() */
+/* slots_free_spares(), for any of the listed pwqs; n: how many it has freed */
 inline free_spares()
 {
+	n = 0;
 #ifndef NO_FREE
-	if
-	:: has_spares ->
-#ifndef CLEAR_LATE
-		has_spares = false;
-#endif
-		free_spares_of(0);
-		free_spares_of(1);
+	do
+	:: n == 0 && listed[0] -> free_spares_of(0)
+	:: n == 0 && listed[1] -> free_spares_of(1)
 #if POOLS > 2
-		free_spares_of(2);
+	:: n == 0 && listed[2] -> free_spares_of(2)
 #endif
-#ifdef CLEAR_LATE
-		has_spares = false
-#endif
-	:: else
-	fi;
+	:: n > 0 || !(listed[0] || listed[1] || (POOLS > 2 && listed[POOLS - 1])) -> break
+	od;
 #endif
 	skip
 }
@@ -139,38 +136,42 @@ inline take_slot_or_park(p, ok)
 	if
 	:: ok
 	:: else ->
-#ifdef FREE_UNLOCKED
-		parked[p] = true;
-		free_spares();
-#endif
 		LOCK(slots_lock);
-#ifdef NO_MB_PARK
-		free_spares();
-#endif
 		parked[p] = true;
-#ifndef NO_MB_PARK
-#ifndef FREE_UNLOCKED
-		free_spares();
-#endif
-#endif
 		take_slot(ok);
+		do
+		:: ok -> break
+		:: !ok ->
+			free_spares();
+			if
+			:: n > 0 -> take_slot(ok)
+			:: else -> break
+			fi;
+#ifdef FREE_ONE
+			break
+#endif
+		od;
 		parked[p] = !ok;
 		UNLOCK(slots_lock)
 	fi
 }
 
 /* slots_take_for_parked(), for any of the parked pwqs */
-inline next_pending(q, ok)
+inline next_pending(q, ok, has_slot)
 {
 	LOCK(slots_lock);
 	ok = false;
 	if
-	:: parked[0] -> q = 0; take_slot(ok)
-	:: parked[1] -> q = 1; take_slot(ok)
+	:: parked[0] -> q = 0; ok = true
+	:: parked[1] -> q = 1; ok = true
 #if POOLS > 2
-	:: parked[2] -> q = 2; take_slot(ok)
+	:: parked[2] -> q = 2; ok = true
 #endif
 	:: !ANY_PARKED
+	fi;
+	if
+	:: ok && !has_slot -> take_slot(ok)
+	:: else
 	fi;
 #ifdef EMPTIED
 	if
@@ -202,75 +203,73 @@ inline use_slot(q, used)
 	fi
 }
 
-/*
- * pwq_make_spare(), the look (8), and pwq_take_back_spare(): made is false if the caller has to
- * free the slot, and some is false if there is nothing left to do; pool_lock[p] held
- */
+/* slots_list_spares(); pool_lock[p] held */
+inline list_spares(p, made)
+{
+	LOCK(slots_lock);
+	if
+#ifdef NO_LOOK
+	:: true ->
+#else
+	:: !ANY_PARKED ->
+#endif
+#ifndef NO_LIST
+		listed[p] = true;
+#endif
+		made = true
+#ifndef NO_LOOK
+	:: else ->
+#ifdef TAKE_FREED
+		nr_spare[p]--;
+		made = false
+#else
+		atomic {
+			made = nr_spare[p] == 0;
+			nr_spare[p] = nr_spare[p] - !made
+		}
+#endif
+#endif
+	fi;
+	UNLOCK(slots_lock)
+}
+
+/* pwq_make_spare(): made is false if the caller has to free the slot; pool_lock[p] held */
 inline make_spare(p, made)
 {
 	made = false;
-	some = true;
 	if
 	:: nr_spare[p] < SPARE ->
-		made = true;
 #ifdef NO_MB_SPARE
-		some = ANY_PARKED;
+		made = listed[p];
 		nr_spare[p]++;
-		has_spares = true;
 #else
 		nr_spare[p]++;
-#ifdef NO_ACQUIRE
-		some = ANY_PARKED;
-#endif
-#ifdef NO_MB_FLAG
-		some = ANY_PARKED;
+		made = listed[p];
 #endif
 		if
-		:: has_spares ->
-#ifndef NO_ACQUIRE
-			some = ANY_PARKED;
-#endif
-			skip
-		:: else ->
-			has_spares = true;
-#ifndef NO_MB_FLAG
-			some = ANY_PARKED;
-#endif
-			skip
-		fi;
-#endif
-#ifdef NO_LOOK
-		some = false;
-#endif
-		if
-		:: some ->
-#ifdef TAKE_ALL
-			free_spares_of(p);
-#else
-			atomic {
-				made = nr_spare[p] == 0;
-				nr_spare[p] = nr_spare[p] - !made
-			}
-#endif
+		:: !made -> list_spares(p, made)
 		:: else
 		fi
-	/* it has enough, or spare slots were freed within this tick: freed_ts */
+	/* it has enough, or it is not listed and saw a parked pwq without the lock */
 	:: true
 	fi
 }
 
-/* node_activate_pending_pwq(); pool_lock[p] held */
+/* node_activate_pending_pwq(), if some pwq is parked; pool_lock[p] held */
 inline hand_over(p)
 {
-	used = false;
+	used = !some;
 	do
 	:: used -> break
 	:: else ->
-		next_pending(q, ok);
+		next_pending(q, ok, has_slot);
 		if
 		:: !ok -> break
-		:: ok && q == p -> use_slot(q, used)
+		:: ok && q == p ->
+			has_slot = false;
+			use_slot(q, used)
 		:: ok && q != p ->
+			has_slot = false;
 			atomic { carried++; UNLOCK(pool_lock[p]) }
 			LOCK(pool_lock[q]);
 			carried--;
@@ -305,29 +304,29 @@ proctype queuer(byte p)
 proctype worker(byte p)
 {
 	byte limit, n, q;
-	bool ok, used, some, made;
+	bool ok, used, some, made, has_slot;
 
 end:	do
 	:: nr_active[p] > 0 ->
 		LOCK(pool_lock[p]);
 		nr_active[p]--;
 		make_spare(p, made);
-		/* pwq_give_slot() */
 		if
-		:: some ->
-			if
-			:: !made -> nr--
-			:: else
-			fi;
+		:: made
+		:: else ->
+			/* pwq_give_slot() */
+			has_slot = true;
 			some = ANY_PARKED;
-#ifdef NO_HAND_OVER
-			some = some && !made;
-#endif
+			some = some && nr <= max;
+			hand_over(p);
 			if
-			:: some -> hand_over(p)
+			:: has_slot ->
+				has_slot = false;
+				nr--;
+				some = ANY_PARKED;
+				hand_over(p)
 			:: else
 			fi
-		:: else
 		fi;
 		unended[p]--;
 		UNLOCK(pool_lock[p])
@@ -366,7 +365,11 @@ proctype freezer()
 	fi;
 	LOCK(slots_lock);
 #ifndef FROZEN_KEEPS
-	free_spares();
+	n = 1;
+	do
+	:: n > 0 -> free_spares()
+	:: n == 0 -> break
+	od;
 #endif
 	assert(!ok || nr == 0);
 	UNLOCK(slots_lock);
@@ -380,7 +383,7 @@ proctype freezer()
 	do
 	:: left == 0 -> break
 	:: left > 0 ->
-		next_pending(q, ok);
+		next_pending(q, ok, false);
 		if
 		:: ok ->
 			LOCK(pool_lock[q]);

@@ -13,9 +13,9 @@
  *
  * A hand-over takes the slots' lock and the other pool's lock.  Usually it also wakes a worker
  * on another CPU, while the worker that frees the slot goes idle.  So a pwq that was handed a
- * slot has a turn: its next few items start without a hand-over, in any slot of that pwq.
+ * slot has a turn: for a short time its items start without a hand-over, in any slot of that pwq.
  * During a turn the pwq writes nothing that other pools use, until its last held-back item
- * starts.  A turn ends at the next tick, so pwqs with longer items take turns item by item.
+ * starts.  Pwqs whose items take longer than a turn take turns item by item.
  *
  * Invariant, seen under pool->lock: an unbound pwq with held-back items is
  * parked, unless it is plugged.
@@ -33,16 +33,16 @@
  * (1) and (2) are one atomic_dec_return(), which saves arm64 a barrier instruction.
  */
 #include <linux/export.h>
-#include <linux/jiffies.h>
 #include <linux/slab.h>
+#include <linux/timekeeping.h>
 
 #include "active.h"
 #include "internal.h"
 #include "spare.h"
 #include "worklist.h"
 
-/* how many items of a pwq may start in one turn before others get the slot */
-#define SLOT_TURN	8
+/* how long a turn lasts, in ns: an item that begins in it may use a slot again */
+#define SLOT_TURN	(50 * NSEC_PER_USEC)
 
 static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 {
@@ -192,8 +192,7 @@ static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *s
 	lockdep_assert_held(&pwq->pool->lock);
 
 	if (used) {
-		pwq->turn_ts = jiffies;
-		pwq->turn_items = 1;
+		pwq->turn_ts = ktime_get_mono_fast_ns();
 		pwq_activate_next(pwq);
 	} else {
 		atomic_dec(&slots->nr);
@@ -259,10 +258,8 @@ static bool slots_are_within_max(struct wq_node_nr_active *slots)
  */
 static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	/* another tick, before or after: jiffies may have wrapped since */
-	if (jiffies - pwq->turn_ts || pwq->turn_items >= SLOT_TURN)
-		return false;
-	return slots_are_within_max(slots);
+	/* a turn that seems to begin later is over */
+	return ktime_get_mono_fast_ns() - pwq->turn_ts < SLOT_TURN && slots_are_within_max(slots);
 }
 
 /**
@@ -276,7 +273,6 @@ bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	if (!pwq_keeps_slot(pwq, slots))
 		return false;
-	pwq->turn_items++;
 	pwq_activate_next(pwq);
 	pwq_leave_parked(pwq, slots);
 	return true;

@@ -251,8 +251,7 @@ struct pool_workqueue {
 	 */
 	bool plugged;
 	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
-	unsigned int turn_items;		/* L: items given a slot this turn, see active.c */
-	unsigned long turn_ts;			/* L: jiffies when the turn began */
+	u64 turn_ts;				/* L: when the turn began, in ns: see active.c */
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
 	struct list_head pending_node;		/* N: slots->pending_pwqs */

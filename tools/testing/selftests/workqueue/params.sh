@@ -125,30 +125,28 @@ moved_items()	# NAME: how many items of a map did not run where they were queued
 		"$HELPER/$1/map"
 }
 
-# Two CPUs want the only slot. Each keeps it for some items in a row, but for no more than 8.
-# A tick ends a turn early, so some rows may be shorter.
+# Two CPUs want the only slot. Each keeps it for some items in a row, but not for all of them.
 test_slot_turn()
 {
-	local rc=0 rows longest
+	local rc=0 rows longest n=4000
 
 	create wqt_t unbound max_active=1
 	set_to "$(dev wqt_t affinity_scope)" cpu || return 1
 	tell wqt_t queue "block cpu=0" && within 50 held_is wqt_t 1 || rc=1
-	tell wqt_t queue "nop cpu=0 n=400"
-	tell wqt_t queue "nop cpu=1 n=400"
+	tell wqt_t queue "nop cpu=0 n=$n"
+	tell wqt_t queue "nop cpu=1 n=$n"
 	tell wqt_t release
-	tell wqt_t wait "801 20000" || rc=1
+	tell wqt_t wait "$((2 * n + 1)) 20000" || rc=1
 	rows=$(rows_of_both wqt_t)
 	longest=$(echo "$rows" | sort -n | tail -1)
-	[ "$(echo "$rows" | wc -l)" -ge $((800 / 8 / 2)) ] ||
+	[ "$(echo "$rows" | wc -l)" -ge 6 ] ||
 		{ diag "the CPUs took too few turns:" $rows; rc=1; }
-	[ "$longest" -ge 2 ] && [ "$longest" -le 8 ] ||
-		{ diag "$longest items in a row"; rc=1; }
+	[ "$longest" -ge 2 ] || { diag "no CPU kept the slot"; rc=1; }
 	destroy wqt_t
 	return $rc
 }
 
-# An item that takes longer than a tick ends the turn of its CPU.
+# An item that takes longer than a turn ends the turn of its CPU.
 test_slot_turn_of_long_items()
 {
 	local rc=0 rows

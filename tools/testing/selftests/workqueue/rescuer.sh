@@ -147,12 +147,12 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 	shortage || return 1
 	tell wqt_k queue "block cpu=0 n=$CROWD"
 	[ "$1" != pools ] || tell wqt_k queue "block cpu=1 n=$CROWD"
-	tell wqt_r queue "nop cpu=0 n=800"
+	tell wqt_r queue "nop cpu=0 n=4000"
 	[ $other -ne 0 ] || echo cache >"$scope" || rc=1
-	tell wqt_r queue "nop cpu=$other n=800"
-	tell wqt_r wait "1600 8000" || rc=1
+	tell wqt_r queue "nop cpu=$other n=4000"
+	tell wqt_r wait "8000 8000" || rc=1
 	plenty
-	[ $rc -eq 0 ] || diag "only $(stat_of wqt_r ran) of 1600 items ran in 8 s"
+	[ $rc -eq 0 ] || diag "only $(stat_of wqt_r ran) of 8000 items ran in 8 s"
 	clear_up wqt_k wqt_r
 	destroy wqt_k
 	destroy wqt_r

@@ -152,6 +152,9 @@ static struct pool_workqueue __rcu **wq_entry_for(struct workqueue_struct *wq,
  * only BH worker is busy with the drain.  Whoever takes the item off that pool meanwhile makes
  * its data word name the dead CPU's pool again: see work_home().
  *
+ * A CPU that may do no unbound work uses the entries of those that may, in turn.  If these are in
+ * one pod, its items must not go to their own pools, or they could overtake.
+ *
  * The entry may name another pwq by the time that the lock is taken.  Then go to that one: the
  * old pwq may be dead, and what is queued there now may be overtaken by what is queued on the
  * new one.  While the entry names a pwq, the pwq is alive.  Interrupts are off, which keeps it
@@ -162,11 +165,14 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, uns
 {
 	for (;;) {
 		struct pool_workqueue __rcu **entry = wq_entry_for(wq, flags, req_cpu);
-		struct pool_workqueue *pwq = rcu_dereference_sched(*entry);
+		struct pool_workqueue *named = rcu_dereference_sched(*entry), *pwq = named;
 		struct worker_pool *last;
 
-		if (unlikely(!pwq))
+		if (unlikely(!named))
 			break;
+		if (unlikely(named->pool->own_cpu != raw_smp_processor_id() &&
+			     named->pool->own_cpu >= 0) && req_cpu == WORK_CPU_UNBOUND)
+			pwq = named->pod;
 
 		last = work_other_pool(work, pwq->pool);
 		if (unlikely(last) && !wq_is_ordered(flags)) {
@@ -177,12 +183,13 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, uns
 					return runner->current_pwq;
 				entry = per_cpu_ptr(wq->cpu_pwq, last->drain_cpu);
 				pwq = rcu_dereference_sched(*entry);
+				named = pwq;
 				raw_spin_unlock(&last->lock);
 			}
 		}
 
 		raw_spin_lock(&pwq->pool->lock);
-		if (likely(rcu_access_pointer(*entry) == pwq))
+		if (likely(rcu_access_pointer(*entry) == named))
 			return pwq;
 		raw_spin_unlock(&pwq->pool->lock);
 		cpu_relax();
@@ -281,7 +288,6 @@ static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_wo
 	if (sharing->items < SHARING_ITEMS)
 		return;
 
-	/* many rely on the order of items that run one by one, whoever has queued them */
 	if (sharing->took * SHARING_SAMPLE * SHARING_SHARE > local_clock() - sharing->since &&
 	    READ_ONCE(wq->max_active) > 1)
 		wq_ask_for_own(wq, pwq);

@@ -712,6 +712,7 @@ static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 }
 
 /* queue.c */
+extern unsigned int wq_own_pools;
 DECLARE_PER_CPU(struct workqueue_struct *, wq_wants_own);
 struct task_struct *pwq_enqueue(struct pool_workqueue *pwq, struct work_struct *work);
 

@@ -13,9 +13,11 @@
  * The items of a CPU must start in the order in which the CPU queued them, and nobody asked for
  * the change.  So the own pwq is plugged at first: what is queued on it is held back.  In the
  * critical section in which the entry of the CPU changes to the own pwq, a marker is queued on
- * the old one.  The marker is an ordinary item.  When it runs, all older items have started, and
- * it unplugs the own pwq.  A CPU that has read the entry before sees the change when it has got
- * the lock of the old pool, see pwq_find_and_lock(), and goes to the own pwq.
+ * the old one.  When it runs, all older items have started, and it unplugs the own pwq.  Like a
+ * barrier it needs no slot, or flushing a frozen workqueue without items would wait for it.  If
+ * items are held back, it is an ordinary item behind them.  A CPU that has read the entry before
+ * sees the change when it has got the lock of the old pool, see pwq_find_and_lock(), and goes to
+ * the own pwq.
  *
  * Once an own pwq has not been used for a while, the entry names the pwq of the pod again, which
  * was kept.  No marker is needed then: the entry changes under the lock of the own pool, which has
@@ -29,8 +31,11 @@
 #include <linux/slab.h>
 
 #include "internal.h"
+#include "worklist.h"
 
-#define OWN_UNUSED	(5 * HZ)	/* look this often which own pwqs were used */
+#define OWN_UNUSED	(5 * HZ)	/* look this often which own pwqs are used */
+#define OWN_FEW		64		/* it is not used if fewer items have started since */
+#define OWN_NEW		U64_MAX		/* own_started before the first look */
 
 struct workqueue_struct *own_pools_wq __ro_after_init;
 
@@ -59,6 +64,20 @@ static void own_entry_switch(int cpu, struct pool_workqueue *from, struct pool_w
 	pwq_add_entries(to, 1);
 }
 
+/* queue the marker of @own behind what is on @pod; L of @pod.  Return the task to wake. */
+static struct task_struct *own_marker_queue(struct pool_workqueue *own, struct pool_workqueue *pod)
+{
+	struct work_struct *marker = &own->own_marker;
+
+	if (!list_empty(&pod->inactive_works))
+		return pwq_enqueue(pod, marker);
+
+	pod->stats[PWQ_STAT_BARRIERS]++;
+	pod->nr_in_flight[pod->work_color]++;
+	pwq_insert_ready(pod, marker, work_color_to_flags(pod->work_color) | WORK_STRUCT_INACTIVE);
+	return kick_pool(pod->pool);
+}
+
 /* let @cpu queue on @own, which nobody else knows yet; P and W */
 static void own_pwq_install(int cpu, struct pool_workqueue *own)
 {
@@ -70,17 +89,28 @@ static void own_pwq_install(int cpu, struct pool_workqueue *own)
 	own->refcnt++;		/* the marker's */
 	INIT_WORK(&own->own_marker, own_marker_fn);
 	__set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(&own->own_marker));
+	own->own_started = OWN_NEW;
 	link_pwq(own);
 	list_add(&own->own_node, &own_pwqs);
 
 	raw_spin_lock_irq(&pod->pool->lock);
 	own_entry_switch(cpu, pod, own);
-	pool_unlock_wake_irq(pod->pool, pwq_enqueue(pod, &own->own_marker));
+	pool_unlock_wake_irq(pod->pool, own_marker_queue(own, pod));
+}
+
+/* may CPUs have pools of their own for @wq as its parameters are now? */
+static bool wq_allows_own_pools(struct workqueue_struct *wq)
+{
+	if (READ_ONCE(wq->flags) & __WQ_DESTROYING)
+		return false;
+	/* many rely on the order of items that run one by one, whoever has queued them */
+	return READ_ONCE(wq_own_pools) > 1 ||
+	       (READ_ONCE(wq_own_pools) && READ_ONCE(wq->saved_max_active) > 1);
 }
 
 /*
- * The pool that @cpu shares with others when it queues on @wq, or %NULL if it does not.  @wq may
- * be gone.  P
+ * The pool that @cpu shares with others when it queues on @wq, or %NULL if it does not or has to.
+ * @wq may be gone.  P
  */
 static struct worker_pool *own_pool_shared(struct workqueue_struct *wq, int cpu)
 {
@@ -91,7 +121,8 @@ static struct worker_pool *own_pool_shared(struct workqueue_struct *wq, int cpu)
 
 		if (each != wq)
 			continue;
-		if (wq_is_ordered(READ_ONCE(wq->flags)))
+		if (wq_is_ordered(READ_ONCE(wq->flags)) || !wq_allows_own_pools(wq) ||
+		    !READ_ONCE(wq->max_active))
 			return NULL;
 		pool = wq_pwq(wq, cpu)->pool;
 		return pool_can_be_shared(pool) ? pool : NULL;
@@ -116,8 +147,8 @@ static int own_pool_use(struct workqueue_struct *wq, int cpu, struct worker_pool
 		return -ENOMEM;
 
 	guard(mutex)(&wq->mutex);
-	if (wq->flags & __WQ_DESTROYING) {
-		/* the marker might come after the drain */
+	if (wq->flags & __WQ_DESTROYING || !wq->max_active) {
+		/* the marker might come after the drain, or wait until the workqueue is thawed */
 		pwq_free_unused(own);
 		return -EAGAIN;
 	}
@@ -142,11 +173,15 @@ static bool own_pool_give(struct workqueue_struct *wq, int cpu)
 			return false;
 	}
 
-	/* one to begin with, and one in reserve; without the mutex, as this may take long */
+	/*
+	 * One for an item that waits for a second one, one for that, and one in reserve.  Nobody
+	 * may be able to make more then: the pod's pool, which is older, has more.  Without the
+	 * mutex, as this may take long.
+	 */
 	if (READ_ONCE(pool->nr_workers))
 		ready = READ_ONCE(pool->nr_idle);
 	else
-		ready = create_worker(pool) && create_worker(pool);
+		ready = create_worker(pool) && create_worker(pool) && create_worker(pool);
 
 	guard(mutex)(&wq_pool_mutex);
 	if (ready)
@@ -173,17 +208,18 @@ static void own_pools_fn(struct work_struct *unused)
 
 DECLARE_WORK(own_pools_work, own_pools_fn);
 
-/* was the pwq not used since the last look? */
+/* is the pwq not needed any more? */
 static bool own_pwq_is_unused(struct pool_workqueue *own)
 {
-	u64 started;
+	u64 started, before = own->own_started;
 
 	guard(raw_spinlock_irq)(&own->pool->lock);
 	started = own->stats[PWQ_STAT_STARTED];
-	if (pwq_is_empty(own) && !own->plugged && started == own->own_started)
-		return true;
 	own->own_started = started;
-	return false;
+	if (!pwq_is_empty(own) || own->plugged)
+		return false;
+	return !wq_allows_own_pools(own->wq) ||
+	       (before != OWN_NEW && started - before < OWN_FEW);
 }
 
 /* let the CPU share the pool of its pod again, unless it has used @own in the meantime */

@@ -214,7 +214,7 @@ static inline bool pool_note_cpu(struct worker_pool *pool)
  * When to give a CPU a pool of its own: 0: never; 1: when sharing costs something; 2: as soon as
  * it shares, which is for tests.
  */
-static unsigned int wq_own_pools __read_mostly = 1;
+unsigned int wq_own_pools __read_mostly = 1;
 module_param_named(own_pools, wq_own_pools, uint, 0644);
 
 /*

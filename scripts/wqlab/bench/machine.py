@@ -7,7 +7,7 @@ from wqlab.steps import Failure
 # A simulated machine executes some 20 million instructions in a second of the host. So there are few items, all threads
 # together.
 ITEMS, FEWEST = 30000, 128
-WARMUP = 150            # per thread; by then each CPU has its own pool if it needs one
+WARMUP = 1000           # per thread; by then each CPU has its own pool if it needs one
 BURN_TIME_US = 200_000
 SLOWEST = 600, 20       # seconds to boot, and items per second
 COMPUTED = 'nothing here was measured: the time of the guest is computed, see workqueue-simulated.rst'

@@ -226,7 +226,7 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
  */
 #define SHARING_SAMPLE	8
 #define SHARING_ITEMS	(8 * SHARING_SAMPLE)
-#define SHARING_SHARE	16
+#define SHARING_SHARE	8
 
 /* what a CPU counts for one of its pwqs */
 struct wq_sharing {

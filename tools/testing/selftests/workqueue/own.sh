@@ -62,7 +62,7 @@ test_each_CPU_gets_its_own()	# SCOPE
 	echo t >/proc/sysrq-trigger
 	dmesg | sed -n 's,.*pool .* own=\([0-9]*\) .*,\1,p' | sort -u >/tmp/owners
 	[ "$(wc -l </tmp/owners)" -ge $(($(nr_online) - 1)) ] ||
-		{ diag "the dump has only own pools of these CPUs:" $(cat /tmp/owners); ok=1; }
+		{ diag "the dump has only own pools of CPUs $(tr '\n' ' ' </tmp/owners)"; ok=1; }
 	destroy wqt_u && return $ok
 }
 
@@ -80,7 +80,7 @@ test_equal_attributes_share_own_pools()
 	set_to $OWN 0 && create_shared wqt_u unbound && create_shared wqt_v unbound || return 1
 	pod=$(pools wqt_u)
 	set_to $OWN 2 && within 50 use_the_same "$pod" ||
-		{ diag "they use" $(pools wqt_u) "and" $(pools wqt_v); ok=1; }
+		{ diag "they use" "$(pools wqt_u)" and "$(pools wqt_v)"; ok=1; }
 	destroy wqt_u && destroy wqt_v && return $ok
 }
 

@@ -23,14 +23,14 @@
  * At the limit nobody needs to write nr: whoever is done with a slot hands it over as it is.  A
  * slot that is freed, since no pwq is parked, and a parking pwq must not miss each other:
  *
- *   item done                          item comes in
+ *   item done: pwq_give_slot()         item comes in: slots_take_or_park()
  *
- *   (1) decrement nr                   park on pending_pwqs
- *   (2) full barrier                   (4) smp_mb()
- *   (3) pending_pwqs empty?            (5) try for a slot once more
+ *   decrement nr                       park on pending_pwqs
+ *   full barrier                       smp_mb()
+ *   is pending_pwqs empty?             try for a slot once more
  *
- * (2) pairs with (4): either (3) sees the parked pwq or (5) sees the free slot.
- * (1) and (2) are one atomic_dec_return(), which saves arm64 a barrier instruction.
+ * The barriers pair: either the left side sees the parked pwq, or the right one the free slot.
+ * On the left it is that of atomic_dec_return(), which saves arm64 a barrier instruction.
  */
 #include <linux/export.h>
 #include <linux/slab.h>
@@ -69,9 +69,9 @@ static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 	guard(raw_spinlock)(&slots->lock);
 	if (list_empty(&pwq->pending_node))
 		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
-	smp_mb();	/* (4) */
+	smp_mb();	/* pairs with atomic_dec_return() in pwq_give_slot() */
 	do {
-		if (tryinc_node_nr_active(slots)) {	/* (5) */
+		if (tryinc_node_nr_active(slots)) {
 			list_del_init(&pwq->pending_node);
 			return true;
 		}
@@ -146,7 +146,7 @@ bool pwq_activate_first_inactive(struct pool_workqueue *pwq)
 /*
  * Take a slot for the pwq that has been parked longest: a free one, or the one that the caller
  * has.  That pwq goes to the back, but not if it is alone: list_move_tail() would empty the list
- * for a moment, and (3) reads it without the lock.
+ * for a moment, and pwq_give_slot() reads it without the lock.
  */
 static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *slots, bool has_slot)
 {
@@ -290,8 +290,8 @@ void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 	if (!list_empty(&slots->pending_pwqs) && slots_are_within_max(slots) &&
 	    !node_activate_pending_pwq(slots, pwq->pool, true))
 		return;
-	(void)atomic_dec_return(&slots->nr);		/* (1), (2) in the head comment */
-	if (!list_empty(&slots->pending_pwqs))		/* (3) */
+	(void)atomic_dec_return(&slots->nr);	/* pairs with smp_mb() in slots_take_or_park() */
+	if (!list_empty(&slots->pending_pwqs))
 		node_activate_pending_pwq(slots, pwq->pool, false);
 }
 

@@ -11,17 +11,17 @@
  *
  * Two CPUs may use PENDING while they share no other lock:
  *
- *   CPU that runs the item             CPU that queues it again
+ *   runs the item: work_release()      queues it again: work_claim_idle()
  *
  *   finish all use of the word         write what the item is to see
- *   (1) release: clear PENDING         (2) test_and_set_bit(PENDING), a full
- *   (3) smp_mb()                           barrier also when it fails
+ *   release: clear PENDING             test_and_set_bit(PENDING), a full
+ *   smp_mb()                           barrier also when it fails
  *   run the function
  *
- * (1) pairs with (2): if the bit was clear, the queueing CPU sees everything that was
- * written to the item, its last pool included.  (3) pairs with (2): if the bit was
- * still set, queueing is refused, and the function that is about to run sees what was
- * written before the attempt to queue.
+ * The release pairs with test_and_set_bit(): if the bit was clear, the queueing CPU sees
+ * everything that was written to the item, its last pool included.  smp_mb() pairs with it, too:
+ * if the bit was still set, queueing is refused, and the function that is about to run sees what
+ * was written before the attempt to queue.
  */
 #include "internal.h"
 

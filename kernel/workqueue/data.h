@@ -105,10 +105,9 @@ static inline unsigned long data_off_pool(struct work_struct *work, struct worke
 /* clear PENDING; whoever sets it next owns the item */
 static inline void work_release(struct work_struct *work, unsigned long data)
 {
-	/* (1) in the head comment of data.c */
+	/* both pair with test_and_set_bit() in work_claim_idle(): see data.c */
 	atomic_long_set_release(&work->data, data);
-	/* (3) there: the function reads only after this */
-	smp_mb();
+	smp_mb();	/* the function reads only after this */
 }
 
 /**

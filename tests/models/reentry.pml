@@ -12,7 +12,7 @@
  * - The item is idle in the end.
  *
  * Mutations, each of which must break it:
- * - NO_MB_RUN, NO_MB_QUEUE: the barriers (3) and (2) of data.c are left out.
+ * - NO_MB_RUN, NO_MB_QUEUE: the barriers of work_release() and work_claim_idle() are left out.
  * - NO_LAST_POOL: queueing does not look whether the item still runs on another pool.
  * - NO_COLLISION: a worker does not look whether another one runs the item.
  * - LAST_LATE: PENDING is cleared before the word names the last pool.

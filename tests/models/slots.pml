@@ -14,7 +14,7 @@
  *   slot for the next item.
  *
  * Mutations, each of which must break it:
- * - NO_MB_FREE, NO_MB_PARK: the barriers (2) and (4) of active.c are left out.
+ * - NO_MB_FREE, NO_MB_PARK: the barriers of pwq_give_slot() and slots_take_or_park() are left out.
  * - NO_RETRY: a pwq that has parked does not try for a slot once more.
  * - NO_GO_ON: if the items of the first parked pwq were cancelled, its slot is offered to
  *   no other pwq.

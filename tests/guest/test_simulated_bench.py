@@ -25,7 +25,8 @@ def play(folder, *args):
 
 def test_cpus_that_share_get_pools(tmp_path):
     """As booted, each CPU gets a pool with three workers. The time is computed, so it is exact."""
-    _, (without, (own,)) = play(tmp_path, '--mode', 'batch', '--scopes', 'system', '--append-cmwq', 'workqueue.own_pools=0')
+    _, (without, (own,)) = play(tmp_path, '--mode', 'batch', '--scopes', 'system',
+                               '--append-cmwq', 'workqueue.own_pools=0')
     assert own['kworkers'] >= without[0]['kworkers'] + 2 * 8 and own['elapsed_ns'] < without[0]['elapsed_ns'] / 2
 
 

@@ -290,7 +290,7 @@ struct wq_node_nr_active {
 
 	raw_spinlock_t lock ____cacheline_aligned_in_smp; /* nests in pool->lock */
 	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
-	struct list_head spare_pwqs;		/* N: that have spare slots; or one is parked */
+	struct list_head spare_pwqs;		/* N: pwqs with spare slots: see spare.c */
 } ____cacheline_aligned_in_smp;			/* for which the allocator must not split a line */
 
 /* what is kept of pwqs that are gone */
@@ -325,7 +325,7 @@ struct workqueue_struct {
 	struct list_head list;			/* PR: workqueues */
 
 	int min_active;				/* WO: in force */
-	int saved_max_active;			/* W: as the user asked */
+	int saved_max_active;			/* WO: as the user asked */
 	int saved_min_active;			/* W: as the user asked */
 
 	/* flush.c explains these */

@@ -147,7 +147,7 @@ static int own_pool_use(struct workqueue_struct *wq, int cpu, struct worker_pool
 		return -ENOMEM;
 
 	guard(mutex)(&wq->mutex);
-	if (wq->flags & __WQ_DESTROYING || !wq->max_active) {
+	if (!wq_allows_own_pools(wq) || !wq->max_active) {
 		/* the marker might come after the drain, or wait until the workqueue is thawed */
 		pwq_free_unused(own);
 		return -EAGAIN;
@@ -160,8 +160,7 @@ static int own_pool_use(struct workqueue_struct *wq, int cpu, struct worker_pool
 static bool own_pool_give(struct workqueue_struct *wq, int cpu)
 {
 	struct worker_pool *pool;
-	int ret = -ENOMEM;
-	bool ready;
+	int ret = 0;
 
 	scoped_guard(mutex, &wq_pool_mutex) {
 		struct worker_pool *shared = own_pool_shared(wq, cpu);
@@ -175,16 +174,16 @@ static bool own_pool_give(struct workqueue_struct *wq, int cpu)
 
 	/*
 	 * One for an item that waits for a second one, one for that, and one in reserve.  Nobody
-	 * may be able to make more then: the pod's pool, which is older, has more.  Without the
-	 * mutex, as this may take long.
+	 * may be able to make more then: the pod's pool, which is older, has more.  If the pool
+	 * is in use already, the first one may be busy.  Without the mutex, as this may take long.
 	 */
 	if (READ_ONCE(pool->nr_workers))
-		ready = READ_ONCE(pool->nr_idle);
-	else
-		ready = create_worker(pool) && create_worker(pool) && create_worker(pool);
+		ret = READ_ONCE(pool->nr_idle) > 1 ? 0 : -EAGAIN;
+	else if (!create_worker(pool) || !create_worker(pool) || !create_worker(pool))
+		ret = -ENOMEM;
 
 	guard(mutex)(&wq_pool_mutex);
-	if (ready)
+	if (!ret)
 		ret = own_pool_use(wq, cpu, pool);
 	if (ret)
 		put_unbound_pool(pool);

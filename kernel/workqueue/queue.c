@@ -288,6 +288,7 @@ static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_wo
 	if (sharing->items < SHARING_ITEMS)
 		return;
 
+	/* wq_allows_own_pools() would refuse a limit of 1, but each time only after a wake-up */
 	if (sharing->took * SHARING_SAMPLE * SHARING_SHARE > local_clock() - sharing->since &&
 	    READ_ONCE(wq->max_active) > 1)
 		wq_ask_for_own(wq, pwq);

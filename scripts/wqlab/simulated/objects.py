@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import logging
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -196,7 +197,8 @@ class Memory:
             self.benchmark = Ranges(one for thread in submitters(self.prog) for one in self.thread(thread))
             self.stacks = Ranges(self.stacks_of_tasks())
             self.offsets = self.per_cpu_areas()
-            self.per_cpu = self.per_cpu_symbols()
+            self.symbols = self.symbols_of_variables()
+            self.names = Counter(symbol.name for symbol in self.symbols)
         except (LookupError, FaultError, ValueError) as error:
             raise ObjectsError(f'the memory of the guest makes no sense: {error}') from None
         self.own_symbols = symbols_of(folder)
@@ -216,25 +218,22 @@ class Memory:
             owner = 'a kworker' if comm.startswith('kworker') else 'another task'
             yield Range(begin, begin + STACK_BYTES, f'stack of {owner}', None)
 
-    def per_cpu_section(self) -> tuple[int, int]:
-        first, last = (self.prog.symbol(name).address for name in ('__per_cpu_start', '__per_cpu_end'))
-        return first, last
+    def symbols_of_variables(self) -> list[Symbol]:
+        """Return the symbols in order, the longest of an address last.
 
-    def per_cpu_symbols(self) -> list[Symbol]:
-        """Return the per-CPU variables, in order. Their areas are copies of the section that they are in."""
-        first, last = self.per_cpu_section()
-        return sorted((symbol for symbol in self.prog.symbols()
-                       if first <= symbol.address < last and symbol.kind == SymbolKind.OBJECT),
-                      key=lambda symbol: symbol.address)
+        Program.symbol() may also return a symbol of the assembler, and not the same one each time.
+        """
+        return sorted((symbol for symbol in self.prog.symbols() if symbol.kind == SymbolKind.OBJECT),
+                      key=lambda symbol: (symbol.address, symbol.size, symbol.name))
 
-    def per_cpu_symbol(self, address: int) -> Symbol | None:
-        place = bisect.bisect_right(self.per_cpu, address, key=lambda symbol: symbol.address)
-        found = self.per_cpu[place - 1] if place else None
+    def symbol_at(self, address: int) -> Symbol | None:
+        place = bisect.bisect_right(self.symbols, address, key=lambda symbol: symbol.address)
+        found = self.symbols[place - 1] if place else None
         return found if found and address < found.address + found.size else None
 
     def per_cpu_areas(self) -> list[tuple[int, int, int]]:
         """Return (first address, address after the last, what to subtract) for the per-CPU variables of each CPU."""
-        first, last = self.per_cpu_section()
+        first, last = (self.prog.symbol(name).address for name in ('__per_cpu_start', '__per_cpu_end'))
         begins = ((first + self.prog['__per_cpu_offset'][cpu].value_()) % (1 << 64)
                   for cpu in for_each_possible_cpu(self.prog))
         return [(begin, begin + last - first, begin - first) for begin in begins]
@@ -263,19 +262,15 @@ class Memory:
     def variable(self, address: int) -> Range | None:
         """Return the range of a variable of the kernel or of a module."""
         less = next((offset for first, last, offset in self.offsets if first <= address < last), 0)
-        symbol = None
-        if less:
-            symbol = self.per_cpu_symbol(address - less)
-        else:
-            with contextlib.suppress(LookupError):
-                symbol = self.prog.symbol(address)
+        symbol = self.symbol_at(address - less)
         if not symbol:
             return None
         type_ = None
-        with contextlib.suppress(LookupError):
-            type_ = self.prog[symbol.name].type_
+        if self.names[symbol.name] == 1:        # of two files' variables, drgn finds either
+            with contextlib.suppress(LookupError):
+                type_ = self.prog[symbol.name].type_
         begin = symbol.address + less
-        return Range(begin, begin + max(symbol.size, address - begin + WORD), symbol.name, type_)
+        return Range(begin, begin + symbol.size, symbol.name, type_)
 
     def slab(self, address: int) -> Range | None:
         """Return the range of a slab's object. slab_object_info() also looks for it among the free ones: too slow."""
@@ -301,9 +296,8 @@ class Memory:
         try:
             frames = self.prog.source_location(address)
         except LookupError:
-            with contextlib.suppress(LookupError):
-                return Function(self.prog.symbol(address).name, '')
-            return Function(f'{address:x}' if address else NOBODY, '')
+            names = sorted(symbol.name for symbol in self.prog.symbols(address) if not symbol.name.startswith('$'))
+            return Function(names[0] if names else f'{address:x}' if address else NOBODY, '')
         frame = next((frame for frame in frames if frame.filename.endswith('.c')), frames[-1])
         return Function(frame.name(), f'{Path(frame.filename).name}:{frame.line}')
 

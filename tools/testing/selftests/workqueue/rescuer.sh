@@ -127,7 +127,8 @@ test_load()	# percpu or unbound
 # Two pwqs of a workqueue take turns at its one slot. The rescuer goes from one to the other.
 # Otherwise it would be called again for each turn, ten times a second. The pwqs are either
 # in one pool, one from before and one from after a change of attributes. Or they are in the
-# pools of two CPUs, and one or both of these lack workers.
+# pools of two CPUs, and one or both of these lack workers. An item takes longer than a turn, so
+# each is a turn.
 test_turns_at_the_slot()	# pool, pools or pools-one-short
 {
 	local rc=0 other=0 scope
@@ -147,12 +148,12 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 	shortage || return 1
 	tell wqt_k queue "block cpu=0 n=$CROWD"
 	[ "$1" != pools ] || tell wqt_k queue "block cpu=1 n=$CROWD"
-	tell wqt_r queue "nop cpu=0 n=4000"
+	tell wqt_r queue "hog cpu=0 n=100 ms=1"
 	[ $other -ne 0 ] || echo cache >"$scope" || rc=1
-	tell wqt_r queue "nop cpu=$other n=4000"
-	tell wqt_r wait "8000 8000" || rc=1
+	tell wqt_r queue "hog cpu=$other n=100 ms=1"
+	tell wqt_r wait "200 8000" || rc=1
 	plenty
-	[ $rc -eq 0 ] || diag "only $(stat_of wqt_r ran) of 8000 items ran in 8 s"
+	[ $rc -eq 0 ] || diag "only $(stat_of wqt_r ran) of 200 items ran in 8 s"
 	clear_up wqt_k wqt_r
 	destroy wqt_k
 	destroy wqt_r

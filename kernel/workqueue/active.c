@@ -429,7 +429,7 @@ static bool pwq_fill_one(struct pool_workqueue *pwq)
 
 	guard(irqsave)();
 	raw_spin_lock(&pool->lock);
-	pwq->plugged = false;
+	WRITE_ONCE(pwq->plugged, false);	/* own_pwq_sharing() looks */
 	filled = pwq_activate_first_inactive(pwq);
 	if (filled) {
 		if (pwq->slots)

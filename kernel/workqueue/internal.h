@@ -241,7 +241,8 @@ struct pool_workqueue {
 	int refcnt;				/* L */
 	int nr_active;				/* L: items on worklist or running */
 	atomic_t nr_spare;			/* spare slots: see spare.c; L or N */
-	int nr_entries;				/* WO: that name it, or own ones for it */
+	short nr_entries;			/* WO: that name it, or own ones for it */
+	short own_cpu;				/* I: the only CPU that queues, or -1: see own.c */
 	struct list_head inactive_works;	/* L: held back, oldest first */
 	s8 work_color;				/* L: colour of new items */
 	s8 flush_color;				/* L: colour a flusher waits for, or -1 */
@@ -259,7 +260,7 @@ struct pool_workqueue {
 	struct list_head mayday_node;		/* M: wq->maydays */
 	struct work_struct mayday_cursor;	/* L: on the worklist, before the pwq's items */
 
-	/* of a pwq on an own pool: see own.c */
+	/* of a CPU's own pwq: see own.c */
 	struct pool_workqueue *pod;		/* I once linked: with a reference */
 	struct list_head own_node;		/* P: own_pwqs, while an entry names the pwq */
 	struct work_struct own_marker;		/* unplugs the pwq */
@@ -713,7 +714,8 @@ static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 
 /* queue.c */
 extern unsigned int wq_own_pools;
-DECLARE_PER_CPU(struct workqueue_struct *, wq_wants_own);
+enum { OWN_PWQ, OWN_POOL, OWN_NR_KINDS };
+DECLARE_PER_CPU(struct workqueue_struct * [OWN_NR_KINDS], wq_wants_own);
 struct task_struct *pwq_enqueue(struct pool_workqueue *pwq, struct work_struct *work);
 
 /* claim.c */

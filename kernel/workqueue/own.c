@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Own pools: a CPU that has to share the pool of its pod gets one of its own while that costs
+ * Own pools and pwqs: a CPU that has to share those of its pod gets one of its own while that costs
  * something.
  *
  * At first all CPUs of a pod queue on one pool.  So few threads serve many CPUs, and a CPU that
@@ -9,6 +9,10 @@
  * notices that.  The CPU then gets a pwq of its own, on a pool that only this CPU uses.  That
  * pool has the attributes of the pod's pool: its workers may run wherever the workers of the pod
  * may, and its items take the same slots.  Workqueues share own pools as they share others.
+ *
+ * If a CPU queues more than max_active allows, the items of the others that share its pwq are held
+ * back behind its own.  So it gets an own pwq on the pool of the pod: pwqs take turns at the slots.
+ * This costs no thread and no pool.  The CPU may still get a pool.
  *
  * The items of a CPU must start in the order in which the CPU queued them, and nobody asked for
  * the change.  So the own pwq is plugged at first: what is queued on it is held back.  In the
@@ -24,13 +28,14 @@
  * no items of the workqueue.  A change of attributes or pods replaces own pwqs, as it does all
  * others.  It keeps no order, and nor does an item that is still running: it goes where it runs.
  *
- * Only one CPU queues on an own pool, unless others name that CPU or queue an item that runs
+ * Only one CPU queues on an own pwq, unless others name that CPU or queue an item that runs
  * there.  Nothing waits for own_pools_work: it may take long if memory is short.  Its workqueue is
  * ordered, and so has no own pools that it would keep in use itself.
  */
 #include <linux/slab.h>
 
 #include "internal.h"
+#include "pwq.h"
 #include "worklist.h"
 
 #define OWN_UNUSED	(5 * HZ)	/* look this often which own pwqs are used */
@@ -64,27 +69,29 @@ static void own_entry_switch(int cpu, struct pool_workqueue *from, struct pool_w
 	pwq_add_entries(to, 1);
 }
 
-/* queue the marker of @own behind what is on @pod; L of @pod.  Return the task to wake. */
-static struct task_struct *own_marker_queue(struct pool_workqueue *own, struct pool_workqueue *pod)
+/* queue the marker of @own behind what is on @old; L of @old.  Return the task to wake. */
+static struct task_struct *own_marker_queue(struct pool_workqueue *own, struct pool_workqueue *old)
 {
 	struct work_struct *marker = &own->own_marker;
 
-	if (!list_empty(&pod->inactive_works))
-		return pwq_enqueue(pod, marker);
+	if (!list_empty(&old->inactive_works))
+		return pwq_enqueue(old, marker);
 
-	pod->stats[PWQ_STAT_BARRIERS]++;
-	pod->nr_in_flight[pod->work_color]++;
-	pwq_insert_ready(pod, marker, work_color_to_flags(pod->work_color) | WORK_STRUCT_INACTIVE);
-	return kick_pool(pod->pool);
+	old->stats[PWQ_STAT_BARRIERS]++;
+	old->nr_in_flight[old->work_color]++;
+	pwq_insert_ready(old, marker, work_color_to_flags(old->work_color) | WORK_STRUCT_INACTIVE);
+	return kick_pool(old->pool);
 }
 
 /* let @cpu queue on @own, which nobody else knows yet; P and W */
 static void own_pwq_install(int cpu, struct pool_workqueue *own)
 {
-	struct pool_workqueue *pod = wq_pwq(own->wq, cpu);
+	struct pool_workqueue *old = wq_pwq(own->wq, cpu);
+	struct task_struct *wake;
 
-	own->pod = pod;		/* takes over the reference of the entry */
-	pwq_add_entries(pod, 1);
+	own->own_cpu = cpu;
+	own->pod = old->pod ?: old;
+	pwq_add_entries(own->pod, 1);
 	own->plugged = true;
 	own->refcnt++;		/* the marker's */
 	INIT_WORK(&own->own_marker, own_marker_fn);
@@ -93,12 +100,19 @@ static void own_pwq_install(int cpu, struct pool_workqueue *own)
 	link_pwq(own);
 	list_add(&own->own_node, &own_pwqs);
 
-	raw_spin_lock_irq(&pod->pool->lock);
-	own_entry_switch(cpu, pod, own);
-	pool_unlock_wake_irq(pod->pool, own_marker_queue(own, pod));
+	raw_spin_lock_irq(&old->pool->lock);
+	own_entry_switch(cpu, old, own);
+	wake = own_marker_queue(own, old);
+	/* @own gets the reference of the entry, or one to the pod's pwq on the same pool */
+	if (old->pod) {
+		list_del_init(&old->own_node);
+		get_pwq(old->pod);
+		put_pwq(old);
+	}
+	pool_unlock_wake_irq(old->pool, wake);
 }
 
-/* may CPUs have pools of their own for @wq as its parameters are now? */
+/* may CPUs have pools or pwqs of their own for @wq as its parameters are now? */
 static bool wq_allows_own_pools(struct workqueue_struct *wq)
 {
 	if (READ_ONCE(wq->flags) & __WQ_DESTROYING)
@@ -109,23 +123,24 @@ static bool wq_allows_own_pools(struct workqueue_struct *wq)
 }
 
 /*
- * The pool that @cpu shares with others when it queues on @wq, or %NULL if it does not or has to.
- * @wq may be gone.  P
+ * The pwq of @cpu on a pool that it shares with others when it queues on @wq, or %NULL if it does
+ * not or has to.  @wq may be gone.  P
  */
-static struct worker_pool *own_pool_shared(struct workqueue_struct *wq, int cpu)
+static struct pool_workqueue *own_pwq_sharing(struct workqueue_struct *wq, int cpu)
 {
 	struct workqueue_struct *each;
 
 	list_for_each_entry(each, &workqueues, list) {
-		struct worker_pool *pool;
+		struct pool_workqueue *pwq;
 
 		if (each != wq)
 			continue;
 		if (wq_is_ordered(READ_ONCE(wq->flags)) || !wq_allows_own_pools(wq) ||
 		    !READ_ONCE(wq->max_active))
 			return NULL;
-		pool = wq_pwq(wq, cpu)->pool;
-		return pool_can_be_shared(pool) ? pool : NULL;
+		pwq = wq_pwq(wq, cpu);
+		/* older items may be elsewhere until it is unplugged: a marker would not wait */
+		return pool_can_be_shared(pwq->pool) && !READ_ONCE(pwq->plugged) ? pwq : NULL;
 	}
 	return NULL;
 }
@@ -134,12 +149,12 @@ static struct worker_pool *own_pool_shared(struct workqueue_struct *wq, int cpu)
  * Let @cpu use @pool for @wq.  P.  Return 0, -EAGAIN if things have changed, or -ENOMEM; the
  * caller then keeps the reference to @pool.
  */
-static int own_pool_use(struct workqueue_struct *wq, int cpu, struct worker_pool *pool)
+static int own_pwq_use(struct workqueue_struct *wq, int cpu, struct worker_pool *pool)
 {
-	struct worker_pool *shared = own_pool_shared(wq, cpu);
-	struct pool_workqueue *own;
+	struct pool_workqueue *own, *old = own_pwq_sharing(wq, cpu);
 
-	if (!shared || shared->node != pool->node || !wqattrs_equal(shared->attrs, pool->attrs))
+	if (!old || old->pool->node != pool->node ||
+	    !wqattrs_equal(old->pool->attrs, pool->attrs))
 		return -EAGAIN;
 
 	own = pwq_make(wq, pool);
@@ -156,6 +171,24 @@ static int own_pool_use(struct workqueue_struct *wq, int cpu, struct worker_pool
 	return 0;
 }
 
+/* give @cpu a pwq of its own for @wq; false if memory runs out */
+static bool own_pwq_give(struct workqueue_struct *wq, int cpu)
+{
+	struct pool_workqueue *old;
+	int ret;
+
+	guard(mutex)(&wq_pool_mutex);
+
+	old = own_pwq_sharing(wq, cpu);
+	if (!old || old->pod)
+		return true;
+	old->pool->refcnt++;
+	ret = own_pwq_use(wq, cpu, old->pool);
+	if (ret)
+		put_unbound_pool(old->pool);
+	return ret != -ENOMEM;
+}
+
 /* give @cpu a pool of its own for @wq; false if that failed for want of memory or threads */
 static bool own_pool_give(struct workqueue_struct *wq, int cpu)
 {
@@ -163,11 +196,11 @@ static bool own_pool_give(struct workqueue_struct *wq, int cpu)
 	int ret = 0;
 
 	scoped_guard(mutex, &wq_pool_mutex) {
-		struct worker_pool *shared = own_pool_shared(wq, cpu);
+		struct pool_workqueue *old = own_pwq_sharing(wq, cpu);
 
-		if (!shared)
+		if (!old)
 			return true;
-		pool = get_own_pool(shared, cpu);
+		pool = get_own_pool(old->pool, cpu);
 		if (!pool)
 			return false;
 	}
@@ -184,10 +217,20 @@ static bool own_pool_give(struct workqueue_struct *wq, int cpu)
 
 	guard(mutex)(&wq_pool_mutex);
 	if (!ret)
-		ret = own_pool_use(wq, cpu, pool);
+		ret = own_pwq_use(wq, cpu, pool);
 	if (ret)
 		put_unbound_pool(pool);
 	return ret != -ENOMEM;
+}
+
+static void own_give(int cpu, int kind)
+{
+	struct workqueue_struct **wants = per_cpu_ptr(wq_wants_own, cpu) + kind;
+	struct workqueue_struct *wq = READ_ONCE(*wants);
+
+	/* after a failure, the CPU may not ask again before the next look */
+	if (wq && (kind == OWN_PWQ ? own_pwq_give(wq, cpu) : own_pool_give(wq, cpu)))
+		WRITE_ONCE(*wants, NULL);
 }
 
 static void own_pools_fn(struct work_struct *unused)
@@ -195,12 +238,8 @@ static void own_pools_fn(struct work_struct *unused)
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct workqueue_struct **wants = per_cpu_ptr(&wq_wants_own, cpu);
-		struct workqueue_struct *wq = READ_ONCE(*wants);
-
-		/* after a failure, the CPU may not ask again before the next look */
-		if (wq && own_pool_give(wq, cpu))
-			WRITE_ONCE(*wants, NULL);
+		own_give(cpu, OWN_PWQ);
+		own_give(cpu, OWN_POOL);
 	}
 	queue_delayed_work(own_pools_wq, &own_pools_look_work, OWN_UNUSED);
 }
@@ -221,7 +260,7 @@ static bool own_pwq_is_unused(struct pool_workqueue *own)
 	       (before != OWN_NEW && started - before < OWN_FEW);
 }
 
-/* let the CPU share the pool of its pod again, unless it has used @own in the meantime */
+/* let the CPU share the pwq of its pod again, unless it has used @own in the meantime */
 static void own_pwq_take_back(struct pool_workqueue *own)
 {
 	struct pool_workqueue *pod = own->pod;
@@ -232,7 +271,7 @@ static void own_pwq_take_back(struct pool_workqueue *own)
 		get_pwq(pod);
 	scoped_guard(raw_spinlock_irq, &own->pool->lock) {
 		if (pwq_is_empty(own)) {
-			own_entry_switch(own->pool->own_cpu, own, pod);
+			own_entry_switch(own->own_cpu, own, pod);
 			list_del_init(&own->own_node);
 			pod = own;
 		}
@@ -246,8 +285,10 @@ static void own_pools_look(struct work_struct *unused)
 	int cpu;
 
 	/* whoever asks just now has to ask again */
-	for_each_possible_cpu(cpu)
-		WRITE_ONCE(per_cpu(wq_wants_own, cpu), NULL);
+	for_each_possible_cpu(cpu) {
+		WRITE_ONCE(per_cpu(wq_wants_own, cpu)[OWN_PWQ], NULL);
+		WRITE_ONCE(per_cpu(wq_wants_own, cpu)[OWN_POOL], NULL);
+	}
 
 	guard(mutex)(&wq_pool_mutex);
 

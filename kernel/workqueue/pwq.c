@@ -48,6 +48,7 @@ struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
 	if (READ_ONCE(wq->flags) & WQ_UNBOUND)
 		pwq->slots = wq_node_nr_active(wq, pool->node);
 	pwq->refcnt = 1;
+	pwq->own_cpu = -1;
 	pwq->flush_color = -1;
 	INIT_LIST_HEAD(&pwq->inactive_works);
 	INIT_LIST_HEAD(&pwq->pwqs_node);

@@ -153,7 +153,7 @@ static struct pool_workqueue __rcu **wq_entry_for(struct workqueue_struct *wq,
  * its data word name the dead CPU's pool again: see work_home().
  *
  * A CPU that may do no unbound work uses the entries of those that may, in turn.  If these are in
- * one pod, its items must not go to their own pools, or they could overtake.
+ * one pod, its items must not go to their own pwqs, or they could overtake.
  *
  * The entry may name another pwq by the time that the lock is taken.  Then go to that one: the
  * old pwq may be dead, and what is queued there now may be overtaken by what is queued on the
@@ -170,8 +170,8 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, uns
 
 		if (unlikely(!named))
 			break;
-		if (unlikely(named->pool->own_cpu != raw_smp_processor_id() &&
-			     named->pool->own_cpu >= 0) && req_cpu == WORK_CPU_UNBOUND)
+		if (unlikely(named->own_cpu >= 0 && named->own_cpu != raw_smp_processor_id()) &&
+		    req_cpu == WORK_CPU_UNBOUND)
 			pwq = named->pod;
 
 		last = work_other_pool(work, pwq->pool);
@@ -210,9 +210,16 @@ static inline bool pool_note_cpu(struct worker_pool *pool)
 	return true;
 }
 
+/* is the item, just queued, held back in a pwq in which those of other CPUs may be, too?  L */
+static inline bool pwq_holds_back(struct pool_workqueue *pwq, struct work_struct *work)
+{
+	return unlikely(work_data(work) & WORK_STRUCT_INACTIVE) && pwq->own_cpu < 0 &&
+	       pwq->pool->last_cpu >= 0;
+}
+
 /*
- * When to give a CPU a pool of its own: 0: never; 1: when sharing costs something; 2: as soon as
- * it shares, which is for tests.
+ * When to give a CPU a pwq or pool of its own: 0: never; 1: when sharing costs something; 2: as
+ * soon as it shares, which is for tests.
  */
 unsigned int wq_own_pools __read_mostly = 1;
 module_param_named(own_pools, wq_own_pools, uint, 0644);
@@ -223,15 +230,21 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
  * For one in SHARING_SAMPLE of them it is measured how long the CPU takes to get the lock.  If this
  * is more than 1/SHARING_SHARE of the time in which SHARING_ITEMS came, the CPU asks for a pool.
  * So it does not as long as most time goes to the items: then it is better to share the workers.
+ *
+ * A CPU that had SHARING_HELD items held back meanwhile asks for a pwq: the items of other CPUs
+ * must not wait behind all of them.
  */
 #define SHARING_SAMPLE	8
 #define SHARING_ITEMS	(8 * SHARING_SAMPLE)
 #define SHARING_SHARE	8
+#define SHARING_HELD	(SHARING_ITEMS / 2)
+#define SHARING_KEPT	(10 * NSEC_PER_MSEC)	/* from another pwq with the same hash */
 
 /* what a CPU counts for one of its pwqs */
 struct wq_sharing {
 	struct pool_workqueue *pwq;	/* only compared: may be gone */
 	unsigned int items;
+	unsigned int held;
 	u64 took;			/* ns, for those that were timed */
 	u64 since;			/* local_clock() */
 };
@@ -240,15 +253,15 @@ struct wq_sharing {
 static DEFINE_PER_CPU(struct wq_sharing [4], wq_sharings);
 
 /*
- * The workqueue for which a CPU needs a pool of its own, if any: set by this CPU with interrupts
- * off, cleared by own_pools_work.  The workqueue may be gone.
+ * The workqueue for which a CPU needs a pwq or pool of its own, if any: set by this CPU with
+ * interrupts off, cleared by own_pools_work.  The workqueue may be gone.
  */
-DEFINE_PER_CPU(struct workqueue_struct *, wq_wants_own);
+DEFINE_PER_CPU(struct workqueue_struct * [OWN_NR_KINDS], wq_wants_own);
 
-/* ask for a pool of this CPU's own, unless it queues on @wq elsewhere, or is waiting for one */
-static void wq_ask_for_own(struct workqueue_struct *wq, struct pool_workqueue *pwq)
+/* ask for one of this CPU's own, unless it queues on @wq elsewhere, or is waiting for one */
+static void wq_ask_for_own(struct workqueue_struct *wq, struct pool_workqueue *pwq, int kind)
 {
-	struct workqueue_struct **wants = this_cpu_ptr(&wq_wants_own);
+	struct workqueue_struct **wants = this_cpu_ptr(wq_wants_own) + kind;
 
 	if (READ_ONCE(*wants) || rcu_access_pointer(*this_cpu_ptr(wq->cpu_pwq)) != pwq ||
 	    !cpumask_test_cpu(raw_smp_processor_id(), wq_unbound_cpumask))
@@ -260,38 +273,57 @@ static void wq_ask_for_own(struct workqueue_struct *wq, struct pool_workqueue *p
 /* is the next unbound item timed?  This CPU only, interrupts off. */
 static DEFINE_PER_CPU(bool, wq_sharing_timed);
 
-/* an item was queued on @pwq after another CPU's; getting the lock @took ns if it was timed */
-static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_workqueue *pwq,
-				     u64 took)
+/* what this CPU counts for @pwq, or %NULL if another pwq has its place */
+static struct wq_sharing *wq_sharing_of(struct pool_workqueue *pwq)
 {
 	struct wq_sharing *sharing = this_cpu_ptr(wq_sharings) +
 				     hash_ptr(pwq, ilog2(ARRAY_SIZE(wq_sharings)));
+	u64 now;
+
+	if (sharing->pwq == pwq)
+		return sharing;
+	/* two that take turns must not keep each other from being counted */
+	now = local_clock();
+	if (sharing->pwq && now - sharing->since < SHARING_KEPT)
+		return NULL;
+	*sharing = (struct wq_sharing){ .pwq = pwq, .since = now };
+	return sharing;
+}
+
+/*
+ * An item was queued on @pwq: after another CPU's if @shared, and getting the lock @took ns if it
+ * was timed.  Is it @held back?
+ */
+static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_workqueue *pwq,
+				     bool shared, u64 took, bool held)
+{
 	unsigned int when = READ_ONCE(wq_own_pools);
+	struct wq_sharing *sharing;
 
 	if (when != 1) {
 		if (when)
-			wq_ask_for_own(wq, pwq);
+			wq_ask_for_own(wq, pwq, held ? OWN_PWQ : OWN_POOL);
 		return;
 	}
 
-	if (sharing->pwq != pwq) {
-		/* two that take turns must not keep each other from being counted */
-		if (sharing->pwq && sharing->items) {
-			sharing->items--;
-			return;
-		}
-		*sharing = (struct wq_sharing){ .pwq = pwq, .since = local_clock() };
+	sharing = wq_sharing_of(pwq);
+	/* wq_allows_own_pools() would refuse a limit of 1, but each time only after a wake-up */
+	if (!sharing || READ_ONCE(wq->max_active) <= 1)
+		return;
+	if (held && ++sharing->held >= SHARING_HELD) {
+		wq_ask_for_own(wq, pwq, OWN_PWQ);
+		sharing->held = 0;
 	}
+	if (!shared)
+		return;
 	sharing->took += took;
 	if (!(++sharing->items % SHARING_SAMPLE))
 		__this_cpu_write(wq_sharing_timed, true);
 	if (sharing->items < SHARING_ITEMS)
 		return;
 
-	/* wq_allows_own_pools() would refuse a limit of 1, but each time only after a wake-up */
-	if (sharing->took * SHARING_SAMPLE * SHARING_SHARE > local_clock() - sharing->since &&
-	    READ_ONCE(wq->max_active) > 1)
-		wq_ask_for_own(wq, pwq);
+	if (sharing->took * SHARING_SAMPLE * SHARING_SHARE > local_clock() - sharing->since)
+		wq_ask_for_own(wq, pwq, OWN_POOL);
 	sharing->pwq = NULL;
 }
 
@@ -305,7 +337,7 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 	unsigned int flags = READ_ONCE(wq->flags);
 	struct task_struct *wake = NULL;
 	struct pool_workqueue *pwq;
-	bool shared, timed;
+	bool shared, held, timed;
 	u64 took = 0;
 
 	lockdep_assert_irqs_disabled();
@@ -333,9 +365,10 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 	if (!WQ_WARN_ON(!list_empty(&work->entry)))
 		wake = pwq_enqueue(pwq, work);
 	shared = pool_note_cpu(pwq->pool);
+	held = pwq_holds_back(pwq, work);
 	pool_unlock_wake(pwq->pool, wake);
-	if (unlikely(shared) && !(flags & __WQ_ORDERED))
-		wq_note_sharing(wq, pwq, took);
+	if (unlikely(shared || held) && !(flags & __WQ_ORDERED))
+		wq_note_sharing(wq, pwq, shared, took, held);
 }
 
 /* claim an item to queue it; false if it is pending or disabled */

@@ -42,7 +42,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     'own': {
         '': ('NO_MARKER', 'NO_PLUG', 'NO_UNPLUG', 'NO_PARK', 'NO_RECHECK', 'MARKER_FIRST', 'TAKE_FULL',
-             'TAKE_UNLOCKED'),
+             'TAKE_UNLOCKED', 'MOVE_PLUGGED'),
     },
     'slots': {
         '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'FILL_TRIES', 'PARK_LATE',

@@ -167,7 +167,7 @@ def test_an_ordered_workqueue_waits_for_its_head_wherever_that_runs():
 
 def test_a_cpu_that_got_its_own_pool_waits_for_that_of_its_pod():
     stall = only_stall(limited('unbound', nodes=(0, 0), plugged=True, workers=[[], [LONG]]))
-    assert 'a CPU got its own pool: items there wait' in stall.verdict
+    assert 'a CPU got its own pwq: items there wait' in stall.verdict
 
 
 def test_slots_held_by_items_in_a_stuck_pool():
@@ -241,7 +241,7 @@ TIMER = {'expires_in': 2.5, 'cpu': 1, 'workqueue': 'events', 'for_cpu': None}
     (facts('held back'), 'held back as number 2 of 5 on pool 14 (CPU 3): 4 of 4 items are active (max_active)'),
     (facts('held back', node_active=[1, 2, 2]), '2 of 2 items of node 1 are active (max_active 4)'),
     (facts('held back', node_active=[-1, 2, 2]), '2 of 2 items across nodes are active'),
-    (facts('held back', plugged=True), 'older items on another pool come first'),
+    (facts('held back', plugged=True), 'older items in another pwq come first'),
     (facts('held back', max_active=0), 'the workqueue is frozen'),
     (facts('scheduled', worker=RUNNER, running=[{**RUNNER, 'running_for': 12.1}]),
      'given to kworker/3:1 (pid 7) of pool 14 (CPU 3), which runs it now'),

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A CPU gets its own pool, and shares again: kernel/workqueue/own.c, queue.c, active.c
+ * A CPU gets its own pwq, then its own pool, and shares again: kernel/workqueue/own.c, queue.c,
+ * active.c
  *
  * One CPU queues ITEMS items on a workqueue whose limit is one or two slots, one after the other.
  * Each is queued on the pwq that the CPU's entry names.  Between its look at the entry and the lock
- * of the pool, all others may move.  Meanwhile the CPU is given an own pwq, and that one is taken
- * back if it is empty.  Another CPU may queue one item on the pwq of the pod, too, which has no
+ * of the pool, all others may move.  Meanwhile the CPU is given an own pwq, then a second one, and
+ * the one that it has is taken back if it is empty.  Another CPU may queue one item on the pwq of the pod, too, which has no
  * order with the others.
  *
- * A pwq holds back items for which there is no slot, and all of them while it is plugged.  The
- * marker takes part like any other item.  A freed slot goes to any pwq that holds back items: what
+ * A pwq holds back items for which there is no slot, and all of them while it is plugged.  A
+ * marker needs no slot unless items are held back, when it is one of them.  A freed slot goes to any pwq that holds back items: what
  * each needs does not depend on turns.
  *
  * Each atomic block is what one task does under the lock of one pool.  An item starts when a worker
@@ -17,7 +18,7 @@
  *
  * Holds:
  * - The items of the CPU start in the order in which it queued them.
- * - All items start, and so does the marker, after which nothing is plugged.
+ * - All items start, and so do the markers, after which nothing is plugged.
  *
  * Mutations, each of which must break it:
  * - NO_MARKER: no marker is queued, and the own pwq is not plugged.
@@ -28,23 +29,25 @@
  * - MARKER_FIRST: the marker is queued before the critical section that changes the entry.
  * - TAKE_FULL: an own pwq is taken back although it has items.
  * - TAKE_UNLOCKED: whether it has any is looked at before the lock is taken.
+ * - MOVE_PLUGGED: the CPU gets the second own pwq although the first is plugged.
  */
 #define ITEMS	3
-#define MARKER	10
-#define OTHER	11		/* the item of the other CPU */
+#define OTHER	10		/* the item of the other CPU */
+#define MARKER	11		/* + the pwq that it unplugs */
+#define NO_SLOT	10		/* + the marker */
 #define POD	0
-#define OWN	1
+#define PWQS	3		/* own ones: 1 and 2 */
 
 byte entry = POD;		/* of the CPU */
-bool plugged[2];
+bool plugged[PWQS];
 byte slots;			/* free */
-chan worklist[2] = [ITEMS + 2] of { byte };
-chan inactive[2] = [ITEMS + 2] of { byte };
-byte running[2];		/* items that have started, but not ended */
+chan worklist[PWQS] = [ITEMS + 2] of { byte };
+chan inactive[PWQS] = [ITEMS + 2] of { byte };
+byte running[PWQS];		/* items that have started, but not ended */
 byte last;			/* the item of the CPU that started last */
 byte left = ITEMS + 1;		/* have not started */
 
-bool parked[2];			/* on slots->pending_pwqs */
+bool parked[PWQS];		/* on slots->pending_pwqs */
 
 #define IS_EMPTY(p)	(len(worklist[p]) == 0 && len(inactive[p]) == 0 && running[p] == 0)
 #define PARKED(p)	(parked[p] && len(inactive[p]) > 0)
@@ -62,13 +65,23 @@ inline enqueue(p, item)
 	fi
 }
 
+/* own_marker_queue() */
+inline enqueue_marker(p, own)
+{
+	if
+	:: len(inactive[p]) == 0 -> worklist[p]!(NO_SLOT + MARKER + own)
+	:: else -> enqueue(p, MARKER + own)
+	fi
+}
+
 /* hands free slots to pwqs that are parked; any of them may be first */
 inline fill()
 {
 	do
 	:: slots > 0 && PARKED(POD) -> slots--; inactive[POD]?next; worklist[POD]!next
-	:: slots > 0 && PARKED(OWN) -> slots--; inactive[OWN]?next; worklist[OWN]!next
-	:: !(slots > 0 && (PARKED(POD) || PARKED(OWN))) -> break
+	:: slots > 0 && PARKED(1) -> slots--; inactive[1]?next; worklist[1]!next
+	:: slots > 0 && PARKED(2) -> slots--; inactive[2]?next; worklist[2]!next
+	:: !(slots > 0 && (PARKED(POD) || PARKED(1) || PARKED(2))) -> break
 	od
 }
 
@@ -99,10 +112,10 @@ proctype other()
 	atomic { enqueue(POD, OTHER) }
 }
 
-/* the workers of a pool: there are always enough */
+/* the workers for a pwq: there are always enough, in whatever pool */
 proctype worker(byte pool)
 {
-	byte item, next;
+	byte item, next, own;
 	bool again = true;
 
 end:	do
@@ -114,27 +127,28 @@ end:	do
 				last = item;
 				left--
 			:: item == OTHER -> left--
-			:: item == MARKER
+			:: item > MARKER
 			fi
 		}
 		if
-		:: item == MARKER ->
+		:: item > MARKER ->
+			own = (item - MARKER) % NO_SLOT;
 			/* pwq_unplug(): one item each time that it has the lock */
 			do
 			:: atomic {
 #ifdef NO_UNPLUG
 				true -> break
 #else
-				plugged[OWN] = false;
+				plugged[own] = false;
 				if
-				:: slots > 0 && len(inactive[OWN]) > 0 ->
+				:: slots > 0 && len(inactive[own]) > 0 ->
 					slots--;
-					inactive[OWN]?next;
-					worklist[OWN]!next
+					inactive[own]?next;
+					worklist[own]!next
 				:: else -> again = false
 				fi;
 #ifndef NO_PARK
-				parked[OWN] = len(inactive[OWN]) > 0
+				parked[own] = len(inactive[own]) > 0
 #endif
 #endif
 			   }
@@ -148,42 +162,56 @@ end:	do
 		fi;
 		atomic {
 			running[pool]--;
-			slots++;
+			slots = slots + (item < NO_SLOT + MARKER);
 			fill()
 		}
 	od
 }
 
-/* own_pwq_install(), and own_pwq_take_back() some time later */
+/* own_pwq_install() */
+inline install(old, own)
+{
+#ifndef NO_MARKER
+#ifndef NO_PLUG
+	plugged[own] = true;
+#endif
+#ifdef MARKER_FIRST
+	atomic { enqueue_marker(old, own) }
+#endif
+#endif
+	atomic {
+		entry = own;
+#ifndef NO_MARKER
+#ifndef MARKER_FIRST
+		enqueue_marker(old, own)
+#endif
+#endif
+	}
+}
+
+/* own_pools_fn(), and own_pwq_take_back() some time later */
 proctype mover()
 {
 	bool unused;
 
-#ifndef NO_MARKER
-#ifndef NO_PLUG
-	plugged[OWN] = true;
+	install(POD, 1);
+	if
+#ifdef MOVE_PLUGGED
+	:: install(1, 2)
+#else
+	:: atomic { !plugged[1] -> skip } install(1, 2)
 #endif
-#ifdef MARKER_FIRST
-	atomic { enqueue(POD, MARKER) }
-#endif
-#endif
-	atomic {
-		entry = OWN;
-#ifndef NO_MARKER
-#ifndef MARKER_FIRST
-		enqueue(POD, MARKER)
-#endif
-#endif
-	}
+	:: true
+	fi;
 
 	do
 	:: atomic {
 #ifdef TAKE_UNLOCKED
-			unused = IS_EMPTY(OWN) && !plugged[OWN]
+			unused = IS_EMPTY(entry) && !plugged[entry]
 		}
 		atomic {
 #else
-			unused = IS_EMPTY(OWN) && !plugged[OWN];
+			unused = IS_EMPTY(entry) && !plugged[entry];
 #endif
 			if
 #ifdef TAKE_FULL
@@ -202,12 +230,13 @@ init {
 		select(slots : 1 .. 2);
 		run worker(POD);
 		run worker(POD);
-		run worker(OWN);
+		run worker(1);
+		run worker(2);
 		run queuer();
 		run other();
 		run mover()
 	}
 	/* nothing can move any more */
 	timeout ->
-	assert(left == 0 && !plugged[OWN])
+	assert(left == 0 && !plugged[1] && !plugged[2])
 }

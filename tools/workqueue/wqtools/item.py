@@ -369,7 +369,7 @@ def _position(facts):
 def _held_words(facts):
     text = f'  queued on workqueue {facts["workqueue"]}, held back as {_position(facts)} on {_place(facts)}: '
     if facts['plugged']:
-        return [text + 'older items on another pool come first']
+        return [text + 'older items in another pwq come first']
     if not facts['max_active']:
         return [text + 'max_active is 0, the workqueue is frozen']
     if facts['node_active']:

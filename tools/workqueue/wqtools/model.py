@@ -123,7 +123,7 @@ class Pwq:
     nr_active: int
     nr_in_flight: int               # all unfinished items, including those held back
     inactive: list                  # of Item: held back by max_active, in order
-    plugged: bool                   # waits for older items in another pool
+    plugged: bool                   # waits for older items in another pwq
     mayday: bool                    # waits for the rescuer
     stats: dict                     # "started", "completed", ... -> number
 

@@ -205,7 +205,7 @@ def _limit_words(wq, key, pwqs, holders, stuck_in):
         return 'the workqueue is ordered and its attributes changed: items on the new pool wait until those on ' \
                'the old one are done'
     if all(pwq.plugged for pwq in pwqs if pwq.inactive):
-        return 'a CPU got its own pool: items there wait until those on the pool of its pod have started'
+        return 'a CPU got its own pwq: items there wait until its older ones have started'
     if wq.type == 'ordered':
         return 'the workqueue is ordered, so all wait until the one that runs is done'
     limit = wq.max_active

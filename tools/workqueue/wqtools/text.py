@@ -274,8 +274,8 @@ def _node_limit(wq, pool):
 
 def _held_because(limit, wq, pwq):
     if pwq.plugged:
-        which = 'of this ordered workqueue' if wq.type == 'ordered' else 'on another pool'
-        return f'until older items {which} are done'
+        return 'until older items of this ordered workqueue are done' if wq.type == 'ordered' else \
+               'until older items of its CPU have started'
     if limit is None:
         return f'{pwq.nr_active} of max_active {wq.max_active} active'
     return f'{limit[0]} of {limit[1]} active on {limit[2]}'

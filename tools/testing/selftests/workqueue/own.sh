@@ -119,21 +119,61 @@ test_none_for_a_CPU_that_queues_alone()
 }
 
 # The items of a CPU start in their order before, during and after the move. As only one may run
-# at a time, the helper sees which one started first.
+# at a time, the helper sees which one started first. All that are queued take longer than a turn.
 test_order()
 {
 	local round ok=0
 
-	for round in 1 2 3 4 5; do
+	for round in 1 2 3 4 5 6 7 8; do
 		set_to $OWN 0 && create_shared wqt_u unbound max_active=1 &&
 			create_shared wqt_v unbound max_active=1 || return 1
-		load_both "threads=1 depth=64" && sleep 0.1 && set_to $OWN 2 && sleep 0.2 || ok=1
+		load_both "threads=1 depth=64 spin_us=20" && sleep 0.1 || ok=1
+		set_to $OWN 2 && sleep 0.2 || ok=1
 		kept_its_order wqt_u && kept_its_order wqt_v || ok=1
 		get_own_pools wqt_u || ok=1
 		destroy wqt_u && destroy wqt_v || return 1
 		[ $ok -eq 0 ] || break
 	done
 	return $ok
+}
+
+nr_of_last()
+{
+	awk -v cpu="$LAST" '$1 == cpu { n += $2 } END { print n + 0 }' "$HELPER/wqt_u/order"
+}
+
+nr_of_last_is()	# NUMBER
+{
+	[ "$(nr_of_last)" -eq "$1" ]
+}
+
+# How many items of a load run until one that another CPU queues has its turn?
+nr_before()
+{
+	local before n
+
+	n=$(nr_of_last)
+	before=$(stat_of wqt_u ran)
+	tell wqt_u queue "nop cpu=$LAST" && within 50 nr_of_last_is $((n + 1)) || return
+	echo $(($(stat_of wqt_u ran) - before))
+}
+
+few_before()	# NUMBER
+{
+	[ "$(nr_before)" -lt "$1" ]
+}
+
+# A CPU queues far more than may be active. Those that share its pool do not wait for all of that.
+test_flood()
+{
+	local ok=0
+
+	create_shared wqt_u unbound max_active=2 && set_to $OWN 1 || return 1
+	tell wqt_u load "threads=1 depth=1024 spin_us=1000 from=$FIRST" || ok=1
+	within 20 few_before 512 || { diag "an item waits for $(nr_before) others"; ok=1; }
+	nr_pools_is wqt_u 1 || { diag "a CPU has an own pool"; ok=1; }
+	tell wqt_u load stop && is_equal "lost" "$(stat_of wqt_u lost)" 0 || ok=1
+	destroy wqt_u && return $ok
 }
 
 # How many of these pools have workers?
@@ -203,7 +243,7 @@ FIRST=$(online_cpus | head -n 1)
 LAST=$(online_cpus | tail -n 1)
 NICE=3
 set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools none_for:percpu \
-	none_for:ordered none_for:bh none_if_off none_for_a_CPU_that_queues_alone order \
+	none_for:ordered none_for:bh none_if_off none_for_a_CPU_that_queues_alone order flood \
 	shares_again under_load:nice under_load:affinity_scope under_load:max_active \
 	gone_in_between
 [ "$VARIANT" != base ] || skip "the base kernel has no own pools" "$@"

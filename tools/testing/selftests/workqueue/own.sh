@@ -176,6 +176,30 @@ test_flood()
 	destroy wqt_u && return $ok
 }
 
+others_have_own_pools()
+{
+	[ "$(pools wqt_u | wc -l)" -ge $(($(nr_online) - 1)) ]
+}
+
+# A CPU that may do no unbound work uses the pwqs of those that may, in turn. It must not use their
+# own ones: its items are in order as long as all go to the pwq of one pod.
+test_order_without_unbound_work()
+{
+	local all cpu others=0 ok=0
+
+	all=$(cat $GLOBAL/cpumask)
+	for cpu in $(online_cpus | tail -n +2); do
+		others=$((others | 1 << cpu))
+	done
+	create_shared wqt_u unbound max_active=1 && set_to $OWN 2 &&
+		set_to $GLOBAL/cpumask "$(printf '%x' $others)" || return 1
+	within 50 others_have_own_pools || { diag "they use the pools" "$(pools wqt_u)"; ok=1; }
+	tell wqt_u load "threads=1 depth=64 spin_us=20 from=$FIRST" && sleep 0.3 || ok=1
+	others_have_own_pools || ok=1
+	kept_its_order wqt_u || ok=1
+	set_to $GLOBAL/cpumask "$all" && destroy wqt_u && return $ok
+}
+
 # How many of these pools have workers?
 nr_left()	# POOL...
 {
@@ -244,8 +268,9 @@ LAST=$(online_cpus | tail -n 1)
 NICE=3
 set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools none_for:percpu \
 	none_for:ordered none_for:bh none_if_off none_for_a_CPU_that_queues_alone order flood \
-	shares_again under_load:nice under_load:affinity_scope under_load:max_active \
-	gone_in_between
+	order_without_unbound_work shares_again under_load:nice under_load:affinity_scope \
+	under_load:max_active gone_in_between
 [ "$VARIANT" != base ] || skip "the base kernel has no own pools" "$@"
 [ "$(nr_online)" -gt 1 ] || skip "one CPU shares with no other" "$@"
+[ "$(nr_online)" -gt 2 ] || skip "the CPUs are fewer than three" order_without_unbound_work
 run_tests "$@"

@@ -31,6 +31,8 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 
 	work_leave_barriers(work, pool);
 	list_del_init(&work->entry);
+	if (unlikely(pwq->holds_marker))
+		pwq_release_markers(pwq);
 	worklist_drop_cursors(&pool->worklist);
 	work_set_offq_pending(work, home);
 

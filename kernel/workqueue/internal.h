@@ -251,6 +251,7 @@ struct pool_workqueue {
 	 * are unfinished.  If not, older items of this CPU may not have started: see own.c.
 	 */
 	bool plugged;
+	bool holds_marker;			/* L: some may be on @inactive_works: see own.c */
 	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
 	u64 turn_ts;				/* L: when the turn began, in ns: see active.c */
 
@@ -763,6 +764,7 @@ void apply_init_early(void);
 /* own.c */
 extern struct work_struct own_pools_work;	/* gives the CPUs that ask their own pools */
 extern struct workqueue_struct *own_pools_wq;	/* I after boot: runs it */
+void own_marker_fn(struct work_struct *marker);
 void own_pwqs_forget(struct workqueue_struct *wq);
 
 /* affinity.c */

@@ -17,9 +17,9 @@
  * The items of a CPU must start in the order in which the CPU queued them, and nobody asked for
  * the change.  So the own pwq is plugged at first: what is queued on it is held back.  In the
  * critical section in which the entry of the CPU changes to the own pwq, a marker is queued on
- * the old one.  When it runs, all older items have started, and it unplugs the own pwq.  Like a
- * barrier it needs no slot, or flushing a frozen workqueue without items would wait for it.  If
- * items are held back, it is an ordinary item behind them.  A CPU that has read the entry before
+ * the old one.  When it runs, all older items have started, and it unplugs the own pwq.  It is held
+ * back behind the items that are, but like a barrier it needs no slot, or flushing a frozen
+ * workqueue without items would wait for it.  A CPU that has read the entry before
  * sees the change when it has got the lock of the old pool, see pwq_find_and_lock(), and goes to
  * the own pwq.
  *
@@ -50,7 +50,7 @@ static void own_pools_look(struct work_struct *unused);
 static DECLARE_DELAYED_WORK(own_pools_look_work, own_pools_look);
 
 /* all items that were queued before the change have started */
-static void own_marker_fn(struct work_struct *marker)
+void own_marker_fn(struct work_struct *marker)
 {
 	struct pool_workqueue *own = container_of(marker, struct pool_workqueue, own_marker);
 
@@ -72,14 +72,12 @@ static void own_entry_switch(int cpu, struct pool_workqueue *from, struct pool_w
 /* queue the marker of @own behind what is on @old; L of @old.  Return the task to wake. */
 static struct task_struct *own_marker_queue(struct pool_workqueue *own, struct pool_workqueue *old)
 {
-	struct work_struct *marker = &own->own_marker;
-
-	if (!list_empty(&old->inactive_works))
-		return pwq_enqueue(old, marker);
-
 	old->stats[PWQ_STAT_BARRIERS]++;
 	old->nr_in_flight[old->work_color]++;
-	pwq_insert_ready(old, marker, work_color_to_flags(old->work_color) | WORK_STRUCT_INACTIVE);
+	insert_work(old, &own->own_marker, &old->inactive_works,
+		    work_color_to_flags(old->work_color) | WORK_STRUCT_INACTIVE);
+	old->holds_marker = true;
+	pwq_release_markers(old);
 	return kick_pool(old->pool);
 }
 

@@ -10,7 +10,7 @@
  * order with the others.
  *
  * A pwq holds back items for which there is no slot, and all of them while it is plugged.  A
- * marker needs no slot unless items are held back, when it is one of them.  A freed slot goes to any pwq that holds back items: what
+ * marker is held back behind the items that are, but needs no slot.  A freed slot goes to any pwq that holds back items: what
  * each needs does not depend on turns.
  *
  * Each atomic block is what one task does under the lock of one pool.  An item starts when a worker
@@ -34,7 +34,6 @@
 #define ITEMS	3
 #define OTHER	10		/* the item of the other CPU */
 #define MARKER	11		/* + the pwq that it unplugs */
-#define NO_SLOT	10		/* + the marker */
 #define POD	0
 #define PWQS	3		/* own ones: 1 and 2 */
 
@@ -65,22 +64,36 @@ inline enqueue(p, item)
 	fi
 }
 
-/* own_marker_queue() */
-inline enqueue_marker(p, own)
+/* pwq_release_markers() */
+inline release(p)
 {
-	if
-	:: len(inactive[p]) == 0 -> worklist[p]!(NO_SLOT + MARKER + own)
-	:: else -> enqueue(p, MARKER + own)
-	fi
+	do
+	:: len(inactive[p]) > 0 ->
+		inactive[p]?<next>;
+		if
+		:: next > MARKER -> inactive[p]?next; worklist[p]!next
+		:: else -> break
+		fi
+	:: else -> break
+	od
+}
+
+/* __pwq_activate_work() */
+inline activate(p)
+{
+	slots--;
+	inactive[p]?next;
+	worklist[p]!next;
+	release(p)
 }
 
 /* hands free slots to pwqs that are parked; any of them may be first */
 inline fill()
 {
 	do
-	:: slots > 0 && PARKED(POD) -> slots--; inactive[POD]?next; worklist[POD]!next
-	:: slots > 0 && PARKED(1) -> slots--; inactive[1]?next; worklist[1]!next
-	:: slots > 0 && PARKED(2) -> slots--; inactive[2]?next; worklist[2]!next
+	:: slots > 0 && PARKED(POD) -> activate(POD)
+	:: slots > 0 && PARKED(1) -> activate(1)
+	:: slots > 0 && PARKED(2) -> activate(2)
 	:: !(slots > 0 && (PARKED(POD) || PARKED(1) || PARKED(2))) -> break
 	od
 }
@@ -132,7 +145,7 @@ end:	do
 		}
 		if
 		:: item > MARKER ->
-			own = (item - MARKER) % NO_SLOT;
+			own = item - MARKER;
 			/* pwq_unplug(): one item each time that it has the lock */
 			do
 			:: atomic {
@@ -142,9 +155,7 @@ end:	do
 				plugged[own] = false;
 				if
 				:: slots > 0 && len(inactive[own]) > 0 ->
-					slots--;
-					inactive[own]?next;
-					worklist[own]!next
+					activate(own)
 				:: else -> again = false
 				fi;
 #ifndef NO_PARK
@@ -162,7 +173,7 @@ end:	do
 		fi;
 		atomic {
 			running[pool]--;
-			slots = slots + (item < NO_SLOT + MARKER);
+			slots = slots + (item < MARKER);
 			fill()
 		}
 	od
@@ -176,14 +187,15 @@ inline install(old, own)
 	plugged[own] = true;
 #endif
 #ifdef MARKER_FIRST
-	atomic { enqueue_marker(old, own) }
+	atomic { inactive[old]!(MARKER + own); release(old) }
 #endif
 #endif
 	atomic {
 		entry = own;
 #ifndef NO_MARKER
 #ifndef MARKER_FIRST
-		enqueue_marker(old, own)
+		inactive[old]!(MARKER + own);
+		release(old)
 #endif
 #endif
 	}
@@ -193,6 +205,7 @@ inline install(old, own)
 proctype mover()
 {
 	bool unused;
+	byte next;
 
 	install(POD, 1);
 	if

@@ -176,6 +176,22 @@ test_flood()
 	destroy wqt_u && return $ok
 }
 
+# All slots are taken, so no item starts. The marker behind items that were cancelled does: if it
+# needed a slot, flushing a frozen workqueue without items would wait for it.
+test_marker_needs_no_slot()
+{
+	local event=/sys/kernel/tracing/events/workqueue/workqueue_execute_start/enable ok=0
+
+	set_to $OWN 0 && create_shared wqt_u unbound max_active=2 || return 1
+	tell wqt_u queue "block cpu=$FIRST n=2" && within 50 held_is wqt_u 2 || ok=1
+	echo >/sys/kernel/tracing/trace
+	set_to $event 1 && set_to $OWN 2 || ok=1
+	tell wqt_u cancel 20000 || ok=1
+	within 20 grep -q own_marker_fn /sys/kernel/tracing/trace ||
+		{ diag "no marker has started"; ok=1; }
+	set_to $event 0 && destroy wqt_u && return $ok
+}
+
 others_have_own_pools()
 {
 	[ "$(pools wqt_u | wc -l)" -ge $(($(nr_online) - 1)) ]
@@ -268,8 +284,8 @@ LAST=$(online_cpus | tail -n 1)
 NICE=3
 set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools none_for:percpu \
 	none_for:ordered none_for:bh none_if_off none_for_a_CPU_that_queues_alone order flood \
-	order_without_unbound_work shares_again under_load:nice under_load:affinity_scope \
-	under_load:max_active gone_in_between
+	marker_needs_no_slot order_without_unbound_work shares_again under_load:nice \
+	under_load:affinity_scope under_load:max_active gone_in_between
 [ "$VARIANT" != base ] || skip "the base kernel has no own pools" "$@"
 [ "$(nr_online)" -gt 1 ] || skip "one CPU shares with no other" "$@"
 [ "$(nr_online)" -gt 2 ] || skip "the CPUs are fewer than three" order_without_unbound_work

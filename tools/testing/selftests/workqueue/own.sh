@@ -237,12 +237,15 @@ nr_left_is()	# NUMBER POOL...
 # A CPU that has not used its own pool for 5 to 10 s shares again, and the pool ends.
 test_shares_again()
 {
-	local own ok=0
+	local pod own ok=0
 
-	create_shared wqt_u unbound && set_to $OWN 2 && get_own_pools wqt_u || return 1
-	own=$(pools wqt_u)
+	set_to $OWN 0 && create_shared wqt_u unbound || return 1
+	pod=$(pools wqt_u)
+	set_to $OWN 2 && get_own_pools wqt_u || ok=1
+	# one CPU may be alone in the pool of the pod
+	own=$(pools wqt_u | grep -vx "$pod")
 	# shellcheck disable=SC2086 # lines of words
-	within 150 nr_left_is 0 $own || { diag "own pools are left:" $own; ok=1; }
+	within 300 nr_left_is 0 $own || { diag "own pools are left:" $own; ok=1; }
 	set_to $OWN 0 && nr_pools_is wqt_u 1 || { diag "the CPUs do not share again"; ok=1; }
 	destroy wqt_u && return $ok
 }

@@ -242,13 +242,14 @@ struct pool_workqueue {
 	int nr_active;				/* L: items on worklist or running */
 	atomic_t nr_spare;			/* spare slots: see spare.c; L or N */
 	short nr_entries;			/* WO: that name it, or own ones for it */
-	short own_cpu;				/* I: the only CPU that queues, or -1: see own.c */
+	short own_cpu;				/* I once linked: who queues, or -1: see own.c */
 	struct list_head inactive_works;	/* L: held back, oldest first */
 	s8 work_color;				/* L: colour of new items */
 	s8 flush_color;				/* L: colour a flusher waits for, or -1 */
 	/*
 	 * L: nothing may become active yet.  If the workqueue is ordered, items of an older pwq
-	 * are unfinished.  If not, older items of this CPU may not have started: see own.c.
+	 * are unfinished.  If not, older items of this CPU may not have started: see own.c, which
+	 * also looks without L, as it never becomes true again.
 	 */
 	bool plugged;
 	bool holds_marker;			/* L: some may be on @inactive_works: see own.c */

@@ -244,7 +244,7 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
 struct wq_sharing {
 	struct pool_workqueue *pwq;	/* only compared: may be gone */
 	unsigned int items;
-	unsigned int held;
+	unsigned int held;		/* back, since it asked for a pwq */
 	u64 took;			/* ns, for those that were timed */
 	u64 since;			/* local_clock() */
 };

@@ -180,14 +180,16 @@ test_flood()
 # needed a slot, flushing a frozen workqueue without items would wait for it.
 test_marker_needs_no_slot()
 {
-	local event=/sys/kernel/tracing/events/workqueue/workqueue_execute_start/enable ok=0
+	local tracing=/sys/kernel/tracing ok=0
+	local event="$tracing/events/workqueue/workqueue_execute_start/enable"
 
 	set_to $OWN 0 && create_shared wqt_u unbound max_active=2 || return 1
 	tell wqt_u queue "block cpu=$FIRST n=2" && within 50 held_is wqt_u 2 || ok=1
-	echo >/sys/kernel/tracing/trace
+	echo >$tracing/trace
+	set_to $tracing/tracing_on 1 || ok=1
 	set_to $event 1 && set_to $OWN 2 || ok=1
 	tell wqt_u cancel 20000 || ok=1
-	within 20 grep -q own_marker_fn /sys/kernel/tracing/trace ||
+	within 20 grep -q own_marker_fn $tracing/trace ||
 		{ diag "no marker has started"; ok=1; }
 	set_to $event 0 && destroy wqt_u && return $ok
 }

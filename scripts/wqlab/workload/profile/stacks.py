@@ -41,7 +41,7 @@ WAKES = frozenset('kick_pool kick_pool_pick kick_bh_pool pool_pick_worker'.split
 HELPER = re.compile(r'(pwq|work|worker|pool|wq|slots)_\w+|__pwq_activate_work|__cancel_work(_sync)?|'
                     r'kick_(bh_)?pool(_pick)?|insert_work|insert_wq_barrier|move_linked_works|'
                     r'assign_work|find_worker_executing_work|first_idle_worker|start_flush_work|try_to_grab_pending|'
-                    r'(get|put|set|init)_(work|pwq)(_\w+)?|node_activate_pending_pwq|tryinc_node_nr_active|'
+                    r'(get|put|set|init)_(work|pwq)(_\w+)?|node_activate_pending_pwq|try(inc|add)_node_nr_active|'
                     r'debug_work_\w+|(alloc|create|detach|unbind)_worker|check_flush_dependency|'
                     r'data_(pwq|off_pool|static_bits|color)|'
                     r'is_chained_work|clear_pending_if_disabled|flush_workqueue_prep_pwqs|need_(more|to_create)_worker|'

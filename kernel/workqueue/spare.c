@@ -28,11 +28,11 @@
  * A pwq that has more active items than it may have spare slots takes several slots at once, and
  * frees several at once.  It takes them under slots->lock, and only while no pwq is parked.
  *
- * Any other pwq writes to what it shares with others only when it gets listed.  It stays
- * listed until somebody gets no slot.  That is rare, since each CPU that queues on a pwq lets it
- * keep max / 2 divided by the online CPUs, and a pwq keeps no more than half of the slots.  So if
- * a node has fewer than two slots for each CPU, it keeps none.  That is usual with kcryptd, whose
- * max_active is the number of CPUs.
+ * A pwq that needs no more slots than it has spare ones writes to what it shares with others only
+ * when it gets listed.  It stays listed until somebody gets no slot.  That is rare, since each
+ * CPU that queues on a pwq lets it keep max / 2 divided by the online CPUs, and a pwq keeps no
+ * more than half of the slots.  So if a node has fewer than two slots for each CPU, it keeps none.
+ * That is usual with kcryptd, whose max_active is the number of CPUs.
  *
  * No spare slot is used while more slots are taken than a lowered max allows.  While a workqueue
  * is frozen, that is always the case.

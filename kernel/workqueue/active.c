@@ -25,12 +25,12 @@
  *
  *   item done: pwq_give_slot()         item comes in: slots_take_or_park()
  *
- *   lower nr                           park on pending_pwqs
+ *   decrement nr                       park on pending_pwqs
  *   full barrier                       smp_mb()
  *   is pending_pwqs empty?             try for a slot once more
  *
  * The barriers pair: either the left side sees the parked pwq, or the right one the free slot.
- * On the left it is that of atomic_sub_return(), which saves arm64 a barrier instruction.
+ * On the left it is that of atomic_dec_return(), which saves arm64 a barrier instruction.
  */
 #include <linux/export.h>
 #include <linux/slab.h>
@@ -43,43 +43,15 @@
 
 /* how long a turn lasts, in ns: an item that begins in it may use a slot again */
 #define SLOT_TURN	(50 * NSEC_PER_USEC)
-/* how many slots a pwq takes one by one after it could not take several at once */
-#define SLOT_SINGLY	32
 
-/* take @some slots, or none */
-static bool tryadd_node_nr_active(struct wq_node_nr_active *slots, int some)
+static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 {
 	int nr = atomic_read(&slots->nr);
 
 	do {
-		if (nr + some > READ_ONCE(slots->max))
+		if (nr >= READ_ONCE(slots->max))
 			return false;
-	} while (!atomic_try_cmpxchg_relaxed(&slots->nr, &nr, nr + some));
-	return true;
-}
-
-static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
-{
-	return tryadd_node_nr_active(slots, 1);
-}
-
-/*
- * Take a slot for @pwq, and some spare ones.  While slots->lock is held, no pwq can park and
- * miss these.  If there are not so many, do not try again at once, as the lock costs something.
- */
-static bool slots_take_many(struct wq_node_nr_active *slots, struct pool_workqueue *pwq)
-{
-	int more = pwq_more_spares(pwq, slots);
-
-	if (!more || (pwq->take_singly && pwq->take_singly--))
-		return false;
-
-	guard(raw_spinlock)(&slots->lock);
-	if (!list_empty(&slots->pending_pwqs) || !tryadd_node_nr_active(slots, 1 + more)) {
-		pwq->take_singly = SLOT_SINGLY;
-		return false;
-	}
-	pwq_add_spares(pwq, slots, more);
+	} while (!atomic_try_cmpxchg_relaxed(&slots->nr, &nr, nr + 1));
 	return true;
 }
 
@@ -91,13 +63,13 @@ static bool slots_take_many(struct wq_node_nr_active *slots, struct pool_workque
 static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 					struct pool_workqueue *pwq)
 {
-	if (slots_take_many(slots, pwq) || tryinc_node_nr_active(slots))
+	if (tryinc_node_nr_active(slots))
 		return true;
 
 	guard(raw_spinlock)(&slots->lock);
 	if (list_empty(&pwq->pending_node))
 		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
-	smp_mb();	/* pairs with atomic_sub_return() in pwq_give_slot() */
+	smp_mb();	/* pairs with atomic_dec_return() in pwq_give_slot() */
 	do {
 		if (tryinc_node_nr_active(slots)) {
 			list_del_init(&pwq->pending_node);
@@ -311,21 +283,15 @@ bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
  * @pwq: unbound pwq that no longer needs the slot, its pool locked
  * @slots: its slots
  *
- * If the slot is freed, some of the spare ones are, too, so that it is a while until the next one.
- *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */
 void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	int nr;
-
 	if (!list_empty(&slots->pending_pwqs) && slots_are_within_max(slots) &&
 	    !node_activate_pending_pwq(slots, pwq->pool, true))
 		return;
-	nr = 1 + pwq_take_half_spares(pwq);
-	/* pairs with smp_mb() in slots_take_or_park() */
-	(void)atomic_sub_return(nr, &slots->nr);
-	while (nr-- && !list_empty(&slots->pending_pwqs))
+	(void)atomic_dec_return(&slots->nr);	/* pairs with smp_mb() in slots_take_or_park() */
+	if (!list_empty(&slots->pending_pwqs))
 		node_activate_pending_pwq(slots, pwq->pool, false);
 }
 

@@ -252,7 +252,6 @@ struct pool_workqueue {
 	 * also looks without L, as it never becomes true again.
 	 */
 	bool plugged;
-	u8 take_singly;				/* L: slots to take one by one: see active.c */
 	bool holds_marker;			/* L: some may be on @inactive_works: see own.c */
 	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
 	u64 turn_ts;				/* L: when the turn began, in ns: see active.c */

@@ -25,14 +25,11 @@
  * not, slots->lock decides: the pwq gets listed, or it finds the other parked and gives the slot
  * up.  The barriers are those of atomic_inc_return() and, in pwq_free_spares(), atomic_xchg().
  *
- * A pwq that has more active items than it may have spare slots takes several slots at once, and
- * frees several at once.  It takes them under slots->lock, and only while no pwq is parked.
- *
- * A pwq that needs no more slots than it has spare ones writes to what it shares with others only
- * when it gets listed.  It stays listed until somebody gets no slot.  That is rare, since each
- * CPU that queues on a pwq lets it keep max / 2 divided by the online CPUs, and a pwq keeps no
- * more than half of the slots.  So if a node has fewer than two slots for each CPU, it keeps none.
- * That is usual with kcryptd, whose max_active is the number of CPUs.
+ * So a pwq that has enough slots writes to what it shares with others only when it gets listed.  It
+ * stays listed until somebody gets no slot.  That is rare, since each CPU that queues on a pwq lets
+ * it keep max / 2 divided by the online CPUs, and a pwq keeps no more than half of the slots.  So if
+ * a node has fewer than two slots for each CPU, it keeps none.  That is usual with kcryptd, whose
+ * max_active is the number of CPUs.
  *
  * No spare slot is used while more slots are taken than a lowered max allows.  While a workqueue
  * is frozen, that is always the case.
@@ -44,8 +41,6 @@
 
 /* how many a pwq may have at most for each CPU that queues on it */
 #define SPARE_SLOTS	32
-/* how many are taken, or freed, beside the slot of an item; interrupts are off meanwhile */
-#define SPARE_MANY	16
 
 /**
  * slots_allow_spares - set how many spare slots a pwq may have for each of its CPUs
@@ -78,52 +73,6 @@ bool slots_list_spares(struct wq_node_nr_active *slots, struct pool_workqueue *p
 	}
 	/* whoever took @pwq off the list just now may have freed the slot */
 	return atomic_dec_if_positive(&pwq->nr_spare) < 0;
-}
-
-/**
- * pwq_more_spares - how many spare slots to take with the slot that a pwq needs
- * @pwq: unbound pwq that has no spare slot it may use, its pool locked
- * @slots: its slots
- *
- * Return: 0 if it has needed few slots so far, or if this saves nothing.
- */
-int pwq_more_spares(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
-{
-	int most = pwq_most_spares(pwq, slots);
-
-	return most >= 4 && pwq->nr_active >= most ? min(most / 2, SPARE_MANY) : 0;
-}
-
-/**
- * pwq_add_spares - give slots that were taken for it to a pwq as spare ones
- * @pwq: unbound pwq, its pool locked
- * @slots: its slots; slots->lock held, and no pwq is parked
- * @nr: how many
- */
-void pwq_add_spares(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, int nr)
-{
-	lockdep_assert_held(&pwq->pool->lock);
-	lockdep_assert_held(&slots->lock);
-
-	atomic_add(nr, &pwq->nr_spare);
-	if (list_empty(&pwq->spare_node))
-		list_add_tail(&pwq->spare_node, &slots->spare_pwqs);
-}
-
-/**
- * pwq_take_half_spares - take half of the spare slots of a pwq, to free them
- * @pwq: unbound pwq, its pool locked
- *
- * Return: how many, which are few: whoever waits for them may have to be served at once.  0 if
- * others take some at the same time.
- */
-int pwq_take_half_spares(struct pool_workqueue *pwq)
-{
-	int nr = atomic_read(&pwq->nr_spare), half = min(nr / 2, SPARE_MANY);
-
-	lockdep_assert_held(&pwq->pool->lock);
-
-	return half && atomic_try_cmpxchg(&pwq->nr_spare, &nr, nr - half) ? half : 0;
 }
 
 /* free the spare slots of @pwq, which gets off the list; slots->lock held */

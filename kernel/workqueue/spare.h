@@ -12,9 +12,6 @@
 void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus);
 bool slots_list_spares(struct wq_node_nr_active *slots, struct pool_workqueue *pwq);
 bool slots_free_spares(struct wq_node_nr_active *slots);
-int pwq_more_spares(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
-void pwq_add_spares(struct pool_workqueue *pwq, struct wq_node_nr_active *slots, int nr);
-int pwq_take_half_spares(struct pool_workqueue *pwq);
 
 /**
  * pwq_take_spare - use a spare slot
@@ -32,13 +29,6 @@ static inline bool pwq_take_spare(struct pool_workqueue *pwq, struct wq_node_nr_
 	       atomic_dec_if_positive(&pwq->nr_spare) >= 0;
 }
 
-/* how many spare slots @pwq may have */
-static inline int pwq_most_spares(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
-{
-	return min(READ_ONCE(slots->max_spare) * READ_ONCE(pwq->nr_entries),
-		   READ_ONCE(slots->max) / 2);
-}
-
 /**
  * pwq_make_spare - let a slot become a spare one
  * @pwq: unbound pwq, its pool locked
@@ -50,7 +40,9 @@ static inline bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_
 {
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (atomic_read(&pwq->nr_spare) >= pwq_most_spares(pwq, slots) ||
+	if (atomic_read(&pwq->nr_spare) >=
+	    min(READ_ONCE(slots->max_spare) * READ_ONCE(pwq->nr_entries),
+		READ_ONCE(slots->max) / 2) ||
 	    unlikely(list_empty(&pwq->spare_node) && !list_empty(&slots->pending_pwqs)))
 		return false;
 

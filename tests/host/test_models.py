@@ -53,9 +53,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         '': ('NO_MB_RUN', 'NO_MB_QUEUE', 'NO_LAST_POOL', 'NO_COLLISION', 'LAST_LATE', 'BUSY_SHORT'),
     },
     'spare': {
-        '': ('NO_MB_SPARE', 'NO_MB_FREE', 'NO_FREE', 'FREE_ONE', 'NO_LIST', 'NO_LOOK', 'TAKE_FREED', 'EMPTIED',
-             'MORE_UNLOCKED', 'MORE_UNLISTED', 'HAND_ONE'),
-        'MANY': ('HAND_ONE',),
+        '': ('NO_MB_SPARE', 'NO_MB_FREE', 'NO_FREE', 'FREE_ONE', 'NO_LIST', 'NO_LOOK', 'TAKE_FREED', 'EMPTIED'),
         'THREE': (),
         'FROZEN': ('OVER_LIMIT', 'FROZEN_KEEPS', 'FILL_SHORT'),
         'DEAD': ('DEAD_KEEPS',),

@@ -7,9 +7,6 @@
  * as if it waited for others.  With FROZEN, the limit is 0 for a while.  With DEAD, the first
  * pwq ends with its last item.
  *
- * A pwq may take a spare slot with the slot that it needs, and free half of its spare ones with
- * one that it does not need.  With MANY there are three slots, so that half are not all.
- *
  * Turns and cancelled items are left out: slots.pml has them.
  *
  * Holds:
@@ -28,9 +25,6 @@
  * - NO_LIST: a pwq with spare slots is not listed.
  * - NO_LOOK: a pwq gets listed although one is parked.
  * - TAKE_FREED: it gives its new spare slot up even if that has been freed.
- * - MORE_UNLOCKED: a pwq takes spare slots without slots->lock, and gets listed afterwards.
- * - MORE_UNLISTED: a pwq that takes spare slots is not listed.
- * - HAND_ONE: a pwq that frees several slots hands one over.
  * - OVER_LIMIT: a spare slot is used whatever the limit is.
  * - FROZEN_KEEPS: whoever asks whether a slot is taken does not free the spare ones.
  * - FILL_SHORT: thawing hands out one slot less than there are.
@@ -48,11 +42,7 @@
 #endif
 #endif
 #define ITEMS_OF(p)	(MOST - (p > 0))	/* to keep the number of states low */
-#ifdef MANY
-#define MAX	3
-#else
 #define MAX	2
-#endif
 #define SPARE	2
 
 byte nr, max = MAX;		/* slots->nr, slots->max */
@@ -135,47 +125,10 @@ inline take_spare(p, ok)
 	fi
 }
 
-/* slots_take_many(); pool_lock[p] held */
-inline take_many(p, ok)
-{
-	if
-	:: !ANY_PARKED ->
-#ifndef MORE_UNLOCKED
-		LOCK(slots_lock);
-#endif
-		if
-		:: ANY_PARKED
-		:: else ->
-			limit = max;
-			atomic {
-				ok = nr + 1 < limit;
-				nr = nr + 2 * ok
-			}
-			if
-			:: ok ->
-				nr_spare[p]++;
-#ifndef MORE_UNLISTED
-				listed[p] = true
-#endif
-			:: else
-			fi
-		fi;
-#ifndef MORE_UNLOCKED
-		UNLOCK(slots_lock)
-#endif
-	/* it has not needed many so far */
-	:: true
-	fi
-}
-
 /* pwq_reserve_own(), slots_take_or_park(); pool_lock[p] held */
 inline take_slot_or_park(p, ok)
 {
 	take_spare(p, ok);
-	if
-	:: !ok -> take_many(p, ok)
-	:: else
-	fi;
 	if
 	:: !ok -> take_slot(ok)
 	:: else
@@ -369,26 +322,9 @@ end:	do
 			if
 			:: has_slot ->
 				has_slot = false;
-				/* pwq_take_half_spares(), but one of one, so that few slots do */
-				n = 1;
-				if
-				:: atomic {
-					n = n + (nr_spare[p] + 1) / 2;
-					nr_spare[p] = nr_spare[p] / 2
-				   }
-				:: true
-				fi;
-				nr = nr - n;
-				do
-				:: n > 0 && ANY_PARKED ->
-					some = true;
-					hand_over(p);
-#ifdef HAND_ONE
-					break;
-#endif
-					n--
-				:: else -> break
-				od
+				nr--;
+				some = ANY_PARKED;
+				hand_over(p)
 			:: else
 			fi
 		fi;

@@ -277,6 +277,7 @@ static void unbound_does_not_hold_up(struct kunit *test)
 	for (int i = 0; i < SLEEPERS; i++)
 		items[i].gated = true;
 	wq_api_queue_batch(wq_api_cpu(0), wq, items, SLEEPERS);
+	KUNIT_EXPECT_FALSE(test, workqueue_congested(wq_api_cpu(0), wq));
 	for (int i = 0; i < SLEEPERS; i++)
 		wq_api_wait(test, &items[i].started, "every item starts");
 }
@@ -584,6 +585,63 @@ static bool scenario_check(struct kunit *test, struct wq_api_item *w)
 }
 
 /*
+ * An item that waits for its own run must not keep others waiting behind it, nor may it count
+ * once it was cancelled: each time, three items are queued after it, and end before that run.
+ */
+static void next_starts_behind_a_collision(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 4);
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND, 0);
+	int cpu = wq_api_cpu(0), i;
+
+	items[0].gated = true;
+	queue_work_on(cpu, wq, wq_api_work(&items[0]));
+	wq_api_wait(test, &items[0].started, "the first run starts");
+	for (i = 0; i < 3; i++) {
+		wq_api_queue_batch(cpu, wq, items, 4);
+		wait_all(test, items + 1, 3);
+		wq_api_rearm(items + 1, 3);
+		KUNIT_EXPECT_TRUE(test, cancel_work(wq_api_work(&items[0])));
+	}
+	complete_all(&items[0].gate);
+	flush_work(wq_api_work(&items[0]));
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[0].runs), 1);
+}
+
+struct few {
+	struct workqueue_struct *wq;
+	struct wq_api_item *items;
+	bool cancelled;
+};
+
+static void queue_few_cancel_first(void *arg)
+{
+	struct few *few = arg;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		queue_work(few->wq, wq_api_work(&few->items[i]));
+	few->cancelled = cancel_work(wq_api_work(&few->items[0]));
+}
+
+/* An item that is cancelled before it starts leaves nobody waiting behind it. */
+static void next_starts_when_one_is_cancelled(struct kunit *test)
+{
+	struct few few = { .items = wq_api_items(test, 3) };
+	int i, runs = 0;
+
+	few.wq = wq_api_wq(test, WQ_UNBOUND, 0);
+	for (i = 0; i < 20; i++) {
+		wq_api_on_cpu(wq_api_cpu(i), queue_few_cancel_first, &few);
+		wait_all(test, few.items + 1, 2);
+		flush_workqueue(few.wq);
+		runs += !few.cancelled;
+		KUNIT_EXPECT_EQ(test, atomic_read(&few.items[0].runs), runs);
+		wq_api_rearm(few.items, 3);
+	}
+}
+
+/*
  * "The scenarios of the documentation hold": fails if an item starts before the one in
  * front of it sleeps or, if max_active holds it back, before a slot is free. Also fails
  * if an item that may start does not, or if the CPU-intensive w2 never burns beside w1.
@@ -631,6 +689,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(unbound_limit_is_shared_by_nodes),
 	KUNIT_CASE_PARAM(limit_is_adjustable, adjustable_gen_params),
 	KUNIT_CASE_PARAM(adjusting_loses_nothing, adjustable_gen_params),
+	KUNIT_CASE(next_starts_behind_a_collision),
+	KUNIT_CASE(next_starts_when_one_is_cancelled),
 	KUNIT_CASE_PARAM(documented_scenarios, scenario_gen_params),
 	{}
 };

@@ -7,6 +7,7 @@
 
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/freezer.h>
 #include <linux/init.h>
 #include <linux/moduleparam.h>
@@ -23,6 +24,7 @@
 #endif
 
 #define ATTR_CHANGES	60
+#define FITTING		16
 
 static const enum wq_affn_scope scopes[] = {
 	WQ_AFFN_CPU, WQ_AFFN_SMT, WQ_AFFN_CACHE, WQ_AFFN_CACHE_SHARD, WQ_AFFN_NUMA,
@@ -344,8 +346,40 @@ static void freezing_holds_back(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, held);
 	wq_api_wait(test, &items[1].finished, "thawing starts what was held back");
 }
+
+static void mdelay_body(struct wq_api_item *item)
+{
+	mdelay(5);
+}
+
+static void thaw(void *unused)
+{
+	thaw_workqueues();
+}
+
+/* What fits under the limit when the system is frozen runs, what comes later waits for the thaw. */
+static void queued_before_the_freeze_runs(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, FITTING + 1);
+	struct workqueue_struct *wq = wq_api_wq(test, WQ_UNBOUND | WQ_FREEZABLE, 0);
+	int i;
+
+	for (i = 0; i < FITTING; i++)
+		items[i].body = mdelay_body;
+	wq_api_queue_batch(wq_api_cpu(0), wq, items, FITTING);
+	freeze_workqueues_begin();
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, thaw, NULL), 0);
+	queue_work(wq, wq_api_work(&items[FITTING]));
+	for (i = 0; i < FITTING; i++)
+		wq_api_wait(test, &items[i].finished, "what fits runs");
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[FITTING].runs), 0);
+	kunit_release_action(test, thaw, NULL);
+	wq_api_wait(test, &items[FITTING].finished, "it runs after the thaw");
+}
 #else
 WQ_API_CANNOT_RUN(freezing_holds_back, "this kernel has no freezer")
+WQ_API_CANNOT_RUN(queued_before_the_freeze_runs, "this kernel has no freezer")
 #endif
 
 /*
@@ -478,6 +512,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(description_shows),
 	KUNIT_CASE(min_active_is_for_unbound),
 	KUNIT_CASE(freezing_holds_back),
+	KUNIT_CASE(queued_before_the_freeze_runs),
 	KUNIT_CASE(made_while_workers_start),
 	{}
 };

@@ -17,8 +17,14 @@
  * During a turn the pwq writes nothing that other pools use, until its last held-back item
  * starts.  Pwqs whose items take longer than a turn take turns item by item.
  *
- * Invariant, seen under pool->lock: an unbound pwq with held-back items is
- * parked, unless it is plugged.
+ * An unbound item takes a slot when it is next to start.  While an item of a pwq is ready, which
+ * means that it is on the worklist and has a slot, the next ones are held back and ask for nothing,
+ * unless the pwq has spare slots: see spare.c.  When a worker takes the last ready item, the next
+ * one asks for a slot.  So a pwq takes slots for what it runs and for one item more, no matter how
+ * many are queued.
+ *
+ * Invariant, seen under pool->lock: an unbound pwq with held-back items is parked or has a ready
+ * item, unless it is plugged.
  *
  * At the limit nobody needs to write nr: whoever is done with a slot hands it over as it is.  A
  * slot that is freed, since no pwq is parked, and a parking pwq must not miss each other:
@@ -56,9 +62,9 @@ static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 }
 
 /*
- * Take a slot for @pwq, or park @pwq.  @pwq may be parked already, if its held-back items
- * were cancelled and nobody has noticed yet.  Not inline, as most unbound items find
- * a spare slot.
+ * Take a slot for @pwq, or park @pwq.  @pwq may be parked already: its held-back items may have
+ * been cancelled, which nobody has noticed yet, or wq_fill() asks.  Not inline, as most unbound
+ * items find a spare slot.
  */
 static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 					struct pool_workqueue *pwq)
@@ -102,7 +108,10 @@ bool pwq_reserve_active(struct pool_workqueue *pwq)
 	lockdep_assert_held(&pwq->pool->lock);
 
 	/* first come, first served, also among items of one pwq */
-	if (!list_empty(&pwq->inactive_works) || !pwq_reserve_slot(pwq))
+	if (!list_empty(&pwq->inactive_works))
+		return false;
+	/* an unbound one asks for a slot when it is next to start */
+	if ((pwq->slots && pwq->nr_ready) || !pwq_reserve_slot(pwq))
 		return false;
 	pwq->nr_active++;
 	return true;
@@ -110,15 +119,15 @@ bool pwq_reserve_active(struct pool_workqueue *pwq)
 
 /**
  * pwq_activate_first_inactive - activate the oldest held-back item if the limit allows it
- * @pwq: pwq whose pool is locked; not parked, unless it was parked here
+ * @pwq: pwq whose pool is locked
  *
- * Return: true if an item became active; the caller kicks the pool.
+ * Return: true if an item became active; the caller kicks the pool.  If not, an unbound pwq with
+ * held-back items is parked, unless it is plugged.
  */
 bool pwq_activate_first_inactive(struct pool_workqueue *pwq)
 {
 	struct work_struct *work = list_first_entry_or_null(&pwq->inactive_works,
 							    struct work_struct, entry);
-	struct wq_node_nr_active *slots = pwq->slots;
 
 	lockdep_assert_held(&pwq->pool->lock);
 
@@ -127,19 +136,6 @@ bool pwq_activate_first_inactive(struct pool_workqueue *pwq)
 
 	pwq->nr_active++;
 	__pwq_activate_work(pwq, work);
-
-	/*
-	 * Keep the invariant: park @pwq if it has more held-back items.  No free slot is missed:
-	 * if @pwq is ordered, @work has taken its only slot.  Else pwq_unplug() calls again until
-	 * there is no item or no slot left.
-	 */
-	if (slots) {
-		guard(raw_spinlock)(&slots->lock);
-		if (list_empty(&pwq->inactive_works))
-			list_del_init(&pwq->pending_node);
-		else if (list_empty(&pwq->pending_node))
-			list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
-	}
 	return true;
 }
 
@@ -170,24 +166,21 @@ static void pwq_activate_next(struct pool_workqueue *pwq)
 	rescuer_follows_slot(pwq);
 }
 
-/* unpark @pwq if it has no held-back items left */
 static void pwq_leave_parked(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	if (!list_empty(&pwq->inactive_works))
-		return;
-
 	guard(raw_spinlock)(&slots->lock);
 	list_del_init(&pwq->pending_node);
 }
 
 /*
- * Use the slot that slots_take_for_parked() took for @pwq, whose pool is locked.  If
- * the items of @pwq were cancelled in the meantime, free the slot and return false.  The
- * caller must then look for other pwqs that may have been refused this slot.
+ * Use the slot that slots_take_for_parked() took for @pwq, whose pool is locked.  If @pwq does not
+ * need it now, unpark @pwq, free the slot and return false.  That is so if no item is held back any
+ * more, or if another item is ready: the next one asks when that one starts.  The caller must then
+ * look for other pwqs that may have been refused this slot.
  */
 static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	bool used = !list_empty(&pwq->inactive_works);
+	bool used = !list_empty(&pwq->inactive_works) && !pwq->nr_ready;
 
 	lockdep_assert_held(&pwq->pool->lock);
 
@@ -197,7 +190,8 @@ static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *s
 	} else {
 		atomic_dec(&slots->nr);
 	}
-	pwq_leave_parked(pwq, slots);
+	if (!used || list_empty(&pwq->inactive_works))
+		pwq_leave_parked(pwq, slots);
 	return used;
 }
 
@@ -230,6 +224,7 @@ static bool node_activate_pending_pwq(struct wq_node_nr_active *slots, struct wo
 
 	lockdep_assert_held(&own->lock);
 
+	/* one that does not need it leaves the list, and has been handed a slot before */
 	while (!used && (pwq = slots_take_for_parked(slots, has_slot))) {
 		has_slot = false;	/* if it is not used, it is free */
 		if (pwq->pool == own) {
@@ -267,14 +262,16 @@ static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active 
  * @pwq: unbound pwq with held-back items, its pool locked
  * @slots: its slots
  *
- * Return: false if it is another pwq's turn.
+ * Return: false if it is another pwq's turn, or if another item is ready.
  */
 bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
-	if (!pwq_keeps_slot(pwq, slots))
+	pwq_ready_next(pwq);	/* the only ready item may have been cancelled */
+	if (pwq->nr_ready || !pwq_keeps_slot(pwq, slots))
 		return false;
 	pwq_activate_next(pwq);
-	pwq_leave_parked(pwq, slots);
+	if (list_empty(&pwq->inactive_works))
+		pwq_leave_parked(pwq, slots);
 	return true;
 }
 
@@ -296,9 +293,9 @@ void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 }
 
 /*
- * Hand all free slots to parked pwqs, one item of each pwq in turn.  No more than slots->max are
- * free when this begins.  Whoever frees one later hands it over, so that one may be left alone.
- * Without a bound, busy pools could keep us here.
+ * Hand all free slots to parked pwqs.  Each needs one: the next item asks when that one starts.  No
+ * more than slots->max are free when this begins.  Whoever frees one later hands it over, so that
+ * one may be left alone.  Without a bound, busy pools could keep us here.
  */
 static void slots_fill(struct wq_node_nr_active *slots)
 {
@@ -312,7 +309,7 @@ static void slots_fill(struct wq_node_nr_active *slots)
 		pwq = slots_take_for_parked(slots, false);
 		if (!pwq)
 			return;
-		/* a slot for which no item was left is free again */
+		/* a slot that was not needed is free again */
 		if (pwq_use_slot_unlocked(pwq, slots))
 			left--;
 	}
@@ -374,7 +371,7 @@ static void wq_divide_max(struct workqueue_struct *wq)
  * rounded up and at least min_active.  Whoever changes wq_online_cpumask calls this
  * afterwards; that call corrects the shares if a CPU comes or goes during this one.
  * Pools that span nodes may use all of max_active.  Items that fit under a raised limit
- * become active.
+ * become active when they are next to start.
  *
  * Context: may sleep; wq->mutex held.
  */
@@ -420,8 +417,8 @@ bool wq_has_slots_taken(struct workqueue_struct *wq)
 	return slots_any_taken(wq_node_nr_active(wq, NUMA_NO_NODE));
 }
 
-/* unplug @pwq, and activate its oldest held-back item if the limit allows that */
-static bool pwq_fill_one(struct pool_workqueue *pwq)
+/* unplug @pwq if @unplug; activate its oldest held-back item if the limit allows that */
+static bool pwq_fill_one(struct pool_workqueue *pwq, bool unplug)
 {
 	struct worker_pool *pool = pwq->pool;
 	struct task_struct *wake = NULL;
@@ -429,7 +426,8 @@ static bool pwq_fill_one(struct pool_workqueue *pwq)
 
 	guard(irqsave)();
 	raw_spin_lock(&pool->lock);
-	WRITE_ONCE(pwq->plugged, false);	/* own_pwq_sharing() looks */
+	if (unplug)
+		WRITE_ONCE(pwq->plugged, false);	/* own_pwq_sharing() looks */
 	filled = pwq_activate_first_inactive(pwq);
 	if (filled) {
 		if (pwq->slots)
@@ -441,33 +439,37 @@ static bool pwq_fill_one(struct pool_workqueue *pwq)
 }
 
 /**
- * pwq_unplug - let the items of a plugged pwq become active
- * @pwq: unbound pwq that is not ordered
+ * pwq_unplug - let the items of a plugged pwq become active, one after the other
+ * @pwq: unbound pwq
  *
  * Context: no pool locked; interrupts may be on.
  */
 void pwq_unplug(struct pool_workqueue *pwq)
 {
-	while (pwq_fill_one(pwq))
-		;
+	pwq_fill_one(pwq, true);
 }
 
-static void wq_fill_percpu(struct workqueue_struct *wq)
+/* activate all held-back items that the limit allows */
+static void wq_fill(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;
 
-	/* as in slots_fill(), the lock is dropped after each item */
-	for_each_pwq(pwq, wq)
-		while (pwq_fill_one(pwq))
+	for_each_pwq(pwq, wq) {
+		int left = READ_ONCE(wq->max_active);
+
+		/* as in slots_fill(), the lock is dropped after each item, and there is a bound */
+		while (left-- > 0 && pwq_fill_one(pwq, false))
 			;
+	}
 }
 
 /**
  * wq_adjust_max_active - put the saved limits in force, or zero while frozen
  * @wq: the workqueue
  *
- * Items that fit under a raised limit become active, oldest first.  Items over a
- * lowered one finish.
+ * Items that fit under a raised limit become active, oldest first; unbound ones when they are next
+ * to start.  Items over a lowered one finish.  So do those that fit under the limit when @wq is
+ * frozen.
  *
  * Context: wq->mutex held.  Whoever changes workqueue_freezing calls this afterwards;
  * that call corrects the limits if the value changes during this one.
@@ -483,13 +485,17 @@ void wq_adjust_max_active(struct workqueue_struct *wq)
 	if (wq->max_active == max && wq->min_active == min)
 		return;
 
+	/* an unbound item may be held back although there is a slot: it is not next to start */
+	if (frozen)
+		wq_fill(wq);
+
 	WRITE_ONCE(wq->max_active, max);
 	WRITE_ONCE(wq->min_active, min);
 
 	if (wq->flags & WQ_UNBOUND)
 		wq_update_node_max_active(wq);
 	else
-		wq_fill_percpu(wq);
+		wq_fill(wq);
 }
 
 /**

@@ -8,11 +8,20 @@
 
 #include "internal.h"
 #include "spare.h"
+#include "worklist.h"
 
 bool pwq_reserve_active(struct pool_workqueue *pwq);
 bool pwq_activate_first_inactive(struct pool_workqueue *pwq);
 bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
 void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
+
+/* the last ready item of an unbound pwq may be gone: then the next one asks for a slot; L */
+static inline void pwq_ready_next(struct pool_workqueue *pwq)
+{
+	/* If it is parked, it has asked.  It may move on the list now, but not leave it. */
+	if (pwq->slots && !pwq->nr_ready && list_empty(&pwq->pending_node))
+		pwq_activate_first_inactive(pwq);
+}
 
 /**
  * pwq_reserve_own - make an item active if its pwq need not ask others
@@ -63,6 +72,23 @@ static inline void pwq_dec_nr_active(struct pool_workqueue *pwq)
 
 	if (unlikely(!pwq_make_spare(pwq, slots)))
 		pwq_give_slot(pwq, slots);
+}
+
+/**
+ * pwq_assign_work - let a worker have an item, and get the next one of its pwq ready
+ * @work: item on the worklist of the worker's pool, which is locked
+ * @worker: the worker
+ *
+ * Return: as assign_work(), which does the first part.
+ */
+static inline bool pwq_assign_work(struct work_struct *work, struct worker *worker)
+{
+	struct pool_workqueue *pwq = get_work_pwq(work);
+	bool assigned = assign_work(work, worker);
+
+	if (unlikely(!list_empty(&pwq->inactive_works)))
+		pwq_ready_next(pwq);
+	return assigned;
 }
 
 #endif /* _KERNEL_WORKQUEUE_ACTIVE_H */

@@ -29,6 +29,7 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 	if (latency_wanted())
 		latency_note_cancelled(work);
 
+	work_uncount(work, pwq);
 	work_leave_barriers(work, pool);
 	list_del_init(&work->entry);
 	if (unlikely(pwq->holds_marker))

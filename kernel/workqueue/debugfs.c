@@ -77,8 +77,7 @@ static void pwq_look_at_runs(struct pool_workqueue *pwq, struct wq_sum *sum)
 
 static void pwq_add(struct pool_workqueue *pwq, struct wq_sum *sum)
 {
-	u64 in_flight = 0;
-	int color;
+	u64 in_flight;
 
 	guard(raw_spinlock_irq)(&pwq->pool->lock);
 
@@ -86,9 +85,8 @@ static void pwq_add(struct pool_workqueue *pwq, struct wq_sum *sum)
 		pwq_look_at_runs(pwq, sum);
 	counts_add(&sum->counts, pwq);
 
-	for (color = 0; color < WORK_NR_COLORS; color++)
-		in_flight += pwq->nr_in_flight[color];
-	in_flight -= pwq->stats[PWQ_STAT_BARRIERS] - pwq->stats[PWQ_STAT_BARRIERS_DONE];
+	in_flight = pwq_nr_unfinished(pwq) -
+		    (pwq->stats[PWQ_STAT_BARRIERS] - pwq->stats[PWQ_STAT_BARRIERS_DONE]);
 	sum->in_flight += in_flight;
 	/* an item that gives up its slot just now is no longer active, but still in flight */
 	if (!list_empty(&pwq->inactive_works))

@@ -253,11 +253,13 @@ struct pool_workqueue {
 	 */
 	bool plugged;
 	bool holds_marker;			/* L: some may be on @inactive_works: see own.c */
+	int nr_ready;				/* L: items with a slot on the worklist */
 	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
+	int nr_scheduled;			/* L: items with a slot on worker->scheduled */
 	u64 turn_ts;				/* L: when the turn began, in ns: see active.c */
 
 	struct list_head pwqs_node;		/* WR: wq->pwqs, oldest first */
-	struct list_head pending_node;		/* N: slots->pending_pwqs */
+	struct list_head pending_node;		/* N: slots->pending_pwqs; L: whether listed */
 	struct list_head spare_node;		/* N: slots->spare_pwqs; L, too, to add */
 	struct list_head mayday_node;		/* M: wq->maydays */
 	struct work_struct mayday_cursor;	/* L: on the worklist, before the pwq's items */
@@ -704,14 +706,19 @@ static inline void pwq_add_entries(struct pool_workqueue *pwq, int nr)
 	WRITE_ONCE(pwq->nr_entries, pwq->nr_entries + nr);
 }
 
-/* no item or barrier is queued, held back or running; L */
-static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
+/* how many items and barriers are queued, held back or running; L */
+static inline int pwq_nr_unfinished(const struct pool_workqueue *pwq)
 {
 	int color, nr = 0;
 
 	for (color = 0; color < WORK_NR_COLORS; color++)
 		nr += pwq->nr_in_flight[color];
-	return !nr;
+	return nr;
+}
+
+static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
+{
+	return !pwq_nr_unfinished(pwq);
 }
 
 /* queue.c */

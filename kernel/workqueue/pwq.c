@@ -97,6 +97,7 @@ void link_pwq(struct pool_workqueue *pwq)
  */
 void pwq_die(struct pool_workqueue *pwq)
 {
+	WQ_WARN_ON_ONCE(pwq->nr_ready || pwq->nr_scheduled);
 	list_del_init(&pwq->mayday_cursor.entry);
 	cursor_borrow_pwq(&pwq->pool->mayday_cursor);
 

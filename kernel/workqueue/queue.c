@@ -214,7 +214,7 @@ static inline bool pool_note_cpu(struct worker_pool *pool)
 static inline bool pwq_holds_back(struct pool_workqueue *pwq, struct work_struct *work)
 {
 	return unlikely(work_data(work) & WORK_STRUCT_INACTIVE) && pwq->own_cpu < 0 &&
-	       pwq->pool->last_cpu >= 0;
+	       pwq->pool->last_cpu >= 0 && !list_empty(&pwq->pending_node);
 }
 
 /*

@@ -11,7 +11,6 @@
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
-#include "active.h"
 #include "internal.h"
 
 static LLIST_HEAD(unlinked_pwqs);
@@ -24,22 +23,13 @@ static struct kthread_worker *pwq_release_worker __ro_after_init;
 static void unplug_oldest_pwq(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;
-	struct task_struct *wake;
 
 	lockdep_assert_held(&wq->mutex);
 
 	pwq = list_first_entry_or_null(&wq->pwqs, struct pool_workqueue, pwqs_node);
-	if (!pwq)
-		return;
-
-	raw_spin_lock_irq(&pwq->pool->lock);
-	if (pwq->plugged) {
-		pwq->plugged = false;
-		if (pwq_activate_first_inactive(pwq))
-			rescuer_follows_slot(pwq);
-	}
-	wake = kick_pool(pwq->pool);
-	pool_unlock_wake_irq(pwq->pool, wake);
+	/* nobody else unplugs it */
+	if (pwq && pwq->plugged)
+		pwq_unplug(pwq);
 }
 
 /* the first stage */

@@ -441,6 +441,18 @@ void wq_worker_comm(char *buf, size_t size, struct task_struct *task)
 			  worker->current_work ? '+' : '-', worker->desc);
 }
 
+/*
+ * Are items of @pwq, which holds some back, over the limit?  An unbound one may also hold items
+ * back since another is to start first.  A guess: barriers and spare slots count, too.
+ */
+static bool pwq_is_congested(struct pool_workqueue *pwq)
+{
+	struct wq_node_nr_active *slots = pwq->slots;
+
+	return !slots || pwq->plugged || !list_empty(&pwq->pending_node) ||
+	       atomic_read(&slots->nr) + pwq_nr_unfinished(pwq) - pwq->nr_active > slots->max;
+}
+
 /**
  * workqueue_congested - are items held back by max_active?
  * @cpu: the CPU to ask about, %WORK_CPU_UNBOUND for the calling one
@@ -461,7 +473,8 @@ bool workqueue_congested(int cpu, struct workqueue_struct *wq)
 	if (cpu == WORK_CPU_UNBOUND)
 		cpu = raw_smp_processor_id();
 	pwq = rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu));
-	return !list_empty(&pwq->inactive_works);
+	/* data_race(): a hint */
+	return !list_empty(&pwq->inactive_works) && data_race(pwq_is_congested(pwq));
 }
 EXPORT_SYMBOL_GPL(workqueue_congested);
 

@@ -49,7 +49,7 @@ static struct work_struct *assign_rescuer_work(struct pool_workqueue *pwq,
 	while (pwq_wants_rescue(pwq)) {
 		work = cursor_advance(&pwq->mayday_cursor, &pool->worklist, is_item_of, pwq,
 				      &budget);
-		if (work && assign_work(work, rescuer)) {
+		if (work && pwq_assign_work(work, rescuer)) {
 			pwq->stats[PWQ_STAT_RESCUED]++;
 			return work;
 		}

@@ -5,14 +5,13 @@
  * active.c counts the active items of a node in one place.  Each item would write to it twice,
  * and so would move its cache line between all CPUs of the node.  When an item is done, its pwq
  * therefore keeps the slot as a spare one, for its next item.  Spare slots count as taken, so
- * there are never more than max active items.  Once a pwq has as many slots as it has items in
- * flight, these items write to lines of that pwq only.
+ * there are never more than max active items.  Once a pwq has as many slots as it needs, its
+ * items write to lines of that pwq only.
  *
  * Spare slots must not keep others waiting.  A pwq that has some is listed on spare_pwqs.  A pwq
  * that gets no slot parks, and takes pwqs off that list and frees what they have, until it gets a
- * slot or the list is empty.  So if a pwq is parked, none is listed, and none gets listed.  (While
- * a pwq is unplugged, it may be parked already.  It looks again.)  Making a spare slot and parking
- * must not miss each other:
+ * slot or the list is empty.  So if a pwq is parked, none is listed, and none gets listed.  Making
+ * a spare slot and parking must not miss each other:
  *
  *   item done: pwq_make_spare()        item comes in: slots_take_or_park()
  *
@@ -25,11 +24,11 @@
  * not, slots->lock decides: the pwq gets listed, or it finds the other parked and gives the slot
  * up.  The barriers are those of atomic_inc_return() and, in pwq_free_spares(), atomic_xchg().
  *
- * So a pwq that has enough slots writes to what it shares with others only when it gets listed.  It
- * stays listed until somebody gets no slot.  That is rare, since each CPU that queues on a pwq lets
- * it keep max / 2 divided by the online CPUs, and a pwq keeps no more than half of the slots.  So if
- * a node has fewer than two slots for each CPU, it keeps none.  That is usual with kcryptd, whose
- * max_active is the number of CPUs.
+ * So a pwq that has enough slots writes to what it shares with others only when it gets listed.
+ * It stays listed until somebody gets no slot.  That is rare, since each CPU that queues on a pwq
+ * lets it keep max / 2 divided by the online CPUs, and a pwq keeps no more than half of the slots.
+ * So if a node has fewer than two slots for each CPU, it keeps none.  That is usual with kcryptd,
+ * whose max_active is the number of CPUs.
  *
  * No spare slot is used while more slots are taken than a lowered max allows.  While a workqueue
  * is frozen, that is always the case.

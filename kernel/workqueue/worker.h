@@ -6,6 +6,7 @@
 #ifndef _KERNEL_WORKQUEUE_WORKER_H
 #define _KERNEL_WORKQUEUE_WORKER_H
 
+#include "active.h"
 #include "internal.h"
 #include "worklist.h"
 
@@ -100,7 +101,7 @@ static inline void worker_leave_idle(struct worker *worker)
 /**
  * process_scheduled_works - run an item, and all else that the worker has been given
  * @worker: the calling worker
- * @work: item that assign_work() took for it
+ * @work: item that pwq_assign_work() took for it
  *
  * Context: pool->lock held; dropped and retaken.
  */
@@ -110,11 +111,7 @@ static inline void process_scheduled_works(struct worker *worker, struct work_st
 
 	do {
 		process_one_work(worker, work);
-
-		work = list_first_entry_or_null(&worker->scheduled, struct work_struct, entry);
-		if (work)
-			list_del_init(&work->entry);
-	} while (work);
+	} while ((work = worker_next_scheduled(worker)));
 }
 
 /**
@@ -128,7 +125,7 @@ static inline void worker_run_next(struct worker *worker)
 	struct work_struct *work = list_first_entry(&worker->pool->worklist,
 						    struct work_struct, entry);
 
-	if (assign_work(work, worker))
+	if (pwq_assign_work(work, worker))
 		process_scheduled_works(worker, work);
 }
 

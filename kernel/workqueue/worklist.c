@@ -4,14 +4,14 @@
  *
  * A queued item is on one of three lists, each guarded by the lock of its pool:
  *
- *   pwq->inactive_works	held back by max_active
+ *   pwq->inactive_works	held back by max_active, or until it is next to start
  *   pool->worklist		ready to run
  *   worker->scheduled		given to one worker, after the item that it runs
  *
  * A flush barrier is linked right behind the item it waits for and moves with it.
  *
- * This file is below all others that handle items.  It decides nothing, counts only
- * references, and wakes nobody.
+ * This file is below all others that handle items.  It decides nothing and wakes nobody.  It
+ * counts references, and where the items are that have a slot.
  */
 #include <linux/kasan.h>
 
@@ -117,9 +117,38 @@ void __pwq_activate_work(struct pool_workqueue *pwq, struct work_struct *work)
 	trace_workqueue_activate_work(work);
 	pool_stamp_first(pwq->pool);
 	move_linked_works(work, &pwq->pool->worklist);
+	pwq->nr_ready += !!pwq->slots;
 	clear_bit(WORK_STRUCT_INACTIVE_BIT, work_data_bits(work));
 	if (unlikely(pwq->holds_marker))
 		pwq_release_markers(pwq);
+}
+
+/* is @work, which has a slot, on the worklist of @pool?  If not, a worker has it.  L */
+static bool work_is_ready(struct work_struct *work, struct worker_pool *pool)
+{
+	struct work_struct *ready;
+
+	list_for_each_entry(ready, &pool->worklist, entry)
+		if (ready == work)
+			return true;
+	return false;
+}
+
+/**
+ * work_uncount - an item is about to be dequeued
+ * @work: the item
+ * @pwq: its pwq, the pool locked
+ */
+void work_uncount(struct work_struct *work, struct pool_workqueue *pwq)
+{
+	if (!work_has_slot(work, pwq))
+		return;
+	/* The walk is rare: an item of @pwq waits for its own run, and another one is ready. */
+	if (unlikely(pwq->nr_scheduled) &&
+	    (!pwq->nr_ready || !work_is_ready(work, pwq->pool)))
+		pwq->nr_scheduled--;
+	else
+		pwq->nr_ready--;
 }
 
 /**

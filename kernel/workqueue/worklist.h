@@ -18,6 +18,7 @@ struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_str
 void move_linked_works(struct work_struct *work, struct list_head *to);
 void pwq_release_markers(struct pool_workqueue *pwq);
 void __pwq_activate_work(struct pool_workqueue *pwq, struct work_struct *work);
+void work_uncount(struct work_struct *work, struct pool_workqueue *pwq);
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
 
 /**
@@ -85,7 +86,14 @@ static inline void pwq_insert_ready(struct pool_workqueue *pwq, struct work_stru
 {
 	trace_workqueue_activate_work(work);
 	pool_stamp_first(pwq->pool);
+	pwq->nr_ready += !!pwq->slots;
 	insert_work(pwq, work, &pwq->pool->worklist, flags);
+}
+
+/* has a queued item of @pwq a slot?  Per-CPU pwqs have none, nor do barriers.  L */
+static inline bool work_has_slot(struct work_struct *work, struct pool_workqueue *pwq)
+{
+	return pwq->slots && !(work_data(work) & WORK_STRUCT_INACTIVE);
 }
 
 /**
@@ -103,8 +111,12 @@ static inline void pwq_insert_ready(struct pool_workqueue *pwq, struct work_stru
 static inline bool assign_work(struct work_struct *work, struct worker *worker)
 {
 	struct worker *other = find_worker_executing_work(worker->pool, work);
+	struct pool_workqueue *pwq = get_work_pwq(work);
+	bool has_slot = work_has_slot(work, pwq);
 
+	pwq->nr_ready -= has_slot;
 	if (unlikely(other)) {
+		pwq->nr_scheduled += has_slot;
 		move_linked_works(work, &other->scheduled);
 	} else {
 		struct work_struct *next = list_next_entry(work, entry);
@@ -115,6 +127,26 @@ static inline bool assign_work(struct work_struct *work, struct worker *worker)
 	}
 	worklist_drop_cursors(&worker->pool->worklist);
 	return !other;
+}
+
+/**
+ * worker_next_scheduled - the next item or barrier that a worker was given
+ * @worker: the worker, its pool locked
+ *
+ * Return: the item, which is on no list any more, or %NULL.
+ */
+static inline struct work_struct *worker_next_scheduled(struct worker *worker)
+{
+	struct work_struct *work = list_first_entry_or_null(&worker->scheduled,
+							    struct work_struct, entry);
+	struct pool_workqueue *pwq;
+
+	if (likely(!work))
+		return NULL;
+	list_del_init(&work->entry);
+	pwq = get_work_pwq(work);
+	pwq->nr_scheduled -= work_has_slot(work, pwq);
+	return work;
 }
 
 #endif /* _KERNEL_WORKQUEUE_WORKLIST_H */

@@ -46,14 +46,16 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     'slots': {
         '': ('NO_MB_FREE', 'NO_MB_PARK', 'NO_RETRY', 'NO_GO_ON', 'NO_FILL', 'FILL_TRIES', 'PARK_LATE',
-             'KEEP_FROZEN', 'KEEP_UNPARKS', 'HAND_FROZEN', 'HAND_LOSES'),
+             'KEEP_FROZEN', 'HAND_FROZEN', 'HAND_LOSES', 'NO_NEXT', 'NO_HEIR'),
+        'TWO': ('NO_NEXT', 'NO_HEIR'),
         'KICKS': ('NO_KICK',),
     },
     'reentry': {
         '': ('NO_MB_RUN', 'NO_MB_QUEUE', 'NO_LAST_POOL', 'NO_COLLISION', 'LAST_LATE', 'BUSY_SHORT'),
     },
     'spare': {
-        '': ('NO_MB_SPARE', 'NO_MB_FREE', 'NO_FREE', 'FREE_ONE', 'NO_LIST', 'NO_LOOK', 'TAKE_FREED', 'EMPTIED'),
+        '': ('NO_MB_SPARE', 'NO_MB_FREE', 'NO_FREE', 'FREE_ONE', 'NO_LIST', 'NO_LOOK', 'TAKE_FREED', 'EMPTIED',
+             'NO_NEXT'),
         'THREE': (),
         'FROZEN': ('OVER_LIMIT', 'FROZEN_KEEPS', 'FILL_SHORT'),
         'DEAD': ('DEAD_KEEPS',),

@@ -3,13 +3,18 @@
  * max_active of an unbound workqueue: kernel/workqueue/active.c
  *
  * One node has MAX slots.  Each of POOLS pools has one pwq.  Items are queued on each
- * pool and run.  Some are cancelled while they are held back.  Meanwhile the workqueue is
- * frozen (max = 0) and thawed.  With KICKS, a worker sleeps until it is woken.
+ * pool and run.  Some are cancelled while they are held back or ready.  Meanwhile the workqueue is
+ * frozen (max = 0) and thawed.  With KICKS, a worker sleeps until it is woken.  With TWO there are
+ * two slots, so that an item may be ready while another one of its pwq runs.
+ *
+ * Left out: spare slots, which spare.pml has; that items which fit become active before a freeze;
+ * items that wait for their own run.
  *
  * Holds:
  * - No more than MAX items are active at any time.
  * - When nothing can move any more, no item is held back, none waits for a worker, and no slot is
  *   taken.
+ * - While no pool is locked, a pwq with held-back items is parked or has a ready item.
  * - Once the limit was lowered and the lock of each pool was taken since, nobody keeps a
  *   slot for the next item.
  *
@@ -24,20 +29,23 @@
  * - KEEP_FROZEN: a pwq keeps its slot whatever the limit is.
  * - HAND_FROZEN: a slot is handed over whatever the limit is.
  * - HAND_LOSES: a slot that nobody was parked for is taken as handed over.
- * - KEEP_UNPARKS: a pwq that keeps its slot does not stay parked, though items are left.
+ * - NO_NEXT: when the last ready item of a pwq is taken, the next one asks for no slot.
+ * - NO_HEIR: when the only ready item is cancelled, the next one does not get its slot.
  * - NO_KICK: whoever hands a slot to another pool wakes no worker there.
  */
 #ifndef POOLS
 #define POOLS	2
 #endif
-#ifndef ITEMS
 #ifdef KICKS
-#define ITEMS	2		/* of the first pool; each further one has one less */
+#define ITEMS	2		/* of the first pool; each further one has one */
 #else
 #define ITEMS	3
 #endif
-#endif
+#ifdef TWO
+#define MAX	2
+#else
 #define MAX	1
+#endif
 
 byte nr, max = MAX;		/* slots->nr, slots->max */
 byte slots_lock;			/* slots->lock */
@@ -45,6 +53,7 @@ bool parked[POOLS];		/* pwq->pending_node is on slots->pending_pwqs */
 byte pool_lock[POOLS];
 byte inactive[POOLS];		/* pwq->inactive_works */
 byte nr_active[POOLS];		/* on the worklist or running */
+byte ready[POOLS];		/* pwq->nr_ready: on the worklist */
 #ifdef KICKS
 bool awake[POOLS];		/* its worker looks for items */
 #endif
@@ -52,12 +61,15 @@ bool in_force;			/* max is 0, and each lock was taken since */
 
 #define LOCK(l)		atomic { l == 0 -> l = 1 }
 #define UNLOCK(l)	l = 0
+#define UNLOCK_POOL(p)	assert(inactive[p] == 0 || ready[p] > 0 || parked[p]); UNLOCK(pool_lock[p])
 #ifdef KICKS
 #define LOOKS(p)	(awake[p])
 #define KICK(p)		awake[p] = awake[p] || nr_active[p] > 0;	/* kick_pool() */
+#define SLEEP(p)	awake[p] = false
 #else
 #define LOOKS(p)	(nr_active[p] > 0)
 #define KICK(p)
+#define SLEEP(p)	skip
 #endif
 #define ANY_PARKED	(parked[0] || parked[1] || (POOLS > 2 && parked[POOLS - 1]))
 #define TOTAL_ACTIVE	(nr_active[0] + nr_active[1] + (POOLS > 2 -> nr_active[POOLS - 1] : 0))
@@ -95,6 +107,31 @@ inline take_slot_or_park(p, ok)
 	fi
 }
 
+/* an item gets a slot, held back or just queued; pool_lock[p] held */
+inline activate(p, was_held)
+{
+	atomic {
+		inactive[p] = inactive[p] - was_held;
+		nr_active[p]++;
+		ready[p]++;
+		assert(TOTAL_ACTIVE <= MAX)
+	}
+}
+
+/* pwq_ready_next(); pool_lock[p] held */
+inline ready_next(p)
+{
+	if
+	:: inactive[p] > 0 && ready[p] == 0 && !parked[p] ->
+		take_slot_or_park(p, ok);
+		if
+		:: ok -> activate(p, 1)
+		:: else
+		fi
+	:: else
+	fi
+}
+
 /* slots_take_for_parked(), for any of the parked pwqs */
 inline next_pending(q, ok, has_slot)
 {
@@ -118,53 +155,54 @@ inline next_pending(q, ok, has_slot)
 /* pwq_leave_parked(); pool_lock[q] held */
 inline leave_parked(q)
 {
-	if
-	:: inactive[q] == 0 ->
-		LOCK(slots_lock);
-		parked[q] = false;
-		UNLOCK(slots_lock)
-	:: else
-	fi
+	LOCK(slots_lock);
+	parked[q] = false;
+	UNLOCK(slots_lock)
 }
 
-/* pwq_keeps_slot(), for a turn of any length; pool_lock[q] held */
-inline keep_slot(q, ok)
+/* pwq_reuse_slot(), for a turn of any length; pool_lock[q] held */
+inline reuse_slot(q, ok)
 {
+#ifndef NO_HEIR
+	ready_next(q);
+#endif
 	ok = false;
 	if
+	:: inactive[q] == 0 || ready[q] > 0
+	:: inactive[q] > 0 && ready[q] == 0 ->
+		if
 #ifdef KEEP_FROZEN
-	:: inactive[q] > 0 -> ok = true
+		:: ok = true
 #else
-	:: inactive[q] > 0 && nr <= max -> ok = true
+		:: nr <= max -> ok = true
 #endif
-	:: true
-	fi;
-	if
-	:: ok ->
-		atomic { inactive[q]--; nr_active[q]++; assert(TOTAL_ACTIVE <= MAX) }
-		assert(!in_force);
-#ifdef KEEP_UNPARKS
-		LOCK(slots_lock);
-		parked[q] = false;
-		UNLOCK(slots_lock)
-#else
-		leave_parked(q)
-#endif
-	:: else
+		:: true
+		fi;
+		if
+		:: ok ->
+			activate(q, 1);
+			assert(!in_force);
+			if
+			:: inactive[q] > 0
+			:: else -> leave_parked(q)
+			fi
+		:: else
+		fi
 	fi
 }
 
 /* pwq_use_slot(); pool_lock[q] held */
 inline use_slot(q, used)
 {
+	used = inactive[q] > 0 && ready[q] == 0;
 	if
-	:: inactive[q] > 0 ->
-		atomic { inactive[q]--; nr_active[q]++; used = true; assert(TOTAL_ACTIVE <= MAX) }
-	:: else ->
-		nr--;
-		used = false
+	:: used -> activate(q, 1)
+	:: else -> nr--
 	fi;
-	leave_parked(q)
+	if
+	:: used && inactive[q] > 0
+	:: else -> leave_parked(q)
+	fi
 }
 
 /* pwq_use_slot_unlocked() */
@@ -175,7 +213,7 @@ inline use_slot_elsewhere(q, used)
 #ifndef NO_KICK
 	KICK(q)
 #endif
-	UNLOCK(pool_lock[q])
+	UNLOCK_POOL(q)
 }
 
 /* an item comes in: pwq_enqueue() */
@@ -184,25 +222,25 @@ proctype queuer(byte p)
 	byte limit, n;
 	bool ok;
 
-	for (n : 1 .. ITEMS - p) {
+	for (n : 1 .. (p == 0 -> ITEMS : 1)) {
 		LOCK(pool_lock[p]);
 #ifdef PARK_LATE
 		if
-		:: inactive[p] > 0 -> ok = false
+		:: inactive[p] > 0 || ready[p] > 0 -> ok = false
 		:: else -> take_slot(ok)
 		fi;
 #else
 		if
-		:: inactive[p] > 0 -> ok = false
+		:: inactive[p] > 0 || ready[p] > 0 -> ok = false
 		:: else -> take_slot_or_park(p, ok)
 		fi;
 #endif
 		if
-		:: ok -> atomic { nr_active[p]++; assert(TOTAL_ACTIVE <= MAX) }
+		:: ok -> activate(p, 0)
 		:: else -> inactive[p]++
 		fi;
 		KICK(p)
-		UNLOCK(pool_lock[p]);
+		UNLOCK_POOL(p);
 #ifdef PARK_LATE
 		if
 		:: !ok ->
@@ -230,7 +268,7 @@ inline activate_pending(p)
 			use_slot(q, used)
 		:: ok && q != p ->
 			has_slot = false;
-			UNLOCK(pool_lock[p]);
+			UNLOCK_POOL(p);
 			use_slot_elsewhere(q, used);
 			LOCK(pool_lock[p])
 		fi;
@@ -240,7 +278,44 @@ inline activate_pending(p)
 	od
 }
 
-/* an item is done: pwq_dec_nr_active(), pwq_give_slot() */
+/* an item is done or cancelled: pwq_dec_nr_active(), pwq_give_slot(); pool_lock[p] held */
+inline item_done(p)
+{
+	nr_active[p]--;
+	reuse_slot(p, ok);
+	if
+	:: ok
+	:: else ->
+		has_slot = true;
+		some = ANY_PARKED;
+#ifndef HAND_FROZEN
+		some = some && nr <= max;
+#endif
+		assert(!some || !in_force);
+		activate_pending(p);
+#ifdef HAND_LOSES
+		has_slot = has_slot && !some;
+#endif
+		if
+		:: has_slot ->
+			has_slot = false;
+#ifdef NO_MB_FREE
+			/* the look at the list may be done before others see the slot */
+			if
+			:: some = ANY_PARKED; nr--
+			:: nr--; some = ANY_PARKED
+			fi;
+#else
+			nr--;
+			some = ANY_PARKED;
+#endif
+			activate_pending(p)
+		:: else
+		fi
+	fi
+}
+
+/* a worker of pool p, or several: takes an item, or is done with one that it took */
 proctype worker(byte p)
 {
 	byte limit, q;
@@ -250,56 +325,36 @@ end:	do
 	:: LOOKS(p) ->
 		LOCK(pool_lock[p]);
 		if
-#ifdef KICKS
-		:: nr_active[p] == 0 -> awake[p] = false; ok = true
-#endif
-		:: nr_active[p] > 0 ->
-			nr_active[p]--;
-			keep_slot(p, ok)
-		fi;
-		if
-		:: ok
-		:: else ->
-			has_slot = true;
-			some = ANY_PARKED;
-#ifndef HAND_FROZEN
-			some = some && nr <= max;
-#endif
-			assert(!some || !in_force);
-			activate_pending(p);
-#ifdef HAND_LOSES
-			has_slot = has_slot && !some;
-#endif
-			if
-			:: has_slot ->
-				has_slot = false;
-#ifdef NO_MB_FREE
-				/* the look at the list may be done before others see the slot */
-				if
-				:: some = ANY_PARKED; nr--
-				:: nr--; some = ANY_PARKED
-				fi;
+		/* the last one was cancelled, or it has to be woken for the next */
+		:: nr_active[p] == 0 -> SLEEP(p)
+		/* pwq_assign_work() */
+		:: ready[p] > 0 ->
+#ifndef NO_NEXT
+			ready[p]--;
+			ready_next(p)
 #else
-				nr--;
-				some = ANY_PARKED;
+			ready[p]--
 #endif
-				activate_pending(p)
-			:: else
-			fi
+		:: nr_active[p] > ready[p] -> item_done(p)
 		fi;
-		UNLOCK(pool_lock[p])
+		UNLOCK_POOL(p)
 	od
 }
 
-/* takes one held-back item back; the pwq stays parked */
+/* takes one item back, which is held back or ready; the pwq stays parked */
 proctype canceller(byte p)
 {
+	byte limit, q;
+	bool ok, used, some, has_slot;
+
 	LOCK(pool_lock[p]);
 	if
 	:: inactive[p] > 0 -> inactive[p]--
-	:: else
+	:: ready[p] > 0 -> ready[p]--; item_done(p)
+	:: inactive[p] == 0 && ready[p] == 0
 	fi;
-	UNLOCK(pool_lock[p])
+	KICK(p)
+	UNLOCK_POOL(p)
 }
 
 /* freeze, thaw, slots_fill() */
@@ -311,7 +366,7 @@ proctype freezer()
 	max = 0;
 	for (q : 0 .. POOLS - 1) {
 		LOCK(pool_lock[q]);
-		UNLOCK(pool_lock[q])
+		UNLOCK_POOL(q)
 	}
 	in_force = true;
 	in_force = false;
@@ -345,7 +400,9 @@ init {
 			run worker(p)
 		}
 		run canceller(0);
+#ifndef TWO			/* to keep the number of states low */
 		run freezer()
+#endif
 	}
 	/* nothing can move any more */
 	timeout ->

@@ -12,6 +12,7 @@
  * Holds:
  * - No more than MAX items are active at any time.
  * - When nothing can move any more, no item is held back while fewer than MAX are active.
+ * - While no pool is locked, a pwq with held-back items is parked or has a ready item.
  * - Each slot that is taken is an active item's or a spare one.  A dead pwq has none.
  * - Once the limit is 0 and the lock of each pool was taken since, no spare slot is used. If no
  *   item is active then, whoever asks finds no slot taken.
@@ -28,6 +29,7 @@
  * - OVER_LIMIT: a spare slot is used whatever the limit is.
  * - FROZEN_KEEPS: whoever asks whether a slot is taken does not free the spare ones.
  * - FILL_SHORT: thawing hands out one slot less than there are.
+ * - NO_NEXT: when the last ready item of a pwq is taken, the next one asks for no slot.
  * - DEAD_KEEPS: a dead pwq keeps its spare slots.
  */
 #ifdef THREE
@@ -51,6 +53,8 @@ bool parked[POOLS];		/* pwq->pending_node is on slots->pending_pwqs */
 byte pool_lock[POOLS];
 byte inactive[POOLS];		/* pwq->inactive_works */
 byte nr_active[POOLS];		/* on the worklist or running */
+byte ready[POOLS];		/* pwq->nr_ready: on the worklist */
+byte stuck[POOLS];		/* items that run for ever */
 byte nr_spare[POOLS];
 bool listed[POOLS];		/* pwq->spare_node is on slots->spare_pwqs */
 byte unended[POOLS];		/* items that have not been queued, or have not ended */
@@ -60,11 +64,22 @@ bool in_force;			/* max is 0, and each lock was taken since */
 
 #define LOCK(l)		atomic { l == 0 -> l = 1 }
 #define UNLOCK(l)	l = 0
+#define UNLOCK_POOL(p)	assert(inactive[p] == 0 || ready[p] > 0 || parked[p]); UNLOCK(pool_lock[p])
 #define ANY_PARKED	(parked[0] || parked[1] || (POOLS > 2 && parked[POOLS - 1]))
 #define TOTAL(a)	(a[0] + a[1] + (POOLS > 2 -> a[POOLS - 1] : 0))
 /* nobody is about to make a slot a spare one, to free it, or to use it */
 #define NONE_BETWEEN	(TOTAL(pool_lock) == 0 && carried == 0)
-#define STARTED		assert(TOTAL(nr_active) <= MAX)
+
+/* an item gets a slot, held back or just queued; pool_lock[p] held */
+inline activate(p, was_held)
+{
+	atomic {
+		inactive[p] = inactive[p] - was_held;
+		nr_active[p]++;
+		ready[p]++;
+		assert(TOTAL(nr_active) <= MAX)
+	}
+}
 
 /* atomic_try_cmpxchg() against a limit that was read before */
 inline take_slot(ok)
@@ -187,19 +202,17 @@ inline next_pending(q, ok, has_slot)
 /* pwq_use_slot(); pool_lock[q] held */
 inline use_slot(q, used)
 {
+	used = inactive[q] > 0 && ready[q] == 0;
 	if
-	:: inactive[q] > 0 ->
-		atomic { inactive[q]--; nr_active[q]++; used = true; STARTED }
-	:: else ->
-		nr--;
-		used = false
+	:: used -> activate(q, 1)
+	:: else -> nr--
 	fi;
 	if
-	:: inactive[q] == 0 ->
+	:: used && inactive[q] > 0
+	:: else ->
 		LOCK(slots_lock);
 		parked[q] = false;
 		UNLOCK(slots_lock)
-	:: else
 	fi
 }
 
@@ -270,11 +283,11 @@ inline hand_over(p)
 			use_slot(q, used)
 		:: ok && q != p ->
 			has_slot = false;
-			atomic { carried++; UNLOCK(pool_lock[p]) }
+			atomic { carried++; UNLOCK_POOL(p) }
 			LOCK(pool_lock[q]);
 			carried--;
 			use_slot(q, used);
-			UNLOCK(pool_lock[q]);
+			UNLOCK_POOL(q);
 			LOCK(pool_lock[p])
 		fi
 	od
@@ -290,24 +303,43 @@ proctype queuer(byte p)
 		LOCK(pool_lock[p]);
 		if
 		:: inactive[p] > 0 -> ok = false
-		:: else -> take_slot_or_park(p, ok)
+		:: inactive[p] == 0 && ready[p] > 0 -> take_spare(p, ok)
+		:: inactive[p] == 0 && ready[p] == 0 -> take_slot_or_park(p, ok)
 		fi;
 		if
-		:: ok -> atomic { nr_active[p]++; STARTED }
+		:: ok -> activate(p, 0)
 		:: else -> inactive[p]++
 		fi;
-		UNLOCK(pool_lock[p])
+		UNLOCK_POOL(p)
 	}
 }
 
-/* an item is done: pwq_dec_nr_active(), and pwq_leave_slots() after the last one */
+/*
+ * An item is taken: pwq_assign_work().  One is done: pwq_dec_nr_active(), and pwq_leave_slots()
+ * after the last one.
+ */
 proctype worker(byte p)
 {
 	byte limit, n, q;
 	bool ok, used, some, made, has_slot;
 
 end:	do
-	:: nr_active[p] > 0 ->
+	:: ready[p] > 0 ->
+		LOCK(pool_lock[p]);
+		ready[p]--;
+		if
+#ifndef NO_NEXT
+		:: inactive[p] > 0 && ready[p] == 0 && !parked[p] ->
+			take_slot_or_park(p, ok);
+			if
+			:: ok -> activate(p, 1)
+			:: else
+			fi
+#endif
+		:: else
+		fi;
+		UNLOCK_POOL(p)
+	:: nr_active[p] > ready[p] + stuck[p] ->
 		LOCK(pool_lock[p]);
 		nr_active[p]--;
 		make_spare(p, made);
@@ -329,9 +361,9 @@ end:	do
 			fi
 		fi;
 		unended[p]--;
-		UNLOCK(pool_lock[p])
-	/* the item at the head runs for ever */
-	:: nr_active[p] > 0 -> break
+		UNLOCK_POOL(p)
+	/* an item runs for ever */
+	:: nr_active[p] > ready[p] + stuck[p] -> stuck[p]++
 #ifdef DEAD
 	:: p == 0 && unended[p] == 0 ->
 		LOCK(slots_lock);
@@ -355,7 +387,7 @@ proctype freezer()
 	max = 0;
 	for (q : 0 .. POOLS - 1) {
 		LOCK(pool_lock[q]);
-		UNLOCK(pool_lock[q])
+		UNLOCK_POOL(q)
 	}
 	in_force = true;
 	/* the freezer asks again until nothing is active, or gives up */
@@ -388,7 +420,7 @@ proctype freezer()
 		:: ok ->
 			LOCK(pool_lock[q]);
 			use_slot(q, used);
-			UNLOCK(pool_lock[q]);
+			UNLOCK_POOL(q);
 			left = left - used
 		:: else -> break
 		fi

@@ -13,9 +13,10 @@
  *
  * A hand-over takes the slots' lock and the other pool's lock.  Usually it also wakes a worker
  * on another CPU, while the worker that frees the slot goes idle.  So a pwq that was handed a
- * slot has a turn: for a short time its items start without a hand-over, in any slot of that pwq.
- * During a turn the pwq writes nothing that other pools use, until its last held-back item
- * starts.  Pwqs whose items take longer than a turn take turns item by item.
+ * slot has a turn: for a short time an item that ends leaves its slot to the next one of its pwq,
+ * unless that pwq has a ready item, see below.  If such a pwq runs one item at a time, it writes
+ * nothing that other pools use during its turn, until its last held-back item starts.  Pwqs whose
+ * items take longer than a turn take turns item by item.
  *
  * An unbound item takes a slot when it is next to start.  While an item of a pwq is ready, which
  * means that it is on the worklist and has a slot, the next ones are held back and ask for nothing,
@@ -293,7 +294,7 @@ void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 }
 
 /*
- * Hand all free slots to parked pwqs.  Each needs one: the next item asks when that one starts.  No
+ * Hand all free slots to parked pwqs.  Each needs at most one: the next item asks later.  No
  * more than slots->max are free when this begins.  Whoever frees one later hands it over, so that
  * one may be left alone.  Without a bound, busy pools could keep us here.
  */
@@ -485,7 +486,7 @@ void wq_adjust_max_active(struct workqueue_struct *wq)
 	if (wq->max_active == max && wq->min_active == min)
 		return;
 
-	/* an unbound item may be held back although there is a slot: it is not next to start */
+	/* An unbound item may be held back although there is a slot: it is not next to start. */
 	if (frozen)
 		wq_fill(wq);
 

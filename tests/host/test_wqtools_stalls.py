@@ -115,7 +115,8 @@ def limited(type='percpu', held=2, nodes=(0, 1), workers=((), ()), **more):
                            cpus=[2 * number, 2 * number + 1] if type != 'percpu' else None, node=nodes[number],
                            workers=[*workers[number], IDLE], waiting=more.pop(f'waiting{number}', []),
                            no_progress_for=more.pop(f'stuck{number}', None)) for number in (0, 1)]
-    pwqs = [machines.pwq(10, [machines.item('held_fn')] * held, 1, plugged=more.pop('plugged', False)),
+    pwqs = [machines.pwq(10, [machines.item('held_fn')] * held, more.pop('active', 1),
+                         plugged=more.pop('plugged', False)),
             machines.pwq(11)]
     return snapshot_of(pools, [machines.workqueue('test', type, pwqs, more.pop('max_active', 1), **more)])
 
@@ -144,12 +145,20 @@ def test_another_workqueue_holds_no_slot():
 
 def test_an_unbound_limit_is_that_of_the_node():
     share = [machines.model.NodeActive(0, 2, 2), machines.model.NodeActive(1, 1, 2)]
-    stall = only_stall(limited('unbound', max_active=4, node_active=share, workers=[[LONG, LONGER], [SHORT]]))
+    stall = only_stall(limited('unbound', max_active=4, active=2, node_active=share,
+                               workers=[[LONG, LONGER], [SHORT]]))
     assert stall.title.startswith('workqueue test on node 0: ')
     assert stall.verdict == "2 items may be active at a time (this node's share of max_active 4), " \
                             'and none of those ends'
-    stall = only_stall(limited('unbound', nodes=(0, 0), node_active=share, workers=[[], [LONG]]))
+    stall = only_stall(limited('unbound', nodes=(0, 0), active=2, node_active=share, workers=[[], [LONG]]))
     assert blamed(stall) == [30]
+
+
+def test_an_item_that_is_not_next_to_start_waits_for_no_slot():
+    share = [machines.model.NodeActive(0, 2, 512)]
+    found = stalls.find(limited('unbound', max_active=512, active=2, node_active=share, workers=[[LONG], []],
+                                waiting0=[machines.item('late_fn')], stuck0=55), 30)
+    assert [stall.kind for stall in found] == ['pool'] and 'held back: 2 held_fn of test' in found[0].facts
 
 
 def test_the_longest_comes_first():
@@ -239,7 +248,8 @@ TIMER = {'expires_in': 2.5, 'cpu': 1, 'workqueue': 'events', 'for_cpu': None}
     (facts('worklist', mayday=True), 'the rescuer of events has been called'),
     (facts('worklist', waiters=[WAITER]), 'sync (pid 8) waits for it to finish'),
     (facts('held back'), 'held back as number 2 of 5 on pool 14 (CPU 3): 4 of 4 items are active (max_active)'),
-    (facts('held back', node_active=[1, 2, 2]), '2 of 2 items of node 1 are active (max_active 4)'),
+    (facts('held back', node_active=[1, 2, 2]), 'CPU 3): 2 of 2 items of node 1 are active (max_active 4)'),
+    (facts('held back', node_active=[1, 2, 4]), 'an earlier one has yet to start; 2 of 4 items of node 1 are active'),
     (facts('held back', node_active=[-1, 2, 2]), '2 of 2 items across nodes are active'),
     (facts('held back', plugged=True), 'older items in another pwq come first'),
     (facts('held back', max_active=0), 'the workqueue is frozen'),

@@ -375,6 +375,8 @@ def _held_words(facts):
     if facts['node_active']:
         node, active, limit = facts['node_active']
         where = f'of node {node}' if node >= 0 else 'across nodes'
+        if active < limit:
+            text += 'an earlier one has yet to start; '
         return [text + f'{active} of {limit} items {where} are active (max_active {facts["max_active"]})']
     return [text + f'{facts["active"]} of {facts["max_active"]} items are active (max_active)']
 

@@ -122,7 +122,7 @@ class Pwq:
     refcnt: int
     nr_active: int
     nr_in_flight: int               # all unfinished items, including those held back
-    inactive: list                  # of Item: held back by max_active, in order
+    inactive: list                  # of Item: held back, in order
     plugged: bool                   # waits for older items in another pwq
     mayday: bool                    # waits for the rescuer
     stats: dict                     # "started", "completed", ... -> number

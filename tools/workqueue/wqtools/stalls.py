@@ -79,7 +79,7 @@ def _pool_facts(snapshot, pool):
               sorted(pool.busy, key=lambda worker: -(worker.running_for or 0))]
     held = held_items(snapshot, pool)
     if held:
-        facts.append(f'held back by max_active: {_by_workqueue(held)}')
+        facts.append(f'held back: {_by_workqueue(held)}')
     workers = f'workers: {pool.nr_workers}, of these {pool.nr_idle} idle'
     if pool.kind == 'percpu':
         workers += f', {pool.nr_running} counted as running'
@@ -175,7 +175,11 @@ def _limit_groups(snapshot, wq):
 
 
 def _held_back(snapshot, wq, key, pwqs):
-    """Return the stall of items that a limit holds back, or None if no slot is taken."""
+    """Return the stall of items that a limit holds back, or None if no slot is taken, or if some are free."""
+    # an unbound item may also be held back until an earlier one of its pwq has started
+    if wq.type == 'unbound' and not any(pwq.plugged for pwq in pwqs if pwq.inactive) and \
+            sum(pwq.nr_active for pwq in pwqs) < _limit(wq, key):
+        return None
     ids = {pwq.pool for pwq in pwqs}
     pools = [pool for pool in snapshot.pools if pool.id in ids]
     holders = [worker for pool in pools for worker in pool.busy if worker.workqueue == wq.name]
@@ -200,6 +204,14 @@ def _held_back(snapshot, wq, key, pwqs):
                  [Blame('holds a slot', worker) for worker in longest[:MANY]])
 
 
+def _limit(wq, key):
+    if wq.type == 'unbound':
+        for active in wq.node_active:
+            if active.node == key:
+                return active.max
+    return wq.max_active
+
+
 def _limit_words(wq, key, pwqs, holders, stuck_in):
     if wq.type == 'ordered' and any(pwq.plugged for pwq in pwqs):
         return 'the workqueue is ordered and its attributes changed: items on the new pool wait until those on ' \
@@ -208,10 +220,7 @@ def _limit_words(wq, key, pwqs, holders, stuck_in):
         return 'a CPU got its own pwq: items there wait until its older ones have started'
     if wq.type == 'ordered':
         return 'the workqueue is ordered, so all wait until the one that runs is done'
-    limit = wq.max_active
-    for active in wq.node_active:
-        if wq.type == 'unbound' and active.node == key:
-            limit = active.max
+    limit = _limit(wq, key)
     share = f' (this node\'s share of max_active {wq.max_active})' if limit != wq.max_active else ''
     if stuck_in and not holders:
         return f'max_active leaves {plural(limit, "slot")}{share}, taken by what waits itself: see the pool above'

@@ -278,7 +278,8 @@ def _held_because(limit, wq, pwq):
                'until older items of its CPU have started'
     if limit is None:
         return f'{pwq.nr_active} of max_active {wq.max_active} active'
-    return f'{limit[0]} of {limit[1]} active on {limit[2]}'
+    why = 'until an earlier one starts, ' if limit[0] < limit[1] else ''
+    return f'{why}{limit[0]} of {limit[1]} active on {limit[2]}'
 
 
 SECTIONS = {'scopes': scopes, 'pools': pools, 'map': pool_map, 'rescuers': rescuers, 'active': active, 'now': now}

@@ -40,9 +40,14 @@ static void bench_free_hists(struct wq_hist *hists[])
 		kvfree(hists[i]);
 }
 
+static unsigned int bench_nr_items(struct bench *bench)
+{
+	return 2 * bench->plan.in_flight;
+}
+
 static struct bench_thread *bench_alloc_thread(struct bench *bench)
 {
-	unsigned int nr = 2 * bench->plan.in_flight;
+	unsigned int nr = bench_nr_items(bench);
 	struct bench_thread *thread;
 
 	thread = bench_zalloc(struct_size(thread, items, nr));
@@ -88,6 +93,15 @@ void bench_close(struct bench *bench)
 	kvfree(bench);
 }
 
+/* Does this leave a quarter of the memory?  If not, others could be killed for want of it. */
+static bool bench_threads_fit(struct bench *bench)
+{
+	size_t size = struct_size_t(struct bench_thread, items, bench_nr_items(bench));
+	size_t need = array_size(bench->max_threads, size);
+
+	return need >> PAGE_SHIFT <= si_mem_available() / 4 * 3;
+}
+
 static int bench_alloc_threads(struct bench *bench)
 {
 	bench->max_threads = bench->plan.threads;
@@ -96,6 +110,8 @@ static int bench_alloc_threads(struct bench *bench)
 		bench->max_threads = max(cpumask_weight(bench->scratch), 1U);
 	}
 
+	if (!bench_threads_fit(bench))
+		return -ENOMEM;
 	bench->threads = bench_zalloc(array_size(bench->max_threads, sizeof(*bench->threads)));
 	if (!bench->threads)
 		return -ENOMEM;

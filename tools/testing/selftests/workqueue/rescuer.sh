@@ -174,7 +174,7 @@ test_long_worklist()	# percpu or unbound
 	create wqt_q "$1" mem_reclaim max_active=1
 	shortage || return 1
 	tell wqt_k queue "block cpu=0 n=$CROWD"
-	# Let the workers take them, which are not all on the worklist at once. The shell cannot sleep now.
+	# Let the workers take them: not all are on the worklist at once. The shell cannot fork.
 	tell wqt_k wait "$CROWD 500" 2>/dev/null
 	for wq in wqt_f wqt_r wqt_q wqt_g; do
 		tell $wq queue "nop cpu=0 n=2000"

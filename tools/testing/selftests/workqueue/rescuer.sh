@@ -160,6 +160,21 @@ test_turns_at_the_slot()	# pool, pools or pools-one-short
 	return $rc
 }
 
+# Waits until the blocking items occupy all workers: unbound ones are not all on the worklist at
+# once. The shell cannot fork now.
+crowd_settles()
+{
+	local before='' now=0 name value
+
+	while [ "$now" != "$before" ]; do
+		before=$now
+		tell wqt_k wait "$CROWD 300" 2>/dev/null
+		while read -r name value; do
+			[ "$name" != ran ] || now=$value
+		done <"$HELPER/wqt_k/stats"
+	done
+}
+
 # A rescuer finds its own items behind thousands of items of others. First all of them are
 # queued at once. Then each one is activated when the last has run. lib/wq_cursor_kunit.c
 # counts how many entries it looks at.
@@ -174,8 +189,7 @@ test_long_worklist()	# percpu or unbound
 	create wqt_q "$1" mem_reclaim max_active=1
 	shortage || return 1
 	tell wqt_k queue "block cpu=0 n=$CROWD"
-	# Let the workers take them: not all are on the worklist at once. The shell cannot fork.
-	tell wqt_k wait "$CROWD 500" 2>/dev/null
+	crowd_settles
 	for wq in wqt_f wqt_r wqt_q wqt_g; do
 		tell $wq queue "nop cpu=0 n=2000"
 	done
@@ -231,18 +245,18 @@ ticks_before_the_call()
 		queued && / sched_waking: / { print ticks + 0; exit }' $TRACING/trace
 }
 
-# 10,000 items of others are in front of the item that needs the rescuer. The timer finds it
+# 10,000 per-CPU items are in front of the one that needs the rescuer. The timer finds it
 # in one tick, or two if the pool had a worker at the first. It walks 16,384 entries a tick;
 # when it walked 256, the item waited for 40 ticks.
-test_long_way_in_one_tick()	# percpu or unbound
+test_long_way_in_one_tick()
 {
 	local rc=0 wq ticks fillers="wqt_f0 wqt_f1 wqt_f2 wqt_f3 wqt_f4"
 
-	create wqt_k "$1" max_active=2048
+	create wqt_k percpu max_active=2048
 	for wq in $fillers; do
-		create "$wq" "$1" max_active=2048
+		create "$wq" percpu max_active=2048
 	done
-	create wqt_r "$1" mem_reclaim
+	create wqt_r percpu mem_reclaim
 	trace_calls && shortage || return 1
 	tell wqt_k queue "block cpu=0 n=$CROWD"
 	for wq in $fillers; do
@@ -452,6 +466,6 @@ CPUS=$(online_cpus)
 		gone_before_it_ran
 run_tests shortage_is_real rescue:percpu rescue:unbound rescue_after_a_crowd \
 	load:percpu load:unbound order long_worklist:percpu long_worklist:unbound \
-	long_way_in_one_tick:percpu long_way_in_one_tick:unbound turns \
+	long_way_in_one_tick turns \
 	slow_to_end slow_to_begin turns_at_the_slot:pool turns_at_the_slot:pools \
 	turns_at_the_slot:pools-one-short gone_before_it_ran

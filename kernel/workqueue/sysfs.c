@@ -86,32 +86,17 @@ static ssize_t max_active_store(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RW(max_active);
 
-static struct attribute *wq_sysfs_attrs[] = {
-	&dev_attr_per_cpu.attr,
-	&dev_attr_max_active.attr,
-	NULL
-};
-
-static umode_t wq_sysfs_is_visible(struct kobject *kobj, struct attribute *attr, int n)
-{
-	bool fixed = READ_ONCE(dev_wq(kobj_to_dev(kobj))->flags) & (__WQ_ORDERED | WQ_BH);
-
-	return fixed ? attr->mode & ~0222 : attr->mode;
-}
-
-static const struct attribute_group wq_sysfs_group = {
-	.attrs = wq_sysfs_attrs,
-	.is_visible = wq_sysfs_is_visible,
-};
-
 /* what an unbound workqueue has */
 
-/*
- * Change one of the attributes: @set changes a copy, which then takes effect.  The mutex
- * covers both steps, so that two writers cannot undo each other's changes.
- */
-static ssize_t store_attr(struct device *dev, const char *buf, size_t count,
-			  int (*set)(struct workqueue_attrs *attrs, const char *buf))
+/* a file that shows one of the attributes; @set changes it in a copy of them */
+struct unbound_attr {
+	struct device_attribute attr;
+	int (*set)(struct workqueue_attrs *attrs, const char *buf);
+};
+
+/* the copy takes effect.  The mutex covers both, so that two writers cannot undo each other. */
+static ssize_t store_attr(struct device *dev, struct device_attribute *attr,
+			  const char *buf, size_t count)
 {
 	struct workqueue_struct *wq = dev_wq(dev);
 	struct workqueue_attrs *attrs;
@@ -123,7 +108,7 @@ static ssize_t store_attr(struct device *dev, const char *buf, size_t count,
 
 	scoped_guard(mutex, &wq_pool_mutex) {
 		copy_workqueue_attrs(attrs, wq->unbound_attrs);
-		ret = set(attrs, buf);
+		ret = container_of(attr, struct unbound_attr, attr)->set(attrs, buf);
 		if (!ret)
 			ret = apply_workqueue_attrs_locked(wq, attrs);
 	}
@@ -131,6 +116,10 @@ static ssize_t store_attr(struct device *dev, const char *buf, size_t count,
 	free_workqueue_attrs(attrs);
 	return ret ?: count;
 }
+
+#define UNBOUND_ATTR(_name)						\
+static struct unbound_attr unbound_attr_##_name =			\
+	{ __ATTR(_name, 0644, _name##_show, store_attr), set_##_name }
 
 static ssize_t nice_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -146,15 +135,9 @@ static int set_nice(struct workqueue_attrs *attrs, const char *buf)
 		ret = -EINVAL;
 	return ret;
 }
+UNBOUND_ATTR(nice);
 
-static ssize_t nice_store(struct device *dev, struct device_attribute *attr,
-			  const char *buf, size_t count)
-{
-	return store_attr(dev, buf, count, set_nice);
-}
-static DEVICE_ATTR_RW(nice);
-
-static ssize_t wq_cpumask_show(struct device *dev, struct device_attribute *attr, char *buf)
+static ssize_t cpumask_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	guard(mutex)(&wq_pool_mutex);
 	return sysfs_emit(buf, "%*pb\n",
@@ -165,15 +148,7 @@ static int set_cpumask(struct workqueue_attrs *attrs, const char *buf)
 {
 	return parse_cpus(buf, attrs->cpumask);
 }
-
-static ssize_t wq_cpumask_store(struct device *dev, struct device_attribute *attr,
-				const char *buf, size_t count)
-{
-	return store_attr(dev, buf, count, set_cpumask);
-}
-
-static struct device_attribute wq_attr_cpumask =
-	__ATTR(cpumask, 0644, wq_cpumask_show, wq_cpumask_store);
+UNBOUND_ATTR(cpumask);
 
 /*
  * The online CPUs that the workers of @wq may use.  These are in its own mask and in the global
@@ -214,7 +189,7 @@ static ssize_t affinity_scope_show(struct device *dev, struct device_attribute *
 			  wq_affn_names[wq_affn_dfl]);
 }
 
-static int set_scope(struct workqueue_attrs *attrs, const char *buf)
+static int set_affinity_scope(struct workqueue_attrs *attrs, const char *buf)
 {
 	int scope = parse_affn_scope(buf);
 
@@ -223,13 +198,7 @@ static int set_scope(struct workqueue_attrs *attrs, const char *buf)
 	attrs->affn_scope = scope;
 	return 0;
 }
-
-static ssize_t affinity_scope_store(struct device *dev, struct device_attribute *attr,
-				    const char *buf, size_t count)
-{
-	return store_attr(dev, buf, count, set_scope);
-}
-static DEVICE_ATTR_RW(affinity_scope);
+UNBOUND_ATTR(affinity_scope);
 
 static ssize_t affinity_strict_show(struct device *dev, struct device_attribute *attr,
 				    char *buf)
@@ -238,7 +207,7 @@ static ssize_t affinity_strict_show(struct device *dev, struct device_attribute 
 	return sysfs_emit(buf, "%d\n", dev_wq(dev)->unbound_attrs->affn_strict);
 }
 
-static int set_strict(struct workqueue_attrs *attrs, const char *buf)
+static int set_affinity_strict(struct workqueue_attrs *attrs, const char *buf)
 {
 	int strict, ret;
 
@@ -249,58 +218,48 @@ static int set_strict(struct workqueue_attrs *attrs, const char *buf)
 		attrs->affn_strict = strict;
 	return ret;
 }
+UNBOUND_ATTR(affinity_strict);
 
-static ssize_t affinity_strict_store(struct device *dev, struct device_attribute *attr,
-				     const char *buf, size_t count)
-{
-	return store_attr(dev, buf, count, set_strict);
-}
-static DEVICE_ATTR_RW(affinity_strict);
-
-static struct attribute *wq_sysfs_unbound_attrs[] = {
-	&dev_attr_nice.attr,
-	&wq_attr_cpumask.attr,
+static struct attribute *wq_dev_attrs[] = {
+	&dev_attr_per_cpu.attr,
+	&dev_attr_max_active.attr,
+	&unbound_attr_nice.attr.attr,
+	&unbound_attr_cpumask.attr.attr,
 	&dev_attr_cpumask_effective.attr,
-	&dev_attr_affinity_scope.attr,
-	&dev_attr_affinity_strict.attr,
+	&unbound_attr_affinity_scope.attr.attr,
+	&unbound_attr_affinity_strict.attr.attr,
 	NULL
 };
 
-static umode_t wq_unbound_visible(struct kobject *kobj, struct attribute *attr, int n)
+static umode_t wq_attr_mode(struct kobject *kobj, struct attribute *attr, int n)
 {
-	return READ_ONCE(dev_wq(kobj_to_dev(kobj))->flags) & WQ_UNBOUND ? attr->mode : 0;
+	unsigned int flags = READ_ONCE(dev_wq(kobj_to_dev(kobj))->flags);
+
+	if (attr == &dev_attr_per_cpu.attr)
+		return attr->mode;
+	if (attr == &dev_attr_max_active.attr)
+		return flags & (__WQ_ORDERED | WQ_BH) ? 0444 : attr->mode;
+	return flags & WQ_UNBOUND ? attr->mode : 0;
 }
 
-static const struct attribute_group wq_unbound_group = {
-	.attrs = wq_sysfs_unbound_attrs,
-	.is_visible = wq_unbound_visible,
+/*
+ * The group makes all files before the device is announced, so udev rules find
+ * them.
+ */
+static const struct attribute_group wq_dev_group = {
+	.attrs = wq_dev_attrs,
+	.is_visible = wq_attr_mode,
 };
+__ATTRIBUTE_GROUPS(wq_dev);
 
 /* the masks for all unbound workqueues */
 
-static ssize_t show_mask(char *buf, const struct cpumask *mask)
+static ssize_t mask_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
+	cpumask_var_t *mask = container_of(attr, struct dev_ext_attribute, attr)->var;
+
 	guard(mutex)(&wq_pool_mutex);
-	return sysfs_emit(buf, "%*pb\n", cpumask_pr_args(mask));
-}
-
-static ssize_t cpumask_requested_show(struct device *dev, struct device_attribute *attr,
-				      char *buf)
-{
-	return show_mask(buf, wq_requested_unbound_cpumask);
-}
-static DEVICE_ATTR_RO(cpumask_requested);
-
-static ssize_t cpumask_isolated_show(struct device *dev, struct device_attribute *attr,
-				     char *buf)
-{
-	return show_mask(buf, wq_isolated_cpumask);
-}
-static DEVICE_ATTR_RO(cpumask_isolated);
-
-static ssize_t cpumask_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return show_mask(buf, wq_unbound_cpumask);
+	return sysfs_emit(buf, "%*pb\n", cpumask_pr_args(*mask));
 }
 
 static ssize_t cpumask_store(struct device *dev, struct device_attribute *attr,
@@ -322,25 +281,26 @@ static ssize_t cpumask_store(struct device *dev, struct device_attribute *attr,
 	free_cpumask_var(cpus);
 	return ret ?: count;
 }
-static DEVICE_ATTR_RW(cpumask);
+
+static struct dev_ext_attribute mask_attr_cpumask = {
+	__ATTR(cpumask, 0644, mask_show, cpumask_store), &wq_unbound_cpumask
+};
+
+static struct dev_ext_attribute mask_attr_requested = {
+	__ATTR(cpumask_requested, 0444, mask_show, NULL), &wq_requested_unbound_cpumask
+};
+
+static struct dev_ext_attribute mask_attr_isolated = {
+	__ATTR(cpumask_isolated, 0444, mask_show, NULL), &wq_isolated_cpumask
+};
 
 static struct attribute *wq_sysfs_cpumask_attrs[] = {
-	&dev_attr_cpumask.attr,
-	&dev_attr_cpumask_requested.attr,
-	&dev_attr_cpumask_isolated.attr,
+	&mask_attr_cpumask.attr.attr,
+	&mask_attr_requested.attr.attr,
+	&mask_attr_isolated.attr.attr,
 	NULL
 };
 ATTRIBUTE_GROUPS(wq_sysfs_cpumask);
-
-/*
- * The groups make all files before the device is announced, so udev rules find
- * them.
- */
-static const struct attribute_group *wq_dev_groups[] = {
-	&wq_sysfs_group,
-	&wq_unbound_group,
-	NULL
-};
 
 static const struct bus_type wq_subsys = {
 	.name = "workqueue",
@@ -380,11 +340,8 @@ int workqueue_sysfs_register(struct workqueue_struct *wq)
 	wq_dev->wq = wq;
 	wq_dev->dev.release = wq_device_release;
 	wq_dev->dev.bus = &wq_subsys;
-	device_initialize(&wq_dev->dev);
-
-	ret = dev_set_name(&wq_dev->dev, "%s", wq->name);
-	if (!ret)
-		ret = device_add(&wq_dev->dev);
+	wq_dev->dev.init_name = wq->name;
+	ret = device_register(&wq_dev->dev);
 	if (ret) {
 		put_device(&wq_dev->dev);
 		return ret;

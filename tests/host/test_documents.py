@@ -110,7 +110,7 @@ def parameters(found):
 
 def attributes(found):
     """Each file in sysfs is in the administrator's tables."""
-    wanted = source(r'\bDEVICE_ATTR_R[OW]\((\w+)\)')
+    wanted = source(r'\b(?:(?:DEVICE|UNBOUND)_ATTR\w*\(|__ATTR\()([a-z]\w+)\b')
     assert len(wanted) >= 8
     table = section(found['workqueue-admin.rst'], 'Files and parameters').split('Parameters are given')[0]
     yield from (f'{name}: in one of sysfs.c and workqueue-admin.rst' for name in wanted ^ set(cells(table)))

@@ -20,7 +20,6 @@
 #include "latency.h"
 
 #define NAME_WIDTH	24
-#define LEAST_WIDTH	9
 
 /* the columns of a workqueue; flush barriers are not counted, unlike in pwq->stats */
 struct wq_sum {
@@ -143,65 +142,37 @@ static void workqueues_stop(struct seq_file *m, void *entry)
 	mutex_unlock(&wq_pool_mutex);
 }
 
-/* the numbers of a line, and their names */
-enum column {
-	QUEUED, STARTED, COMPLETED, CANCELLED, IN_FLIGHT, HELD_BACK, CPU_TIME, LONGEST,
-	CPU_INTENSIVE, CM_WAKEUP, REPATRIATED, MAYDAY, RESCUED, NR_COLUMNS
-};
-
-static const char * const column_names[NR_COLUMNS] = {
-	"queued", "started", "completed", "cancelled", "in_flight", "held_back", "cpu_time_us",
-	"longest_ms", "cpu_intensive", "cm_wakeup", "repatriated", "mayday", "rescued",
-};
-
-static int column_width(int i)
-{
-	return max_t(int, strlen(column_names[i]), LEAST_WIDTH);
-}
-
-static void fill_columns(u64 values[NR_COLUMNS], const struct wq_sum *sum)
-{
-	const u64 *stats = sum->counts.stats;
-	u64 barriers = stats[PWQ_STAT_BARRIERS_DONE];
-
-	values[STARTED] = stats[PWQ_STAT_STARTED] - barriers - sum->running_barriers;
-	values[COMPLETED] = stats[PWQ_STAT_COMPLETED] - barriers;
-	values[CANCELLED] = stats[PWQ_STAT_CANCELLED];
-	values[IN_FLIGHT] = sum->in_flight;
-	/* nothing counts this: an item is in flight, or has left in one of two ways */
-	values[QUEUED] = values[COMPLETED] + values[CANCELLED] + values[IN_FLIGHT];
-	values[HELD_BACK] = sum->held_back;
-	values[CPU_TIME] = stats[PWQ_STAT_CPU_TIME];
-	values[LONGEST] = jiffies_to_msecs(sum->counts.longest_run);
-	values[CPU_INTENSIVE] = stats[PWQ_STAT_CPU_INTENSIVE];
-	values[CM_WAKEUP] = stats[PWQ_STAT_CM_WAKEUP];
-	values[REPATRIATED] = stats[PWQ_STAT_REPATRIATED];
-	values[MAYDAY] = stats[PWQ_STAT_MAYDAY];
-	values[RESCUED] = stats[PWQ_STAT_RESCUED];
-}
-
 static int workqueues_show(struct seq_file *m, void *entry)
 {
 	struct workqueue_struct *wq = list_entry(entry, struct workqueue_struct, list);
-	u64 values[NR_COLUMNS];
+	u64 completed, cancelled, barriers;
 	struct wq_sum sum;
-	int i;
+	const u64 *stats = sum.counts.stats;
 
 	if (entry == &workqueues) {
-		seq_printf(m, "%-*s %-7s %7s", NAME_WIDTH, "workqueue", "type", "reclaim");
-		for (i = 0; i < NR_COLUMNS; i++)
-			seq_printf(m, " %*s", column_width(i), column_names[i]);
-		seq_putc(m, '\n');
+		seq_printf(m, "%-*s %-7s %7s %9s %9s %9s %9s %9s %9s %11s %10s %13s %9s %11s %9s %9s\n",
+			   NAME_WIDTH, "workqueue", "type", "reclaim", "queued", "started",
+			   "completed", "cancelled", "in_flight", "held_back", "cpu_time_us",
+			   "longest_ms", "cpu_intensive", "cm_wakeup", "repatriated", "mayday",
+			   "rescued");
 		return 0;
 	}
 
 	wq_add_up(wq, &sum);
-	fill_columns(values, &sum);
+	barriers = stats[PWQ_STAT_BARRIERS_DONE];
+	completed = stats[PWQ_STAT_COMPLETED] - barriers;
+	cancelled = stats[PWQ_STAT_CANCELLED];
+
 	show_name(m, wq->name);
 	seq_printf(m, " %-7s %7d", wq_type(wq), !!(READ_ONCE(wq->flags) & WQ_MEM_RECLAIM));
-	for (i = 0; i < NR_COLUMNS; i++)
-		seq_printf(m, " %*llu", column_width(i), values[i]);
-	seq_putc(m, '\n');
+	/* nothing counts what was queued: an item is in flight, or has left in one of two ways */
+	seq_printf(m, " %9llu %9llu %9llu %9llu %9llu %9llu", completed + cancelled + sum.in_flight,
+		   stats[PWQ_STAT_STARTED] - barriers - sum.running_barriers, completed, cancelled,
+		   sum.in_flight, sum.held_back);
+	seq_printf(m, " %11llu %10u %13llu %9llu %11llu %9llu %9llu\n", stats[PWQ_STAT_CPU_TIME],
+		   jiffies_to_msecs(sum.counts.longest_run), stats[PWQ_STAT_CPU_INTENSIVE],
+		   stats[PWQ_STAT_CM_WAKEUP], stats[PWQ_STAT_REPATRIATED], stats[PWQ_STAT_MAYDAY],
+		   stats[PWQ_STAT_RESCUED]);
 	return 0;
 }
 

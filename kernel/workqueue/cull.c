@@ -28,21 +28,20 @@ static void set_worker_dying(struct worker *worker, struct list_head *dying)
 	get_task_struct(worker->task);
 }
 
-static void detach_dying_workers(struct list_head *dying)
-{
-	struct worker *worker;
-
-	list_for_each_entry(worker, dying, entry)
-		detach_worker(worker);
-}
-
-static void reap_dying_workers(struct list_head *dying)
+/* drop the locks that set_worker_dying() needed, and end the workers */
+static void reap_dying_workers(struct worker_pool *pool, struct list_head *dying)
+	__releases(&pool->lock)
 {
 	struct worker *worker, *next;
 
+	raw_spin_unlock_irq(&pool->lock);
+	list_for_each_entry(worker, dying, entry)
+		detach_worker(worker);
+	mutex_unlock(&wq_pool_attach_mutex);
+
 	list_for_each_entry_safe(worker, next, dying, entry) {
 		kthread_stop_put(worker->task);
-		ida_free(&worker->pool->worker_ida, worker->id);
+		ida_free(&pool->worker_ida, worker->id);
 		kfree(worker);
 	}
 }
@@ -78,19 +77,22 @@ void pool_kill_workers(struct worker_pool *pool)
 		set_worker_dying(list_first_entry(&pool->idle_list, struct worker, entry),
 				 &dying);
 	WQ_WARN_ON(pool->nr_workers || pool->nr_idle);
-	raw_spin_unlock_irq(&pool->lock);
-	detach_dying_workers(&dying);
-	mutex_unlock(&wq_pool_attach_mutex);
-
-	reap_dying_workers(&dying);
+	reap_dying_workers(pool, &dying);
 }
 
-/* jiffies until the worker that has been idle longest may go; <= 0: now */
-static long pool_next_expiry(const struct worker_pool *pool)
+/* has a worker been idle for too long?  If one is going to be, look again then.  L */
+static bool pool_should_cull(struct worker_pool *pool)
 {
-	struct worker *worker = list_last_entry(&pool->idle_list, struct worker, entry);
+	unsigned long expiry;
 
-	return worker->last_active + IDLE_WORKER_TIMEOUT - jiffies;
+	if (!too_many_workers(pool))
+		return false;
+	expiry = list_last_entry(&pool->idle_list, struct worker, entry)->last_active +
+		 IDLE_WORKER_TIMEOUT;
+	if (time_before_eq(expiry, jiffies))
+		return true;
+	mod_timer(&pool->idle_timer, expiry);
+	return false;
 }
 
 /**
@@ -102,21 +104,13 @@ static long pool_next_expiry(const struct worker_pool *pool)
 void idle_worker_timeout(struct timer_list *timer)
 {
 	struct worker_pool *pool = timer_container_of(pool, timer, idle_timer);
-	bool cull = false;
+	bool cull;
 
 	if (work_pending(&pool->idle_cull_work))
 		return;
 
-	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
-		if (too_many_workers(pool)) {
-			long left = pool_next_expiry(pool);
-
-			cull = left <= 0;
-			if (!cull)
-				mod_timer(&pool->idle_timer, jiffies + left);
-		}
-	}
-
+	scoped_guard(raw_spinlock_irqsave, &pool->lock)
+		cull = pool_should_cull(pool);
 	if (cull)
 		queue_work(system_dfl_wq, &pool->idle_cull_work);
 }
@@ -136,19 +130,8 @@ void idle_cull_fn(struct work_struct *work)
 	 */
 	mutex_lock(&wq_pool_attach_mutex);
 	raw_spin_lock_irq(&pool->lock);
-	while (too_many_workers(pool)) {
-		long left = pool_next_expiry(pool);
-
-		if (left > 0) {
-			mod_timer(&pool->idle_timer, jiffies + left);
-			break;
-		}
+	while (pool_should_cull(pool))
 		set_worker_dying(list_last_entry(&pool->idle_list, struct worker, entry),
 				 &dying);
-	}
-	raw_spin_unlock_irq(&pool->lock);
-	detach_dying_workers(&dying);
-	mutex_unlock(&wq_pool_attach_mutex);
-
-	reap_dying_workers(&dying);
+	reap_dying_workers(pool, &dying);
 }

@@ -4,7 +4,6 @@
  */
 #include <linux/export.h>
 #include <linux/moduleparam.h>
-#include <linux/slab.h>
 
 #include "internal.h"
 #include "latency.h"
@@ -22,7 +21,6 @@ static struct worker_pool *get_percpu_pool(struct workqueue_struct *wq, int cpu)
 
 static int alloc_and_link_percpu_pwqs(struct workqueue_struct *wq)
 {
-	LIST_HEAD(pwqs);
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
@@ -31,13 +29,10 @@ static int alloc_and_link_percpu_pwqs(struct workqueue_struct *wq)
 		if (!pwq)
 			goto nomem;
 		pwq->nr_entries = 1;
-		list_add_tail(&pwq->pwqs_node, &pwqs);
+		/* not link_pwq(): nobody reads the list yet, and all colours are 0 */
+		list_add_tail(&pwq->pwqs_node, &wq->pwqs);
 		rcu_assign_pointer(*wq_pwq_ptr(wq, cpu), pwq);
 	}
-
-	/* link_pwq() is not needed: nobody reads the list of @wq yet, and all colours are 0 */
-	scoped_guard(mutex, &wq->mutex)
-		list_splice_tail(&pwqs, &wq->pwqs);
 	return 0;
 
 nomem:
@@ -74,16 +69,20 @@ static int wq_publish(struct workqueue_struct *wq)
 	return 0;
 }
 
-static int wq_make_rescuer(struct workqueue_struct *wq)
-{
-	/* before kthreads can be made, this is left to workqueue_init() */
-	return wq_online ? init_rescuer(wq) : 0;
-}
-
-__printf(1, 0)
-static struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int flags,
-						  int max_active, va_list args,
-						  struct lockdep_map *map)
+/**
+ * __alloc_workqueue - alloc_workqueue() for callers that have a va_list
+ * @fmt: format of the name
+ * @flags: WQ_*
+ * @max_active: as for alloc_workqueue()
+ * @args: for @fmt
+ * @map: the lockdep map, or %NULL for one of its own
+ *
+ * Context: may sleep.
+ * Return: the workqueue or %NULL.
+ */
+struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int flags,
+					   int max_active, va_list args,
+					   struct lockdep_map *map)
 {
 	struct workqueue_struct *wq;
 
@@ -106,28 +105,13 @@ static struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int 
 		return NULL;
 	}
 
-	if (wq_make_rescuer(wq) ||
+	/* before kthreads can be made, rescuers are left to workqueue_init() */
+	if ((wq_online && init_rescuer(wq)) ||
 	    ((wq->flags & WQ_SYSFS) && workqueue_sysfs_register(wq))) {
 		destroy_workqueue(wq);
 		return NULL;
 	}
 	return wq;
-}
-
-/**
- * wq_alloc_va - alloc_workqueue() for callers that have a va_list
- * @fmt: format of the name
- * @flags: WQ_*
- * @max_active: as for alloc_workqueue()
- * @args: for @fmt
- *
- * Context: may sleep.
- * Return: the workqueue or %NULL.
- */
-struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
-				     int max_active, va_list args)
-{
-	return __alloc_workqueue(fmt, flags, max_active, args, NULL);
 }
 
 /**
@@ -157,7 +141,7 @@ struct workqueue_struct *alloc_workqueue_noprof(const char *fmt, unsigned int fl
 	va_list args;
 
 	va_start(args, max_active);
-	made = wq_alloc_va(fmt, flags, max_active, args);
+	made = __alloc_workqueue(fmt, flags, max_active, args, NULL);
 	va_end(args);
 	return made;
 }
@@ -261,17 +245,9 @@ void destroy_workqueue(struct workqueue_struct *wq)
 	 * but not before this RCU reader ends.
 	 */
 	guard(rcu)();
-	for (cpu = -1; cpu < (int)nr_cpu_ids; cpu++) {
-		struct pool_workqueue __rcu **entry;
-		struct pool_workqueue *pwq;
-
-		if (cpu >= 0 && !cpu_possible(cpu))
-			continue;
-		entry = wq_pwq_ptr(wq, cpu);
-		pwq = rcu_dereference(*entry);
-		/* a caller that queues even now must not find a dead pwq without a successor */
-		RCU_INIT_POINTER(*entry, NULL);
-		put_pwq_unlocked(pwq);
-	}
+	/* a caller that queues even now must not find a dead pwq without a successor */
+	put_pwq_unlocked(rcu_replace_pointer(wq->dfl_pwq, NULL, true));
+	for_each_possible_cpu(cpu)
+		put_pwq_unlocked(rcu_replace_pointer(*wq_pwq_ptr(wq, cpu), NULL, true));
 }
 EXPORT_SYMBOL_GPL(destroy_workqueue);

@@ -33,7 +33,7 @@ struct workqueue_struct *devm_alloc_workqueue_noprof(struct device *dev, const c
 	va_list args;
 
 	va_start(args, max_active);
-	wq = wq_alloc_va(fmt, flags, max_active, args);
+	wq = __alloc_workqueue(fmt, flags, max_active, args, NULL);
 	va_end(args);
 
 	/* if the action cannot be added, the workqueue has been destroyed already */

@@ -802,8 +802,10 @@ static inline void wq_unregister_lockdep(struct workqueue_struct *wq) { }
 #endif
 
 /* create.c */
-struct workqueue_struct *wq_alloc_va(const char *fmt, unsigned int flags,
-				     int max_active, va_list args) __printf(1, 0);
+__printf(1, 0)
+struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int flags,
+					   int max_active, va_list args,
+					   struct lockdep_map *map);
 extern bool wq_power_efficient;			/* I after boot */
 
 /* freezer.c */

@@ -31,8 +31,7 @@ static void apply_wqattrs_cleanup(struct apply_wqattrs_ctx *plan)
 
 	/* pwqs may be missing: the plan has failed, or the workqueue was new */
 	for_each_possible_cpu(cpu)
-		if (plan->cpu_pwq[cpu])
-			put_pwq_unlocked(plan->cpu_pwq[cpu]);
+		put_pwq_unlocked(plan->cpu_pwq[cpu]);
 	put_pwq_unlocked(plan->dfl_pwq);
 	free_workqueue_attrs(plan->attrs);
 	kfree(plan);
@@ -53,87 +52,72 @@ static struct pool_workqueue *alloc_pwq(struct workqueue_struct *wq,
 	return pwq;
 }
 
-/* plan to let a CPU queue on @pwq, which nobody else knows yet */
-static void plan_entry(struct apply_wqattrs_ctx *plan, int cpu, struct pool_workqueue *pwq)
-{
-	pwq->refcnt++;
-	plan->cpu_pwq[cpu] = pwq;
-}
-
-/* plan the entries of a pod, whose CPUs share a pwq.  @attrs is scratch. */
-static int plan_pod(struct apply_wqattrs_ctx *plan, struct workqueue_attrs *attrs,
-		    const struct cpumask *pod)
+/*
+ * Plan the entries of a pod, whose CPUs share a pwq, which nobody else knows yet.  All CPUs queue
+ * on the default pwq if @attrs, which are scratch, are ordered.
+ */
+static bool plan_pod(struct apply_wqattrs_ctx *plan, struct workqueue_attrs *attrs,
+		     const struct cpumask *pod)
 {
 	struct pool_workqueue *pwq = plan->dfl_pwq;
 	int cpu;
 
-	if (attrs_set_pod(attrs, pod)) {
+	if (!attrs->ordered && attrs_set_pod(attrs, pod)) {
 		pwq = alloc_pwq(plan->wq, attrs);
 		if (!pwq)
-			return -ENOMEM;
+			return false;
 		/* the entries have all references */
 		pwq->refcnt = 0;
 	}
-	for_each_cpu(cpu, pod)
-		plan_entry(plan, cpu, pwq);
-	return 0;
-}
-
-/* let all CPUs queue on the default pwq */
-static void plan_ordered(struct apply_wqattrs_ctx *plan)
-{
-	int cpu;
-
-	/*
-	 * Items of an ordered workqueue must not overtake older ones, which may
-	 * still be on another pwq: see unplug_oldest_pwq().
-	 */
-	plan->dfl_pwq->plugged = !list_empty(&plan->wq->pwqs);
-
-	for_each_possible_cpu(cpu)
-		plan_entry(plan, cpu, plan->dfl_pwq);
+	for_each_cpu(cpu, pod) {
+		pwq->refcnt++;
+		plan->cpu_pwq[cpu] = pwq;
+	}
+	return true;
 }
 
 /* plan the pwqs of all CPUs and the default one; @attrs is scratch */
-static int plan_entries(struct apply_wqattrs_ctx *plan, struct workqueue_attrs *attrs,
-			const struct cpumask *unbound)
+static bool plan_entries(struct apply_wqattrs_ctx *plan, struct workqueue_attrs *attrs,
+			 const struct cpumask *unbound)
 {
 	const struct wq_pod_type *pods = wqattrs_pod_type(attrs);
-	int pod, ret = 0;
+	int pod;
 
 	wqattrs_actualize_cpumask(attrs, unbound);
 	cpumask_copy(attrs->__pod_cpumask, attrs->cpumask);
 	plan->dfl_pwq = alloc_pwq(plan->wq, attrs);
 	if (!plan->dfl_pwq)
-		return -ENOMEM;
+		return false;
 
-	if (attrs->ordered) {
-		plan_ordered(plan);
-		return 0;
-	}
+	/*
+	 * Items of an ordered workqueue must not overtake older ones, which may
+	 * still be on another pwq: see unplug_oldest_pwq().
+	 */
+	plan->dfl_pwq->plugged = attrs->ordered && !list_empty(&plan->wq->pwqs);
 
-	for (pod = 0; !ret && pod < pods->nr_pods; pod++)
-		ret = plan_pod(plan, attrs, pods->pod_cpus[pod]);
-	return ret;
+	for (pod = 0; pod < pods->nr_pods; pod++)
+		if (!plan_pod(plan, attrs, pods->pod_cpus[pod]))
+			return false;
+	return true;
 }
 
+/* plan a change; return NULL if memory runs out */
 static struct apply_wqattrs_ctx *apply_wqattrs_prepare(struct workqueue_struct *wq,
 						       const struct workqueue_attrs *attrs,
 						       const struct cpumask *unbound)
 {
 	struct workqueue_attrs *scratch = unbound_wq_update_pwq_attrs_buf;
 	struct apply_wqattrs_ctx *plan;
-	int ret = -ENOMEM;
 
 	lockdep_assert_held(&wq_pool_mutex);
 
 	plan = kzalloc(struct_size(plan, cpu_pwq, nr_cpu_ids), GFP_KERNEL);
 	if (!plan)
-		return ERR_PTR(-ENOMEM);
+		return NULL;
 	plan->wq = wq;
 	plan->attrs = alloc_workqueue_attrs();
 	if (!plan->attrs)
-		goto out;
+		goto fail;
 
 	/* the caller's attributes cannot change whether a workqueue is ordered */
 	copy_workqueue_attrs(plan->attrs, attrs);
@@ -142,12 +126,11 @@ static struct apply_wqattrs_ctx *apply_wqattrs_prepare(struct workqueue_struct *
 	cpumask_copy(plan->attrs->__pod_cpumask, plan->attrs->cpumask);
 
 	copy_workqueue_attrs(scratch, plan->attrs);
-	ret = plan_entries(plan, scratch, unbound);
-out:
-	if (!ret)
+	if (plan_entries(plan, scratch, unbound))
 		return plan;
+fail:
 	apply_wqattrs_cleanup(plan);
-	return ERR_PTR(ret);
+	return NULL;
 }
 
 /* make @pwq the pwq of @cpu and return the previous one; inline for a loop over all CPUs */
@@ -205,8 +188,8 @@ int apply_workqueue_attrs_locked(struct workqueue_struct *wq,
 		return -EINVAL;
 
 	plan = apply_wqattrs_prepare(wq, attrs, wq_unbound_cpumask);
-	if (IS_ERR(plan))
-		return PTR_ERR(plan);
+	if (!plan)
+		return -ENOMEM;
 	apply_wqattrs_commit(plan);
 	return 0;
 }
@@ -243,8 +226,8 @@ static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_st
 		    (match && !match(wq)))
 			continue;
 		plan = apply_wqattrs_prepare(wq, wq->unbound_attrs, unbound);
-		if (IS_ERR(plan))
-			return PTR_ERR(plan);
+		if (!plan)
+			return -ENOMEM;
 		list_add_tail(&plan->node, plans);
 	}
 	return 0;
@@ -384,20 +367,17 @@ static int workqueue_apply_unbound_cpumask(const struct cpumask *cpumask)
  */
 int workqueue_set_unbound_cpumask(const struct cpumask *cpumask)
 {
-	cpumask_var_t possible;
-	int ret = -EINVAL;
+	static struct cpumask possible;		/* P */
+	int ret;
 
-	if (!alloc_cpumask_var(&possible, GFP_KERNEL))
-		return -ENOMEM;
+	guard(cpus_read_lock)();
+	guard(mutex)(&wq_pool_mutex);
 
-	if (cpumask_and(possible, cpumask, cpu_possible_mask)) {
-		guard(cpus_read_lock)();
-		guard(mutex)(&wq_pool_mutex);
-		ret = workqueue_apply_unbound_cpumask(possible);
-		if (!ret)
-			cpumask_copy(wq_requested_unbound_cpumask, possible);
-	}
-	free_cpumask_var(possible);
+	if (!cpumask_and(&possible, cpumask, cpu_possible_mask))
+		return -EINVAL;
+	ret = workqueue_apply_unbound_cpumask(&possible);
+	if (!ret)
+		cpumask_copy(wq_requested_unbound_cpumask, &possible);
 	return ret;
 }
 
@@ -412,22 +392,18 @@ int workqueue_set_unbound_cpumask(const struct cpumask *cpumask)
  */
 int wq_follow_housekeeping(const struct cpumask *hk)
 {
-	cpumask_var_t cpumask;
+	static struct cpumask cpumask;		/* P */
 	int ret;
 
-	if (!alloc_cpumask_var(&cpumask, GFP_KERNEL))
-		return -ENOMEM;
+	guard(mutex)(&wq_pool_mutex);
 
-	scoped_guard(mutex, &wq_pool_mutex) {
-		if (!cpumask_and(cpumask, hk, wq_requested_unbound_cpumask))
-			cpumask_copy(cpumask, wq_requested_unbound_cpumask);
-		ret = workqueue_apply_unbound_cpumask(cpumask);
-		if (!ret) {
-			cpumask_andnot(wq_isolated_cpumask, cpu_possible_mask, hk);
-			deputies_update();
-		}
+	if (!cpumask_and(&cpumask, hk, wq_requested_unbound_cpumask))
+		cpumask_copy(&cpumask, wq_requested_unbound_cpumask);
+	ret = workqueue_apply_unbound_cpumask(&cpumask);
+	if (!ret) {
+		cpumask_andnot(wq_isolated_cpumask, cpu_possible_mask, hk);
+		deputies_update();
 	}
-	free_cpumask_var(cpumask);
 	return ret;
 }
 

@@ -5,7 +5,6 @@
  */
 #include <linux/cpu.h>
 #include <linux/export.h>
-#include <linux/slab.h>
 
 #include "internal.h"
 
@@ -20,15 +19,12 @@
  */
 int workqueue_unbound_exclude_cpumask(cpumask_var_t isolated)
 {
-	cpumask_var_t others;
-	int ret;
+	cpumask_var_t others __free(free_cpumask_var) = CPUMASK_VAR_NULL;
 
 	if (!alloc_cpumask_var(&others, GFP_KERNEL))
 		return -ENOMEM;
 	cpumask_andnot(others, cpu_possible_mask, isolated);
-	ret = wq_follow_housekeeping(others);
-	free_cpumask_var(others);
-	return ret;
+	return wq_follow_housekeeping(others);
 }
 
 #ifdef CONFIG_SMP

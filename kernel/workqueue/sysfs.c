@@ -265,20 +265,13 @@ static ssize_t mask_show(struct device *dev, struct device_attribute *attr, char
 static ssize_t cpumask_store(struct device *dev, struct device_attribute *attr,
 			     const char *buf, size_t count)
 {
-	cpumask_var_t cpus;
+	cpumask_var_t cpus __free(free_cpumask_var) = CPUMASK_VAR_NULL;
 	int ret;
 
 	if (!alloc_cpumask_var(&cpus, GFP_KERNEL))
 		return -ENOMEM;
-
-	ret = parse_cpus(buf, cpus);
-	if (!ret) {
-		cpumask_and(cpus, cpus, cpu_possible_mask);
-		/* the user may include isolated CPUs */
-		ret = workqueue_set_unbound_cpumask(cpus);
-	}
-
-	free_cpumask_var(cpus);
+	/* the user may include isolated CPUs */
+	ret = parse_cpus(buf, cpus) ?: workqueue_set_unbound_cpumask(cpus);
 	return ret ?: count;
 }
 

@@ -95,14 +95,14 @@ static int run_group(struct topo *t, const int *label, int *pod)
 	t->calls = 0;
 	t->bad_call = false;
 
-	return group_cpus(t->possible, t->nr_cpus, same_label, t, pod);
+	return wq_group_cpus(t->possible, t->nr_cpus, same_label, t, pod);
 }
 
 static void run_shards(struct topo *t, unsigned int size)
 {
 	poison(t, t->shard);
-	t->nr_shards = shard_cpus(t->possible, t->nr_cpus, t->llc_pod,
-				  t->core_pod, size, t->shard);
+	t->nr_shards = wq_shard_cpus(t->possible, t->nr_cpus, t->llc_pod,
+				     t->core_pod, size, t->shard);
 }
 
 /*
@@ -616,7 +616,7 @@ static void try_share(struct kunit *test, wq_share_fn share, const char *pods)
 
 	label_cpus(t, "aaaa.aaa", "aaaa.aaa");
 	poison(t, t->llc_pod);
-	nr_pods = group_cpus(t->possible, t->nr_cpus, share, NULL, t->llc_pod);
+	nr_pods = wq_group_cpus(t->possible, t->nr_cpus, share, NULL, t->llc_pod);
 	expect_right(test, check_numbers(t, t->llc_pod, nr_pods));
 	print_pods(t, t->llc_pod, text);
 	KUNIT_EXPECT_STREQ(test, text, pods);
@@ -997,21 +997,24 @@ static bool share_always(int cpu0, int cpu1, void *arg)
 static void try_mask(struct kunit *test, const struct cpumask *mask)
 {
 	unsigned int nr = cpumask_weight(mask), rank = 0, cpu;
+	const unsigned long *bits = cpumask_bits(mask);
 	struct topo *t = test->priv;
 
 	t->nr_cpus = nr_cpu_ids;
-	bitmap_copy(t->possible, cpumask_bits(mask), nr_cpu_ids);
+	bitmap_copy(t->possible, bits, nr_cpu_ids);
 
 	poison(t, t->llc_pod);
-	KUNIT_EXPECT_EQ(test, wq_group_cpus(mask, share_always, NULL, t->llc_pod), !!nr);
+	KUNIT_EXPECT_EQ(test, wq_group_cpus(bits, nr_cpu_ids, share_always, NULL, t->llc_pod),
+			!!nr);
 	expect_right(test, check_numbers(t, t->llc_pod, !!nr));
 
 	poison(t, t->core_pod);
-	KUNIT_EXPECT_EQ(test, wq_group_cpus(mask, share_never, NULL, t->core_pod), nr);
+	KUNIT_EXPECT_EQ(test, wq_group_cpus(bits, nr_cpu_ids, share_never, NULL, t->core_pod),
+			nr);
 	expect_right(test, check_numbers(t, t->core_pod, nr));
 
 	poison(t, t->shard);
-	KUNIT_EXPECT_EQ(test, wq_shard_cpus(mask, t->llc_pod, t->core_pod, 2, t->shard),
+	KUNIT_EXPECT_EQ(test, wq_shard_cpus(bits, nr_cpu_ids, t->llc_pod, t->core_pod, 2, t->shard),
 			(nr + 1) / 2);
 	expect_right(test, check_numbers(t, t->shard, (nr + 1) / 2));
 	/* shards of two, and of one at the end where the number is odd */

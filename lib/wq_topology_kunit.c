@@ -15,7 +15,6 @@
 /* The copy must not clash with the kernel's own where both are built in. */
 #define wq_topology_init	wq_topology_kunit_init
 #define wq_topology_learn	wq_topology_kunit_learn
-#define wq_topology_offline	wq_topology_kunit_offline
 
 #include "../../kernel/workqueue/topology.c"
 
@@ -178,7 +177,7 @@ static const char *come_up(struct machine *m, int cpu)
 
 static void go_down(struct machine *m, int cpu)
 {
-	wq_topology_offline(&m->topo, cpu);
+	__clear_bit(cpu, m->topo.learned);
 	__clear_bit(cpu, m->online);
 }
 

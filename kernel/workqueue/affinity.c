@@ -105,7 +105,7 @@ static void pods_free(struct wq_pod_type *pods)
 	memset(pods, 0, sizeof(*pods));
 }
 
-/* derive the rest of @pods from @pods->cpu_pod; on failure free all of it */
+/* derive the rest of @pods from @pods->cpu_pod; on failure some of it may be missing */
 static int pods_complete(struct wq_pod_type *pods, int nr_pods)
 {
 	int cpu, pod;
@@ -114,11 +114,11 @@ static int pods_complete(struct wq_pod_type *pods, int nr_pods)
 	pods->pod_node = kcalloc(nr_pods, sizeof(*pods->pod_node), GFP_KERNEL);
 	pods->pod_cpus = kcalloc(nr_pods, sizeof(*pods->pod_cpus), GFP_KERNEL);
 	if (!pods->pod_node || !pods->pod_cpus)
-		goto nomem;
+		return -ENOMEM;
 
 	for (pod = 0; pod < nr_pods; pod++)
 		if (!zalloc_cpumask_var(&pods->pod_cpus[pod], GFP_KERNEL))
-			goto nomem;
+			return -ENOMEM;
 
 	for_each_possible_cpu(cpu)
 		cpumask_set_cpu(cpu, pods->pod_cpus[pods->cpu_pod[cpu]]);
@@ -132,10 +132,6 @@ static int pods_complete(struct wq_pod_type *pods, int nr_pods)
 		pods->pod_node[pod] = node;
 	}
 	return 0;
-
-nomem:
-	pods_free(pods);
-	return -ENOMEM;
 }
 
 static bool share_nothing(int cpu0, int cpu1, void *unused)
@@ -166,8 +162,8 @@ static int pods_build(struct wq_pod_type *pods, wq_share_fn share, void *arg)
 	pods->cpu_pod = kcalloc(nr_cpu_ids, sizeof(*pods->cpu_pod), GFP_KERNEL);
 	if (!pods->cpu_pod)
 		return -ENOMEM;
-	return pods_complete(pods, wq_group_cpus(cpu_possible_mask, share, arg,
-						 pods->cpu_pod));
+	return pods_complete(pods, wq_group_cpus(cpumask_bits(cpu_possible_mask), nr_cpu_ids,
+						 share, arg, pods->cpu_pod));
 }
 
 static int pods_build_shards(struct wq_pod_type *pods, const struct wq_pod_type *llcs,
@@ -176,26 +172,21 @@ static int pods_build_shards(struct wq_pod_type *pods, const struct wq_pod_type 
 	pods->cpu_pod = kcalloc(nr_cpu_ids, sizeof(*pods->cpu_pod), GFP_KERNEL);
 	if (!pods->cpu_pod)
 		return -ENOMEM;
-	return pods_complete(pods, wq_shard_cpus(cpu_possible_mask, llcs->cpu_pod,
-						 cores->cpu_pod, size, pods->cpu_pod));
+	return pods_complete(pods, wq_shard_cpus(cpumask_bits(cpu_possible_mask), nr_cpu_ids,
+						 llcs->cpu_pod, cores->cpu_pod, size,
+						 pods->cpu_pod));
 }
 
-/* build the pods of every scope from what is known now; on failure free what was built */
+/* build the pods of every scope from what is known now; on failure some may be missing */
 static int pods_build_all(struct wq_pod_type *types)
 {
-	int scope, ret;
-
-	ret = pods_build(&types[WQ_AFFN_SYSTEM], share_all, NULL) ?:
-	      pods_build(&types[WQ_AFFN_NUMA], share_node, NULL) ?:
-	      pods_build(&types[WQ_AFFN_CACHE], share_learned, wq_topology.llc_of) ?:
-	      pods_build(&types[WQ_AFFN_SMT], share_learned, wq_topology.core_of) ?:
-	      pods_build(&types[WQ_AFFN_CPU], share_nothing, NULL) ?:
-	      pods_build_shards(&types[WQ_AFFN_CACHE_SHARD], &types[WQ_AFFN_CACHE],
-				&types[WQ_AFFN_SMT], wq_cache_shard_size);
-
-	for (scope = 0; ret && scope < WQ_AFFN_NR_TYPES; scope++)
-		pods_free(&types[scope]);
-	return ret;
+	return pods_build(&types[WQ_AFFN_SYSTEM], share_all, NULL) ?:
+	       pods_build(&types[WQ_AFFN_NUMA], share_node, NULL) ?:
+	       pods_build(&types[WQ_AFFN_CACHE], share_learned, wq_topology.llc_of) ?:
+	       pods_build(&types[WQ_AFFN_SMT], share_learned, wq_topology.core_of) ?:
+	       pods_build(&types[WQ_AFFN_CPU], share_nothing, NULL) ?:
+	       pods_build_shards(&types[WQ_AFFN_CACHE_SHARD], &types[WQ_AFFN_CACHE],
+				 &types[WQ_AFFN_SMT], wq_cache_shard_size);
 }
 
 /* exchange the pods of the scopes that @types has with those in use */
@@ -212,19 +203,23 @@ static void pods_swap(struct wq_pod_type *types)
 
 /*
  * Install new pods in place of the old ones for the scopes that @types has, and let the
- * workqueues follow.  On failure pods and workqueues stay as they were.  Unused pods are freed.
+ * workqueues follow.  On failure, and if building the pods has failed and returned @ret, pods and
+ * workqueues stay as they were.  Unused pods are freed.
  */
-static int pods_install(struct wq_pod_type *types, bool (*match)(struct workqueue_struct *wq))
+static int pods_install(struct wq_pod_type *types, int ret,
+			bool (*match)(struct workqueue_struct *wq))
 {
-	int scope, ret;
+	int scope;
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	pods_swap(types);
-	ret = wqs_reapply_attrs(match, wq_unbound_cpumask);
-	/* @types holds the old ones now; nr_pods is 0 for a scope that had none */
-	if (ret)
+	if (!ret) {
 		pods_swap(types);
+		ret = wqs_reapply_attrs(match, wq_unbound_cpumask);
+		/* @types holds the old ones now; nr_pods is 0 for a scope that had none */
+		if (ret)
+			pods_swap(types);
+	}
 	for (scope = 0; scope < WQ_AFFN_NR_TYPES; scope++)
 		pods_free(&types[scope]);
 	return ret;
@@ -279,10 +274,7 @@ static int follow_topology(void)
 	if (!wq_pods_stale)
 		return 0;
 
-	ret = pods_build_all(types);
-	if (ret)
-		return ret;
-	ret = pods_install(types, wq_depends_on_pods);
+	ret = pods_install(types, pods_build_all(types), wq_depends_on_pods);
 	if (!ret) {
 		wq_pods_stale = false;
 		deputies_update();
@@ -326,7 +318,7 @@ void affinity_cpu_online(void)
  */
 void affinity_cpu_offline(int cpu)
 {
-	wq_topology_offline(&wq_topology, cpu);
+	__clear_bit(cpu, wq_topology.learned);
 }
 
 static int wq_affn_dfl_set(const char *val, const struct kernel_param *kp)
@@ -375,7 +367,7 @@ int affinity_reshard(unsigned int size)
 	ret = pods_build_shards(&types[WQ_AFFN_CACHE_SHARD],
 				&wq_pod_types[WQ_AFFN_CACHE],
 				&wq_pod_types[WQ_AFFN_SMT], size);
-	return ret ?: pods_install(types, wq_has_shards);
+	return pods_install(types, ret, wq_has_shards);
 }
 
 static int wq_shard_size_set(const char *val, const struct kernel_param *kp)

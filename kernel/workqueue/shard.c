@@ -22,7 +22,6 @@
  * Time is the number of CPUs times the number of pods, or of cores for shards.
  */
 #include <linux/bitops.h>
-#include <linux/cpumask.h>
 #include <linux/minmax.h>
 
 #include "shard.h"
@@ -138,14 +137,6 @@ static int number_pods(int nr_cpus, int *cpu_pod)
 	return nr_pods;
 }
 
-static int group_cpus(const unsigned long *possible, int nr_cpus,
-		      wq_share_fn share, void *arg, int *cpu_pod)
-{
-	link_cpus(possible, nr_cpus, share, arg, cpu_pod);
-
-	return number_pods(nr_cpus, cpu_pod);
-}
-
 static bool same_core(int cpu0, int cpu1, void *arg)
 {
 	const int *core_pod = arg;
@@ -153,29 +144,13 @@ static bool same_core(int cpu0, int cpu1, void *arg)
 	return core_pod[cpu0] == core_pod[cpu1];
 }
 
-static int shard_cpus(const unsigned long *possible, int nr_cpus,
-		      const int *llc_pod, const int *core_pod,
-		      unsigned int size, int *cpu_pod)
-{
-	int cpu, llc, last_llc = -1;
-
-	link_cpus(possible, nr_cpus, same_core, (void *)core_pod, cpu_pod);
-
-	for (cpu = 0; cpu < nr_cpus; cpu++)
-		last_llc = max(last_llc, llc_pod[cpu]);
-
-	for (llc = 0; llc <= last_llc; llc++)
-		link_shards(llc, llc_pod, size, nr_cpus, cpu_pod);
-
-	return number_pods(nr_cpus, cpu_pod);
-}
-
 /**
  * wq_group_cpus - sort CPUs into the pods of a scope
- * @possible: the CPUs to sort
+ * @possible: bitmap of the CPUs to sort
+ * @nr_cpus: how many CPU numbers there are
  * @share: tells whether two CPUs belong together
  * @arg: passed on to @share
- * @cpu_pod: nr_cpu_ids entries, all of which are written
+ * @cpu_pod: @nr_cpus entries, all of which are written
  *
  * Afterwards the entry of each CPU in @possible is its pod, and that of any other
  * CPU number is -1. Pods are numbered from 0 in the order of their first CPUs.
@@ -189,19 +164,22 @@ static int shard_cpus(const unsigned long *possible, int nr_cpus,
  *
  * Return: the number of pods.
  */
-int wq_group_cpus(const struct cpumask *possible, wq_share_fn share, void *arg,
+int wq_group_cpus(const unsigned long *possible, int nr_cpus, wq_share_fn share, void *arg,
 		  int *cpu_pod)
 {
-	return group_cpus(cpumask_bits(possible), nr_cpu_ids, share, arg, cpu_pod);
+	link_cpus(possible, nr_cpus, share, arg, cpu_pod);
+
+	return number_pods(nr_cpus, cpu_pod);
 }
 
 /**
  * wq_shard_cpus - cut every LLC into shards of whole cores
- * @possible: the CPUs to sort
+ * @possible: bitmap of the CPUs to sort
+ * @nr_cpus: how many CPU numbers there are
  * @llc_pod: LLC of each CPU, as wq_group_cpus() numbers them for @possible
  * @core_pod: core of each CPU, as wq_group_cpus() numbers them for @possible
  * @size: cores that a shard may have at most, 0 meaning 1
- * @cpu_pod: nr_cpu_ids entries, all of which are written; must be neither of the
+ * @cpu_pod: @nr_cpus entries, all of which are written; must be neither of the
  *	arrays above
  *
  * The result has the same form as that of wq_group_cpus(). Each LLC is cut into as few
@@ -216,9 +194,18 @@ int wq_group_cpus(const struct cpumask *possible, wq_share_fn share, void *arg,
  *
  * Return: the number of shards.
  */
-int wq_shard_cpus(const struct cpumask *possible, const int *llc_pod,
+int wq_shard_cpus(const unsigned long *possible, int nr_cpus, const int *llc_pod,
 		  const int *core_pod, unsigned int size, int *cpu_pod)
 {
-	return shard_cpus(cpumask_bits(possible), nr_cpu_ids, llc_pod, core_pod,
-			  size, cpu_pod);
+	int cpu, llc, last_llc = -1;
+
+	link_cpus(possible, nr_cpus, same_core, (void *)core_pod, cpu_pod);
+
+	for (cpu = 0; cpu < nr_cpus; cpu++)
+		last_llc = max(last_llc, llc_pod[cpu]);
+
+	for (llc = 0; llc <= last_llc; llc++)
+		link_shards(llc, llc_pod, size, nr_cpus, cpu_pod);
+
+	return number_pods(nr_cpus, cpu_pod);
 }

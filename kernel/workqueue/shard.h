@@ -8,8 +8,6 @@
 
 #include <linux/types.h>
 
-struct cpumask;
-
 /**
  * typedef wq_share_fn - tells whether two CPUs belong to one pod of a scope
  * @cpu0: a CPU
@@ -23,9 +21,9 @@ typedef bool (*wq_share_fn)(int cpu0, int cpu1, void *arg);
 unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size);
 unsigned int wq_core_shard(unsigned int core, unsigned int nr_cores,
 			   unsigned int size);
-int wq_group_cpus(const struct cpumask *possible, wq_share_fn share, void *arg,
+int wq_group_cpus(const unsigned long *possible, int nr_cpus, wq_share_fn share, void *arg,
 		  int *cpu_pod);
-int wq_shard_cpus(const struct cpumask *possible, const int *llc_pod,
+int wq_shard_cpus(const unsigned long *possible, int nr_cpus, const int *llc_pod,
 		  const int *core_pod, unsigned int size, int *cpu_pod);
 
 #endif /* _KERNEL_WORKQUEUE_SHARD_H */

@@ -86,13 +86,9 @@ static bool join_groups(const struct wq_topology *topo, int *of, int cpu0, int c
  */
 void wq_topology_init(struct wq_topology *topo)
 {
-	int cpu;
-
-	for (cpu = 0; cpu < topo->nr_cpus; cpu++) {
-		topo->core_of[cpu] = -1;
-		topo->llc_of[cpu] = -1;
-		__clear_bit(cpu, topo->learned);
-	}
+	memset(topo->core_of, -1, topo->nr_cpus * sizeof(*topo->core_of));
+	memset(topo->llc_of, -1, topo->nr_cpus * sizeof(*topo->llc_of));
+	bitmap_zero(topo->learned, topo->nr_cpus);
 }
 
 /**
@@ -131,14 +127,4 @@ bool wq_topology_learn(struct wq_topology *topo, int cpu)
 	}
 	__set_bit(cpu, topo->learned);
 	return changed;
-}
-
-/**
- * wq_topology_offline - a CPU goes offline and has to be learned again later
- * @topo: what is known
- * @cpu: the CPU
- */
-void wq_topology_offline(struct wq_topology *topo, int cpu)
-{
-	__clear_bit(cpu, topo->learned);
 }

@@ -21,7 +21,8 @@ struct wq_topology {
 	 */
 	int *core_of;
 	int *llc_of;
-	unsigned long *learned;		/* the online CPUs whose places are known */
+	/* the online CPUs whose places are known: clear the bit when a CPU goes offline */
+	unsigned long *learned;
 
 	/* what the architecture says of two online CPUs */
 	bool (*same_core)(int cpu0, int cpu1);
@@ -30,6 +31,5 @@ struct wq_topology {
 
 void wq_topology_init(struct wq_topology *topo);
 bool wq_topology_learn(struct wq_topology *topo, int cpu);
-void wq_topology_offline(struct wq_topology *topo, int cpu);
 
 #endif /* _KERNEL_WORKQUEUE_TOPOLOGY_H */

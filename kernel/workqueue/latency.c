@@ -228,7 +228,6 @@ static int latency_alloc_all(void)
 {
 	struct stamp_table *table = kvzalloc(sizeof(*table), GFP_KERNEL);
 	struct workqueue_struct *wq;
-	int ret;
 
 	if (!table)
 		return -ENOMEM;
@@ -238,11 +237,9 @@ static int latency_alloc_all(void)
 
 	/* from here on new workqueues get their own */
 	rcu_assign_pointer(wq_stamps, table);
-	list_for_each_entry(wq, &workqueues, list) {
-		ret = wq_latency_alloc(wq);
-		if (ret)
-			return ret;
-	}
+	list_for_each_entry(wq, &workqueues, list)
+		if (wq_latency_alloc(wq))
+			return -ENOMEM;
 	return 0;
 }
 

@@ -37,23 +37,18 @@ void latency_note_end(struct worker *worker, unsigned long data);
 int wq_latency_switch(bool on);
 bool wq_latency_sum(struct workqueue_struct *wq, struct wq_latency *sum);
 
-#ifdef CONFIG_DEBUG_FS
 DECLARE_STATIC_KEY_FALSE(wq_latency_on);
 
 /* does anybody want the latency_note_*() above? */
 static inline bool latency_wanted(void)
 {
-	return static_branch_unlikely(&wq_latency_on);
+	return IS_ENABLED(CONFIG_DEBUG_FS) && static_branch_unlikely(&wq_latency_on);
 }
 
+#ifdef CONFIG_DEBUG_FS
 void wq_latency_attach(struct workqueue_struct *wq);
 void wq_latency_free(struct workqueue_struct *wq);
 #else
-static inline bool latency_wanted(void)
-{
-	return false;
-}
-
 static inline void wq_latency_attach(struct workqueue_struct *wq) { }
 static inline void wq_latency_free(struct workqueue_struct *wq) { }
 #endif

@@ -35,7 +35,7 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 	if (unlikely(pwq->holds_marker))
 		pwq_release_markers(pwq);
 	worklist_drop_cursors(&pool->worklist);
-	work_set_offq_pending(work, home);
+	atomic_long_set(&work->data, data_off_pool(work, home) | WORK_STRUCT_PENDING);
 
 	pwq_dec_nr_in_flight(pwq, data, PWQ_STAT_CANCELLED);
 	/*

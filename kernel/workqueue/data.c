@@ -46,16 +46,6 @@ struct worker_pool *get_work_pool(struct work_struct *work)
 }
 
 /**
- * work_set_offq_pending - take an item off its queue and keep PENDING
- * @work: queued item, whose pool is locked
- * @pool: the pool on which the item runs, or, if it does not run, the one it was queued on
- */
-void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool)
-{
-	atomic_long_set(&work->data, data_off_pool(work, pool) | WORK_STRUCT_PENDING);
-}
-
-/**
  * work_clear_pending - give up ownership of an item that is off queue
  * @work: item, owned by the caller through PENDING
  * @disable_delta: what to add to its disable depth: -1, 0 or 1

@@ -9,7 +9,6 @@
 #define _KERNEL_WORKQUEUE_DATA_H
 
 struct worker_pool *get_work_pool(struct work_struct *work);
-void work_set_offq_pending(struct work_struct *work, struct worker_pool *pool);
 void work_clear_pending(struct work_struct *work, int disable_delta);
 
 static inline unsigned long work_data(struct work_struct *work)

@@ -34,13 +34,6 @@ void freeze_workqueues_begin(void)
 	wqs_apply_max_active();
 }
 
-static bool pwq_has_active(struct pool_workqueue *pwq)
-{
-	guard(raw_spinlock_irq)(&pwq->pool->lock);
-	WQ_WARN_ON_ONCE(pwq->nr_active < 0);
-	return pwq->nr_active;
-}
-
 /*
  * Somebody may have taken a slot under the old limit while this runs or just before.  If
  * that happened under pool->lock, nr_active counts it by now.  If it happened under
@@ -51,9 +44,12 @@ static bool wq_has_active(struct workqueue_struct *wq)
 	struct pool_workqueue *pwq;
 
 	guard(rcu)();
-	for_each_pwq(pwq, wq)
-		if (pwq_has_active(pwq))
+	for_each_pwq(pwq, wq) {
+		guard(raw_spinlock_irq)(&pwq->pool->lock);
+		WQ_WARN_ON_ONCE(pwq->nr_active < 0);
+		if (pwq->nr_active)
 			return true;
+	}
 	return (READ_ONCE(wq->flags) & WQ_UNBOUND) && wq_has_slots_taken(wq);
 }
 

@@ -43,13 +43,11 @@ static void rebind_workers(struct worker_pool *pool)
 {
 	const struct cpumask *cpus = pool_allowed_cpus(pool);
 	struct worker *worker;
-	int ret;
 
 	/* all must be back on the CPU before one of them counts in nr_running */
 	for_each_pool_worker(worker, pool) {
 		kthread_set_per_cpu(worker->task, pool->cpu);
-		ret = set_cpus_allowed_ptr(worker->task, cpus);
-		WARN_ON_ONCE(ret);
+		WARN_ON_ONCE(set_cpus_allowed_ptr(worker->task, cpus));
 	}
 
 	guard(raw_spinlock_irq)(&pool->lock);

@@ -725,7 +725,6 @@ static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 extern unsigned int wq_own_pools;
 enum { OWN_PWQ, OWN_POOL, OWN_NR_KINDS };
 DECLARE_PER_CPU(struct workqueue_struct * [OWN_NR_KINDS], wq_wants_own);
-struct task_struct *pwq_enqueue(struct pool_workqueue *pwq, struct work_struct *work);
 
 /* claim.c */
 #define WORK_CANCEL_DELAYED	1		/* may sit on a delayed_work's timer */
@@ -824,7 +823,6 @@ static inline void workqueue_sysfs_unregister(struct workqueue_struct *wq) { }
 
 /* report.c */
 void show_pwq(struct pool_workqueue *pwq);		/* L */
-void show_one_worker_pool(struct worker_pool *pool);
 
 /* debugfs.c */
 #ifdef CONFIG_DEBUG_FS

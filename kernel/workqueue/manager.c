@@ -7,7 +7,6 @@
  * another.  The manager may sleep for memory; rescuer.c helps out then.
  */
 #include <linux/kthread.h>
-#include <linux/sched/task.h>
 #include <linux/slab.h>
 
 #include "internal.h"

@@ -36,7 +36,7 @@ static const char wq_rr_warning[] =
  *
  * Return: the task to wake, see kick_pool().
  */
-struct task_struct *pwq_enqueue(struct pool_workqueue *pwq, struct work_struct *work)
+static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq, struct work_struct *work)
 {
 	unsigned long flags = work_color_to_flags(pwq->work_color);
 
@@ -442,10 +442,7 @@ bool queue_work_node(int node, struct workqueue_struct *wq, struct work_struct *
 	WARN_ON_ONCE(!(READ_ONCE(wq->flags) & WQ_UNBOUND));
 
 	guard(irqsave)();
-	if (!work_claim_idle(work))
-		return false;
-	__queue_work(select_numa_node_cpu(node), wq, work);
-	return true;
+	return queue_work_on(select_numa_node_cpu(node), wq, work);
 }
 EXPORT_SYMBOL_GPL(queue_work_node);
 

@@ -22,11 +22,6 @@
 #include "report.h"
 #include "worklist.h"
 
-static bool pool_is_bh(const struct worker_pool *pool)
-{
-	return pool->flags & POOL_BH;
-}
-
 static const char *bh_name(const struct worker_pool *pool)
 {
 	return pool->attrs->nice < 0 ? "bh-hi" : "bh";
@@ -51,7 +46,7 @@ const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool)
 	if (pool->node != NUMA_NO_NODE)
 		len += scnprintf(buf, POOL_DESC_LEN, " node=%d", pool->node);
 	len += scnprintf(buf + len, POOL_DESC_LEN - len, " flags=0x%x", pool->flags);
-	if (pool_is_bh(pool))
+	if (pool->flags & POOL_BH)
 		scnprintf(buf + len, POOL_DESC_LEN - len, " %s", bh_name(pool));
 	else
 		len += scnprintf(buf + len, POOL_DESC_LEN - len, " nice=%d", pool->attrs->nice);
@@ -101,7 +96,7 @@ static __printf(1, 2) void line_add(const char *fmt, ...)
 
 static const char *worker_name(char buf[WORKER_NAME_LEN], const struct worker *worker)
 {
-	if (pool_is_bh(worker->pool))
+	if (worker->pool->flags & POOL_BH)
 		return bh_name(worker->pool);
 	scnprintf(buf, WORKER_NAME_LEN, "%d%s", task_pid_nr(worker->task),
 		  worker->rescue_wq ? "(RESCUER)" : "");
@@ -289,7 +284,7 @@ static void show_workers(struct worker_pool *pool)
  *
  * Context: any but NMI; takes pool->lock.
  */
-void show_one_worker_pool(struct worker_pool *pool)
+static void show_one_worker_pool(struct worker_pool *pool)
 {
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
 		printk_deferred_enter();

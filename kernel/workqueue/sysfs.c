@@ -12,7 +12,7 @@
  *
  *   nice               nice level of its workers
  *   cpumask            where they may run, within the global mask
- *   cpumask_effective  where they may run now: see wq_effective_cpus()
+ *   cpumask_effective  where they may run now: see cpumask_effective_show()
  *   affinity_scope     how its CPUs are grouped into pods
  *   affinity_strict    1 if workers must stay in their pod, 0 if they start there
  *
@@ -151,26 +151,20 @@ static int set_cpumask(struct workqueue_attrs *attrs, const char *buf)
 UNBOUND_ATTR(cpumask);
 
 /*
- * The online CPUs that the workers of @wq may use.  These are in its own mask and in the global
+ * The online CPUs that the workers may use.  These are in its own mask and in the global
  * one, or only in the latter if the two have no CPU in common.  If none of them is online, the
  * scheduler lets the workers run on any CPU.  The default pool, unlike those of pods, always has
  * all CPUs of the workqueue.
  */
-static void wq_effective_cpus(struct workqueue_struct *wq, struct cpumask *cpus)
-{
-	lockdep_assert_held(&wq_pool_mutex);
-
-	if (!cpumask_and(cpus, wq_pwq(wq, -1)->pool->attrs->__pod_cpumask, wq_online_cpumask))
-		cpumask_copy(cpus, wq_online_cpumask);
-}
-
 static ssize_t cpumask_effective_show(struct device *dev, struct device_attribute *attr,
 				      char *buf)
 {
 	static struct cpumask cpus;		/* P */
 
 	guard(mutex)(&wq_pool_mutex);
-	wq_effective_cpus(dev_wq(dev), &cpus);
+	if (!cpumask_and(&cpus, wq_pwq(dev_wq(dev), -1)->pool->attrs->__pod_cpumask,
+			 wq_online_cpumask))
+		cpumask_copy(&cpus, wq_online_cpumask);
 	return sysfs_emit(buf, "%*pb\n", cpumask_pr_args(&cpus));
 }
 static DEVICE_ATTR_RO(cpumask_effective);

@@ -48,11 +48,6 @@ static unsigned long wq_watchdog_clock;
 static DEFINE_PER_CPU(unsigned long, wq_watchdog_touched_cpu);
 static unsigned long wq_watchdog_touched;
 
-static bool pool_is_bound(const struct worker_pool *pool)
-{
-	return is_percpu_pool(pool) && !(pool->flags & POOL_BH);
-}
-
 /* for how long nobody has asked the watchdog to leave the pool alone */
 static unsigned long pool_untouched_for(const struct worker_pool *pool)
 {
@@ -108,7 +103,7 @@ static int find_stuck_pools(unsigned long thresh)
 		unsigned long stuck = pool_stuck_for(pool, thresh);
 		unsigned int secs;
 
-		pool->cpu_stall = stuck && pool_is_bound(pool);
+		pool->cpu_stall = stuck && is_percpu_pool(pool) && !(pool->flags & POOL_BH);
 		if (!stuck)
 			continue;
 

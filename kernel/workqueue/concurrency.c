@@ -167,10 +167,9 @@ static void wq_cpu_intensive_report(work_func_t func, u64 times)
 		return;
 
 	/* a console may take locks that must not be taken under pool->lock */
-	printk_deferred_enter();
+	guard(printk_deferred)();
 	pr_warn("workqueue: %ps hogged CPU for >%luus %llu times, consider switching to WQ_UNBOUND\n",
 		func, READ_ONCE(wq_cpu_intensive_thresh_us), times);
-	printk_deferred_exit();
 }
 
 #else

@@ -199,11 +199,10 @@ static bool wq_is_busy(struct workqueue_struct *wq)
 		/* hold one lock at a time, and search nothing: there may be a pwq for each CPU */
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
 		if (WQ_WARN_ON(pwq_busy(pwq))) {
-			printk_deferred_enter();
+			guard(printk_deferred)();
 			pr_warn("%s: %s has the following busy pwq\n",
 				"destroy_workqueue", wq->name);
 			show_pwq(pwq);
-			printk_deferred_exit();
 			return true;
 		}
 	}

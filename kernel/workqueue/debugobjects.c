@@ -69,9 +69,8 @@ static const struct debug_obj_descr work_debug_descr = {
  */
 void debug_work_activate(struct work_struct *work)
 {
-	printk_deferred_enter();
+	guard(printk_deferred)();
 	debug_object_activate(work, &work_debug_descr);
-	printk_deferred_exit();
 }
 
 /**
@@ -82,9 +81,8 @@ void debug_work_activate(struct work_struct *work)
  */
 void debug_work_deactivate(struct work_struct *work)
 {
-	printk_deferred_enter();
+	guard(printk_deferred)();
 	debug_object_deactivate(work, &work_debug_descr);
-	printk_deferred_exit();
 }
 
 /**

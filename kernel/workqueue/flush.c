@@ -96,10 +96,9 @@ static void barrier_init(struct wq_barrier *barrier, struct workqueue_struct *wq
 	 * INIT_WORK_ONSTACK_KEY() may be called under a raw lock, since this item never
 	 * needs a fix-up.  If debugobjects complains, its message has to be deferred.
 	 */
-	printk_deferred_enter();
-	INIT_WORK_ONSTACK_KEY(&barrier->work, wq_barrier_func,
-			      READ_ONCE(wq->flags) & WQ_BH ? &bh_key : &task_key);
-	printk_deferred_exit();
+	scoped_guard(printk_deferred)
+		INIT_WORK_ONSTACK_KEY(&barrier->work, wq_barrier_func,
+				      READ_ONCE(wq->flags) & WQ_BH ? &bh_key : &task_key);
 	__set_bit(WORK_STRUCT_PENDING_BIT, work_data_bits(&barrier->work));
 	init_completion(&barrier->done);
 	barrier->task = current;

@@ -120,14 +120,13 @@ static int show_stacks(struct pool_workqueue *pwq, int left)
 
 	guard(raw_spinlock_irqsave)(&pwq->pool->lock);
 	/* for the same reason as in report.c */
-	printk_deferred_enter();
+	guard(printk_deferred)();
 	hash_for_each(pwq->pool->busy_hash, bkt, worker, hentry) {
 		if (worker->current_pwq != pwq || !left)
 			continue;
 		sched_show_task(worker->task);
 		left--;
 	}
-	printk_deferred_exit();
 	return left;
 }
 

@@ -58,6 +58,7 @@
 #define _KERNEL_WORKQUEUE_CMWQ_H
 
 #include <linux/bug.h>
+#include <linux/cleanup.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/hashtable.h>
@@ -78,15 +79,17 @@
 #include "compat.h"
 #include "cursor.h"
 
-/* If @condition, do @warn and defer what it prints: see "Printing" above. */
+/* what is printed is deferred: see "Printing" above */
+DEFINE_LOCK_GUARD_0(printk_deferred, printk_deferred_enter(), printk_deferred_exit())
+
+/* If @condition, do @warn and defer what it prints. */
 #define WQ_WARN(condition, warn)		\
 ({						\
 	bool __bad = !!(condition);		\
 						\
 	if (unlikely(__bad)) {			\
-		printk_deferred_enter();	\
+		guard(printk_deferred)();	\
 		warn;				\
-		printk_deferred_exit();		\
 	}					\
 	unlikely(__bad);			\
 })

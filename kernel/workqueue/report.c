@@ -205,7 +205,7 @@ void show_pwq(struct pool_workqueue *pwq)
 
 	lockdep_assert_held(&pool->lock);
 
-	printk_deferred_enter();
+	guard(printk_deferred)();
 	pr_info("  pwq %d: cpus=%*pbl%s active=%d refcnt=%d%s\n", pool->id,
 		cpumask_pr_args(pool->attrs->cpumask), pool_desc(desc, pool),
 		pwq->nr_active, pwq->refcnt,
@@ -213,7 +213,6 @@ void show_pwq(struct pool_workqueue *pwq)
 	show_running(pwq);
 	show_items("pending", &pool->worklist, pwq);
 	show_items("inactive", &pwq->inactive_works, pwq);
-	printk_deferred_exit();
 }
 
 static bool wq_is_idle(struct workqueue_struct *wq)
@@ -287,11 +286,10 @@ static void show_workers(struct worker_pool *pool)
 static void show_one_worker_pool(struct worker_pool *pool)
 {
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
-		printk_deferred_enter();
+		guard(printk_deferred)();
 		if (pool->nr_idle != pool->nr_workers ||
 		    (!pool->nr_workers && need_more_worker(pool)))
 			show_workers(pool);
-		printk_deferred_exit();
 	}
 	touch_nmi_watchdog();
 }

@@ -200,11 +200,10 @@ static void show_stuck_pool(struct worker_pool *pool)
 
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {
 		/* for the same reason as in report.c */
-		printk_deferred_enter();
+		guard(printk_deferred)();
 		if (!show_cpu_pool_busy_workers(pool))
 			show_pool_no_running_worker(pool);
 		own = pool_has_busy_task(pool, owner);
-		printk_deferred_exit();
 	}
 
 	/* an offline CPU would not answer */

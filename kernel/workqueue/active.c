@@ -322,12 +322,6 @@ static const struct cpumask *unbound_effective_cpumask(struct workqueue_struct *
 	return wq_pwq(wq, -1)->pool->attrs->__pod_cpumask;
 }
 
-static void slots_set_max(struct wq_node_nr_active *slots, int max, int cpus)
-{
-	WRITE_ONCE(slots->max, max);
-	slots_allow_spares(slots, max, cpus);
-}
-
 /* how many CPUs of @allowed are online on a node */
 static int node_weight(const struct cpumask *allowed, int node)
 {

@@ -42,15 +42,16 @@
 #define SPARE_SLOTS	32
 
 /**
- * slots_allow_spares - set how many spare slots a pwq may have for each of its CPUs
+ * slots_set_max - set how many slots there are, and how many of them a pwq may keep as spare ones
  * @slots: slots of a node, or of pools that span nodes
  * @max: how many slots there are
  * @cpus: online CPUs that share them
  *
  * Context: wq->mutex held.
  */
-void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus)
+void slots_set_max(struct wq_node_nr_active *slots, int max, int cpus)
 {
+	WRITE_ONCE(slots->max, max);
 	WRITE_ONCE(slots->max_spare, cpus ? min(max / (2 * cpus), SPARE_SLOTS) : 0);
 }
 

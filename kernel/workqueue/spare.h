@@ -9,7 +9,7 @@
 
 #include "internal.h"
 
-void slots_allow_spares(struct wq_node_nr_active *slots, int max, int cpus);
+void slots_set_max(struct wq_node_nr_active *slots, int max, int cpus);
 bool slots_list_spares(struct wq_node_nr_active *slots, struct pool_workqueue *pwq);
 bool slots_free_spares(struct wq_node_nr_active *slots);
 

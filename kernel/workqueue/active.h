@@ -46,6 +46,12 @@ static inline bool pwq_reserve_own(struct pool_workqueue *pwq)
 	return true;
 }
 
+/* is @pwq an own one that is plugged?  May be outdated without the lock of its pool: see own.c. */
+static inline bool pwq_waits_for_marker(struct pool_workqueue *pwq)
+{
+	return pwq->pod && READ_ONCE(pwq->plugged);
+}
+
 /**
  * pwq_dec_nr_active - account for an item of a pwq that is no longer active
  * @pwq: the pwq, its pool locked

@@ -21,6 +21,7 @@
 #include <linux/rculist.h>
 #include <linux/sched/debug.h>
 
+#include "active.h"
 #include "flush.h"
 #include "held.h"
 #include "internal.h"
@@ -202,9 +203,13 @@ bool wq_look_for_held(const struct wq_look *look)
 		/* a frozen workqueue has to stand still */
 		if (!READ_ONCE(wq->max_active))
 			continue;
-		for_each_pwq(pwq, wq)
+		for_each_pwq(pwq, wq) {
+			/* a plugged own pwq waits for its marker, which no limit holds back */
+			if (pwq_waits_for_marker(pwq))
+				continue;
 			if (!list_empty(&pwq->inactive_works))
 				held |= look_at_held(pwq, look);
+		}
 	}
 	return held;
 }

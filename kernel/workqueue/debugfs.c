@@ -64,7 +64,8 @@ static void pwq_look_at_runs(struct pool_workqueue *pwq, struct wq_sum *sum)
 	hash_for_each(pwq->pool->busy_hash, bucket, worker, hentry) {
 		if (worker->current_pwq != pwq)
 			continue;
-		if (worker->current_func == wq_barrier_func) {
+		if (worker->current_func == wq_barrier_func ||
+		    worker->current_func == own_marker_fn) {
 			sum->running_barriers++;
 			continue;
 		}

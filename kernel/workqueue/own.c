@@ -134,7 +134,7 @@ static struct pool_workqueue *own_pwq_sharing(struct workqueue_struct *wq, int c
 		if (each != wq)
 			continue;
 		if (wq_is_ordered(READ_ONCE(wq->flags)) || !wq_allows_own_pools(wq) ||
-		    !READ_ONCE(wq->max_active))
+		    workqueue_freezing || !cpumask_test_cpu(cpu, wq_unbound_cpumask))
 			return NULL;
 		pwq = wq_pwq(wq, cpu);
 		/* older items may be elsewhere until it is unplugged: a marker would not wait */
@@ -160,8 +160,8 @@ static int own_pwq_use(struct workqueue_struct *wq, int cpu, struct worker_pool 
 		return -ENOMEM;
 
 	guard(mutex)(&wq->mutex);
-	if (!wq_allows_own_pools(wq) || !wq->max_active) {
-		/* the marker might come after the drain, or wait until the workqueue is thawed */
+	if (!wq_allows_own_pools(wq)) {
+		/* the marker might come after the drain */
 		pwq_free_unused(own);
 		return -EAGAIN;
 	}

@@ -458,13 +458,32 @@ static void wq_fill(struct workqueue_struct *wq)
 	}
 }
 
+/*
+ * Will a marker run soon?  Not if it is held back: then it comes after items that do not fit under
+ * the limit.
+ */
+static bool wq_waits_for_marker(struct workqueue_struct *wq)
+{
+	struct pool_workqueue *pwq;
+	bool waits = false;
+
+	for_each_pwq(pwq, wq) {
+		guard(raw_spinlock_irq)(&pwq->pool->lock);
+		if (pwq->holds_marker)
+			return false;
+		waits |= pwq_waits_for_marker(pwq);
+	}
+	return waits;
+}
+
 /**
  * wq_adjust_max_active - put the saved limits in force, or zero while frozen
  * @wq: the workqueue
  *
  * Items that fit under a raised limit become active, oldest first; unbound ones when they are next
  * to start.  Items over a lowered one finish.  So do those that fit under the limit when @wq is
- * frozen.
+ * frozen.  What a plugged own pwq holds back may fit, too: until its marker has run, @wq goes on,
+ * and freeze_workqueues_busy() calls again.
  *
  * Context: wq->mutex held.  Whoever changes workqueue_freezing calls this afterwards;
  * that call corrects the limits if the value changes during this one.
@@ -481,8 +500,11 @@ void wq_adjust_max_active(struct workqueue_struct *wq)
 		return;
 
 	/* An unbound item may be held back although there is a slot: it is not next to start. */
-	if (frozen)
+	if (frozen) {
 		wq_fill(wq);
+		if (wq_waits_for_marker(wq))
+			return;
+	}
 
 	WRITE_ONCE(wq->max_active, max);
 	WRITE_ONCE(wq->min_active, min);

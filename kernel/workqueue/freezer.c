@@ -21,7 +21,9 @@ static void wqs_apply_max_active(void)
 }
 
 /**
- * freeze_workqueues_begin - hold back items that freezable workqueues have not started
+ * freeze_workqueues_begin - start no more items of freezable workqueues
+ *
+ * Those that are queued now and fit under the limit still run.
  *
  * Context: may sleep.
  */
@@ -66,8 +68,11 @@ bool freeze_workqueues_busy(void)
 	guard(mutex)(&wq_pool_mutex);
 
 	WARN_ON_ONCE(!workqueue_freezing);
+	/* a workqueue may have waited for a marker */
+	wqs_apply_max_active();
 	list_for_each_entry(wq, &workqueues, list)
-		if ((READ_ONCE(wq->flags) & WQ_FREEZABLE) && wq_has_active(wq))
+		if ((READ_ONCE(wq->flags) & WQ_FREEZABLE) &&
+		    (READ_ONCE(wq->max_active) || wq_has_active(wq)))
 			return true;
 	return false;
 }

@@ -728,6 +728,7 @@ static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 extern unsigned int wq_own_pools;
 enum { OWN_PWQ, OWN_POOL, OWN_NR_KINDS };
 DECLARE_PER_CPU(struct workqueue_struct * [OWN_NR_KINDS], wq_wants_own);
+DECLARE_PER_CPU(struct workqueue_struct *, wq_sharing_timed);	/* for KUnit */
 
 /* claim.c */
 #define WORK_CANCEL_DELAYED	1		/* may sit on a delayed_work's timer */

@@ -227,9 +227,10 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
 /*
  * When does a CPU need a pool of its own?  An item counts if the last item on the pool came from
  * another CPU: a CPU that queues alone, and competes with the workers only, does not need one.
- * For one in SHARING_SAMPLE of them it is measured how long the CPU takes to get the lock.  If this
- * is more than 1/SHARING_SHARE of the time in which SHARING_ITEMS came, the CPU asks for a pool.
- * So it does not as long as most time goes to the items: then it is better to share the workers.
+ * After each SHARING_SAMPLE of them it is measured how long the CPU takes to get the lock for the
+ * next item of the workqueue.  If all of them would take more than 1/SHARING_SHARE of the time in
+ * which SHARING_ITEMS came, the CPU asks for a pool.  So it does not as long as most time goes to
+ * the items: then it is better to share the workers.
  *
  * A CPU that had SHARING_HELD items held back meanwhile asks for a pwq: the items of other CPUs
  * must not wait behind all of them.
@@ -245,6 +246,7 @@ struct wq_sharing {
 	struct pool_workqueue *pwq;	/* only compared: may be gone */
 	unsigned int items;
 	unsigned int held;		/* back, since it asked for a pwq */
+	unsigned int timed;
 	u64 took;			/* ns, for those that were timed */
 	u64 since;			/* local_clock() */
 };
@@ -270,8 +272,8 @@ static void wq_ask_for_own(struct workqueue_struct *wq, struct pool_workqueue *p
 	queue_work(own_pools_wq, &own_pools_work);
 }
 
-/* is the next unbound item timed?  This CPU only, interrupts off. */
-static DEFINE_PER_CPU(bool, wq_sharing_timed);
+/* the workqueue whose next item is timed; only compared: may be gone.  Its CPU, interrupts off. */
+DEFINE_PER_CPU(struct workqueue_struct *, wq_sharing_timed);
 
 /* what this CPU counts for @pwq, or %NULL if another pwq has its place */
 static struct wq_sharing *wq_sharing_of(struct pool_workqueue *pwq)
@@ -291,11 +293,11 @@ static struct wq_sharing *wq_sharing_of(struct pool_workqueue *pwq)
 }
 
 /*
- * An item was queued on @pwq: after another CPU's if @shared, and getting the lock @took ns if it
- * was timed.  Is it @held back?
+ * An item was queued on @pwq: after another CPU's if @shared.  Getting the lock @took ns, or < 0 if
+ * that was not timed.  Is it @held back?
  */
 static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_workqueue *pwq,
-				     bool shared, u64 took, bool held)
+				     bool shared, s64 took, bool held)
 {
 	unsigned int when = READ_ONCE(wq_own_pools);
 	struct wq_sharing *sharing;
@@ -316,13 +318,18 @@ static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_wo
 	}
 	if (!shared)
 		return;
-	sharing->took += took;
+	if (took >= 0) {
+		sharing->timed++;
+		sharing->took += took;
+	}
 	if (!(++sharing->items % SHARING_SAMPLE))
-		__this_cpu_write(wq_sharing_timed, true);
+		__this_cpu_write(wq_sharing_timed, wq);
 	if (sharing->items < SHARING_ITEMS)
 		return;
 
-	if (sharing->took * SHARING_SAMPLE * SHARING_SHARE > local_clock() - sharing->since)
+	/* other workqueues may have been timed instead */
+	if (sharing->took * SHARING_ITEMS * SHARING_SHARE >
+	    (local_clock() - sharing->since) * sharing->timed)
 		wq_ask_for_own(wq, pwq, OWN_POOL);
 	sharing->pwq = NULL;
 }
@@ -338,7 +345,7 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 	struct task_struct *wake = NULL;
 	struct pool_workqueue *pwq;
 	bool shared, held, timed;
-	u64 took = 0;
+	s64 took = -1;
 
 	lockdep_assert_irqs_disabled();
 
@@ -347,10 +354,9 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 		return;
 	}
 
-	timed = flags & WQ_UNBOUND && __this_cpu_read(wq_sharing_timed);
+	timed = __this_cpu_read(wq_sharing_timed) == wq;
 	if (unlikely(timed)) {
-		/* now, since a CPU that shares no longer would never clear it */
-		__this_cpu_write(wq_sharing_timed, false);
+		__this_cpu_write(wq_sharing_timed, NULL);
 		took = -local_clock();
 	}
 	pwq = pwq_find_and_lock(wq, flags, req_cpu, work);

@@ -234,6 +234,9 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
  *
  * A CPU that had SHARING_HELD items held back meanwhile asks for a pwq: the items of other CPUs
  * must not wait behind all of them.
+ *
+ * An item counts only if it is queued for the calling CPU: with another one's entry, the CPU would
+ * not use what it gets.
  */
 #define SHARING_SAMPLE	8
 #define SHARING_ITEMS	(8 * SHARING_SAMPLE)
@@ -373,7 +376,8 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 	shared = pool_note_cpu(pwq->pool);
 	held = pwq_holds_back(pwq, work);
 	pool_unlock_wake(pwq->pool, wake);
-	if (unlikely(shared || held) && !(flags & __WQ_ORDERED))
+	if (unlikely(shared || held) && !(flags & __WQ_ORDERED) &&
+	    (req_cpu == WORK_CPU_UNBOUND || req_cpu == raw_smp_processor_id()))
 		wq_note_sharing(wq, pwq, shared, took, held);
 }
 

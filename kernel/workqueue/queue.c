@@ -243,6 +243,7 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
 #define SHARING_SHARE	8
 #define SHARING_HELD	(SHARING_ITEMS / 2)
 #define SHARING_KEPT	(10 * NSEC_PER_MSEC)	/* from another pwq with the same hash */
+#define SHARING_AGAIN	(10 * NSEC_PER_MSEC)	/* who was refused may ask after this time */
 
 /* what a CPU counts for one of its pwqs */
 struct wq_sharing {
@@ -259,18 +260,26 @@ static DEFINE_PER_CPU(struct wq_sharing [4], wq_sharings);
 
 /*
  * The workqueue for which a CPU needs a pwq or pool of its own, if any: set by this CPU with
- * interrupts off, cleared by own_pools_work.  The workqueue may be gone.
+ * interrupts off, cleared by own.c.  The workqueue may be gone.
  */
 DEFINE_PER_CPU(struct workqueue_struct * [OWN_NR_KINDS], wq_wants_own);
+
+/* when it asked last, by local_clock(); its CPU only, interrupts off */
+static DEFINE_PER_CPU(u64 [OWN_NR_KINDS], wq_asked_for_own);
 
 /* ask for one of this CPU's own, unless it queues on @wq elsewhere, or is waiting for one */
 static void wq_ask_for_own(struct workqueue_struct *wq, struct pool_workqueue *pwq, int kind)
 {
 	struct workqueue_struct **wants = this_cpu_ptr(wq_wants_own) + kind;
+	u64 *asked = this_cpu_ptr(wq_asked_for_own) + kind, now = local_clock();
 
 	if (READ_ONCE(*wants) || rcu_access_pointer(*this_cpu_ptr(wq->cpu_pwq)) != pwq ||
-	    !cpumask_test_cpu(raw_smp_processor_id(), wq_unbound_cpumask))
+	    !cpumask_test_cpu(raw_smp_processor_id(), wq_unbound_cpumask) ||
+	    READ_ONCE(wq_debug_force_rr_cpu))
 		return;
+	if (READ_ONCE(wq_own_pools) == 1 && now - *asked < SHARING_AGAIN)
+		return;
+	*asked = now;
 	WRITE_ONCE(*wants, wq);
 	queue_work(own_pools_wq, &own_pools_work);
 }

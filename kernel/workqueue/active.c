@@ -63,8 +63,8 @@ static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 }
 
 /*
- * Take a slot for @pwq, or park @pwq.  @pwq may be parked already: its held-back items may have
- * been cancelled, which nobody has noticed yet, or wq_fill() asks.  Not inline, as most unbound
+ * Take a slot for @pwq, or park @pwq.  @pwq may be parked already: wq_fill() asks, or nobody has
+ * noticed yet that its held-back items were cancelled or filled in.  Not inline, as most unbound
  * items find a spare slot.
  */
 static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
@@ -225,7 +225,10 @@ static bool node_activate_pending_pwq(struct wq_node_nr_active *slots, struct wo
 
 	lockdep_assert_held(&own->lock);
 
-	/* one that does not need it leaves the list, and has been handed a slot before */
+	/*
+	 * One that does not need the slot leaves the list.  To be met here again, it must have
+	 * parked again: so this ends after one round, if nobody else is that fast.
+	 */
 	while (!used && (pwq = slots_take_for_parked(slots, has_slot))) {
 		has_slot = false;	/* if it is not used, it is free */
 		if (pwq->pool == own) {

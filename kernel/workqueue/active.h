@@ -56,8 +56,8 @@ static inline bool pwq_waits_for_marker(struct pool_workqueue *pwq)
  * pwq_dec_nr_active - account for an item of a pwq that is no longer active
  * @pwq: the pwq, its pool locked
  *
- * The slot goes to the next item of this pwq or to the pwq that has been parked longest.  If
- * neither gets it, the slot becomes a spare one, or free.
+ * The slot goes to the next item of this pwq or to the pwq that has been parked longest.  If there
+ * is neither, the slot becomes a spare one, or free.  No spare one is made while a pwq is parked.
  *
  * Context: the lock may be dropped and retaken; interrupts stay off throughout.
  */

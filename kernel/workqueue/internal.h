@@ -232,8 +232,9 @@ struct wq_held_watch {
  * hold flags and colour, hence the alignment.
  *
  * @refcnt counts the entries of workqueue_struct that name the pwq (one for each
- * CPU, one for the default), every item from queueing to completion, and a call
- * for the rescuer.  At zero the pwq is dead, and queueing looks for its successor.
+ * CPU, one for the default), every item from queueing to completion, a call for the
+ * rescuer, the own pwqs whose @pod it is, and the marker that unplugs it.  At zero
+ * the pwq is dead, and queueing looks for its successor.
  *
  * For each item, submitters and workers may write the fields marked L, and read those marked I.
  */
@@ -242,7 +243,7 @@ struct pool_workqueue {
 	struct workqueue_struct *wq;		/* I */
 	struct wq_node_nr_active *slots;	/* I: that its items use; NULL unless unbound */
 	int refcnt;				/* L */
-	int nr_active;				/* L: items on worklist or running */
+	int nr_active;				/* L: items with a slot, running ones, too */
 	atomic_t nr_spare;			/* spare slots: see spare.c; L or N */
 	short nr_entries;			/* WO: that name it, or own ones for it */
 	short own_cpu;				/* I once linked: who queues, or -1: see own.c */
@@ -297,7 +298,7 @@ struct wq_node_nr_active {
 	atomic_t nr ____cacheline_aligned_in_smp; /* slots in use, and spare ones */
 
 	raw_spinlock_t lock ____cacheline_aligned_in_smp; /* nests in pool->lock */
-	struct list_head pending_pwqs;		/* N: pwqs with held-back items */
+	struct list_head pending_pwqs;		/* N: parked pwqs: see active.c */
 	struct list_head spare_pwqs;		/* N: pwqs with spare slots: see spare.c */
 } ____cacheline_aligned_in_smp;			/* for which the allocator must not split a line */
 

@@ -24,13 +24,14 @@
  * the own pwq.
  *
  * Once an own pwq has not been used for a while, the entry names the pwq of the pod again, which
- * was kept.  No marker is needed then: the entry changes under the lock of the own pool, which has
- * no items of the workqueue.  A change of attributes or pods replaces own pwqs, as it does all
+ * was kept.  No marker is needed then: the entry changes under the lock of the own pwq's pool, when
+ * the pwq has no items.  A change of attributes or pods replaces own pwqs, as it does all
  * others.  It keeps no order, and nor does an item that is still running: it goes where it runs.
  *
  * Only one CPU queues on an own pwq, unless others name that CPU or queue an item that runs
- * there.  Nothing waits for own_pools_work: it may take long if memory is short.  Its workqueue is
- * ordered, and so has no own pools that it would keep in use itself.
+ * there.  No item waits for own_pools_work, which may take long if memory is short: then unused own
+ * pools are given back later.  Its workqueue is ordered, and so has no own pools that it would keep
+ * in use itself.
  */
 #include <linux/slab.h>
 
@@ -121,8 +122,8 @@ static bool wq_allows_own_pools(struct workqueue_struct *wq)
 }
 
 /*
- * The pwq of @cpu on a pool that it shares with others when it queues on @wq, or %NULL if it does
- * not or has to.  @wq may be gone.  P
+ * The pwq of @cpu for @wq if @cpu may have one of its own instead: that is so if the pool of this
+ * one is shared.  Else %NULL.  @wq may be gone.  P
  */
 static struct pool_workqueue *own_pwq_sharing(struct workqueue_struct *wq, int cpu)
 {
@@ -204,9 +205,9 @@ static bool own_pool_give(struct workqueue_struct *wq, int cpu)
 	}
 
 	/*
-	 * One for an item that waits for a second one, one for that, and one in reserve.  Nobody
-	 * may be able to make more then: the pod's pool, which is older, has more.  If the pool
-	 * is in use already, the first one may be busy.  Without the mutex, as this may take long.
+	 * One worker for an item that waits for a second one, one for that, and one in reserve:
+	 * when they are needed, it may be impossible to make any.  If the pool is in use already,
+	 * the first one may be busy.  Without the mutex, as this may take long.
 	 */
 	if (READ_ONCE(pool->nr_workers))
 		ret = READ_ONCE(pool->nr_idle) > 1 ? 0 : -EAGAIN;
@@ -226,7 +227,7 @@ static void own_give(int cpu, int kind)
 	struct workqueue_struct **wants = per_cpu_ptr(wq_wants_own, cpu) + kind;
 	struct workqueue_struct *wq = READ_ONCE(*wants);
 
-	/* after a failure, the CPU may not ask again before the next look */
+	/* after a failure, try again when somebody asks, and let the CPU ask after the next look */
 	if (wq && (kind == OWN_PWQ ? own_pwq_give(wq, cpu) : own_pool_give(wq, cpu)))
 		WRITE_ONCE(*wants, NULL);
 }

@@ -3,7 +3,8 @@
  * pool_workqueues: what ties a workqueue to the pools that serve it.
  *
  * Each CPU of a workqueue has an entry that names the pwq to queue on; unbound
- * workqueues have one more for the default pwq.  CPUs of one pod share a pwq.
+ * workqueues have one more for the default pwq.  CPUs of one pod share a pwq, unless own.c gave
+ * one of them its own.
  * After a change of the entries the old pwq finishes the items that it has.  With the
  * last item, its reference count drops to zero under pool->lock; reaper.c does the rest.
  */

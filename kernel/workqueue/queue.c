@@ -153,7 +153,8 @@ static struct pool_workqueue __rcu **wq_entry_for(struct workqueue_struct *wq,
  * its data word name the dead CPU's pool again: see work_home().
  *
  * A CPU that may do no unbound work uses the entries of those that may, in turn.  If these are in
- * one pod, its items must not go to their own pwqs, or they could overtake.
+ * one pod, its items must not go to their own pwqs, or they could overtake.  An own pwq has a
+ * reference to that of the pod, which is therefore alive as long as the entry names the former.
  *
  * The entry may name another pwq by the time that the lock is taken.  Then go to that one: the
  * old pwq may be dead, and what is queued there now may be overtaken by what is queued on the

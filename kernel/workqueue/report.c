@@ -452,7 +452,8 @@ static bool pwq_is_congested(struct pool_workqueue *pwq)
  * @wq: the workqueue
  *
  * The answer may be outdated on return and is only a hint.  Each CPU of a per-CPU
- * workqueue and each pod of an unbound one is congested independently.
+ * workqueue is congested independently, and so are the CPUs of an unbound one that queue on
+ * different pwqs.
  *
  * Context: any.
  * Return: true if items queued from @cpu wait for others to finish.

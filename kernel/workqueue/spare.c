@@ -25,8 +25,9 @@
  * up.  The barriers are those of atomic_inc_return() and, in pwq_free_spares(), atomic_xchg().
  *
  * So a pwq that has enough slots writes to what it shares with others only when it gets listed.
- * It stays listed until somebody gets no slot.  That is rare, since each CPU that queues on a pwq
- * lets it keep max / 2 divided by the online CPUs, and a pwq keeps no more than half of the slots.
+ * It stays listed until somebody gets no slot.  That is rare, since each entry that names a pwq, or
+ * an own pwq of its pod, lets it keep max / 2 divided by the online CPUs, but at most SPARE_SLOTS,
+ * and a pwq keeps no more than half of the slots.
  * So if a node has fewer than two slots for each CPU, it keeps none.  That is usual with kcryptd,
  * whose max_active is the number of CPUs.
  *

@@ -94,7 +94,7 @@ static inline void worker_leave_idle(struct worker *worker)
 		return;
 	worker->pool->nr_idle--;
 	list_del_init(&worker->entry);
-	/* PREP is set here, too; done last: whoever goes on to run an item writes flags again */
+	/* PREP is set here, too */
 	worker->flags &= ~WORKER_IDLE;
 }
 

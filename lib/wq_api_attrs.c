@@ -16,6 +16,7 @@
 #include <linux/string.h>
 #include <linux/topology.h>
 #include <trace/events/sched.h>
+#include <trace/events/workqueue.h>
 
 #include "wq_api.h"
 
@@ -382,6 +383,176 @@ WQ_API_CANNOT_RUN(freezing_holds_back, "this kernel has no freezer")
 WQ_API_CANNOT_RUN(queued_before_the_freeze_runs, "this kernel has no freezer")
 #endif
 
+#ifdef CONFIG_WORKQUEUE_CMWQ
+#define SHARED_ROUNDS	20
+
+static void restore_own_pools(void *own_pools)
+{
+	wq_own_pools = (unsigned long)own_pools;
+}
+
+static void set_own_pools(struct kunit *test, unsigned int value)
+{
+	unsigned long before = wq_own_pools;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "with one CPU there is nobody to share with");
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_own_pools, (void *)before),
+			0);
+	wq_own_pools = value;
+}
+
+/* all CPUs share a pool at first */
+static struct workqueue_struct *shared_wq(struct kunit *test, unsigned int flags)
+{
+	struct workqueue_struct *wq = wq_api_wq(test, flags, 0);
+	struct workqueue_attrs *attrs = new_attrs(test);
+
+	attrs->affn_scope = WQ_AFFN_SYSTEM;
+	KUNIT_ASSERT_EQ(test, apply_workqueue_attrs(wq, attrs), 0);
+	return wq;
+}
+
+static bool has_own_pwq(struct workqueue_struct *wq, int cpu)
+{
+	guard(rcu)();
+	return rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, cpu))->own_cpu >= 0;
+}
+
+/* queue an item from each of two CPUs, and wait */
+static void share(struct workqueue_struct *wq, struct wq_api_item *items, int cpu)
+{
+	wq_api_queue_batch(wq_api_cpu(1), wq, &items[1], 1);
+	wq_api_queue_batch(cpu, wq, &items[0], 1);
+	flush_work(wq_api_work(&items[0]));
+	flush_work(wq_api_work(&items[1]));
+}
+
+/* If a CPU times how long it takes to queue on one workqueue, it does not time another one. */
+static void another_queue_takes_no_sample(struct kunit *test)
+{
+	struct workqueue_struct *other = wq_api_wq(test, WQ_UNBOUND | __WQ_ORDERED, 1);
+	struct workqueue_struct *wq = shared_wq(test, WQ_UNBOUND);
+	struct wq_api_item *items = wq_api_items(test, 3);
+	int cpu = wq_api_cpu(0), round;
+	struct workqueue_struct **timed = per_cpu_ptr(&wq_sharing_timed, cpu);
+
+	set_own_pools(test, 1);
+	for (round = 0; round < SHARED_ROUNDS && READ_ONCE(*timed) != wq; round++)
+		share(wq, items, cpu);
+	KUNIT_ASSERT_PTR_EQ(test, READ_ONCE(*timed), wq);
+	wq_api_queue_batch(cpu, other, &items[2], 1);
+	KUNIT_EXPECT_PTR_EQ(test, READ_ONCE(*timed), wq);
+	share(wq, items, cpu);
+	KUNIT_EXPECT_PTR_NE(test, READ_ONCE(*timed), wq);
+}
+
+struct elsewhere {
+	struct workqueue_struct *wq;
+	struct wq_api_item *item;
+};
+
+static void queue_elsewhere(void *arg)
+{
+	struct elsewhere *elsewhere = arg;
+
+	queue_work_on(wq_api_cpu(1), elsewhere->wq, wq_api_work(elsewhere->item));
+}
+
+/* A CPU that names another one would not use a pool of its own. */
+static void naming_a_cpu_gives_no_pool(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 2);
+	struct elsewhere elsewhere = { shared_wq(test, WQ_UNBOUND), &items[0] };
+	int round;
+
+	set_own_pools(test, 2);
+	for (round = 0; round < 20; round++) {
+		wq_api_queue_batch(wq_api_cpu(1), elsewhere.wq, &items[1], 1);
+		wq_api_on_cpu(wq_api_cpu(0), queue_elsewhere, &elsewhere);
+		flush_work(wq_api_work(&items[0]));
+		flush_work(wq_api_work(&items[1]));
+		usleep_range(4000, 6000);
+	}
+	KUNIT_EXPECT_FALSE(test, has_own_pwq(elsewhere.wq, wq_api_cpu(0)));
+}
+
+#ifdef CONFIG_FREEZER
+#define MARKER_MS	50	/* how long a marker may be kept from running */
+#define MARKER_ROUNDS	20
+
+static bool marker_begun, marker_goes;
+
+/* keep a marker's worker busy, so that the own pwq stays plugged */
+static void keep_marker(void *unused, struct work_struct *work)
+{
+	int ms;
+
+	if (work->func != own_marker_fn)
+		return;
+	WRITE_ONCE(marker_begun, true);
+	for (ms = 0; ms < MARKER_MS && !READ_ONCE(marker_goes); ms++)
+		mdelay(1);
+}
+
+static void stop_keeping(void *unused)
+{
+	unregister_trace_workqueue_execute_start(keep_marker, NULL);
+	tracepoint_synchronize_unregister();
+}
+
+/* let the CPU get a pwq of its own, which is plugged; false if it was too late for that */
+static bool queue_on_plugged(struct workqueue_struct *wq, struct wq_api_item *items)
+{
+	int ms;
+
+	WRITE_ONCE(marker_begun, false);
+	WRITE_ONCE(marker_goes, false);
+	wq_api_queue_batch(wq_api_cpu(1), wq, &items[0], 1);
+	wq_api_queue_batch(wq_api_cpu(0), wq, &items[1], 1);
+	for (ms = 0; ms < 500 && !READ_ONCE(marker_begun); ms++)
+		usleep_range(500, 1000);
+	wq_api_queue_batch(wq_api_cpu(0), wq, &items[2], 1);
+	guard(rcu)();
+	return READ_ONCE(rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, wq_api_cpu(0)))->plugged);
+}
+
+/* What waits behind the marker of an own pwq when the freeze begins runs, too. */
+static void queued_behind_a_marker_runs(struct kunit *test)
+{
+	int round, ms, kept = 0;
+
+	set_own_pools(test, 2);
+	KUNIT_ASSERT_EQ(test, register_trace_workqueue_execute_start(keep_marker, NULL), 0);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, stop_keeping, NULL), 0);
+
+	for (round = 0; round < MARKER_ROUNDS && kept < 3; round++) {
+		struct workqueue_struct *wq = shared_wq(test, WQ_UNBOUND | WQ_FREEZABLE);
+		struct wq_api_item *items = wq_api_items(test, 3);
+		bool plugged = queue_on_plugged(wq, items);
+
+		freeze_workqueues_begin();
+		WRITE_ONCE(marker_goes, true);
+		for (ms = 0; ms < 2000 && freeze_workqueues_busy(); ms++)
+			usleep_range(500, 1000);
+		if (plugged)
+			kept++;
+		KUNIT_EXPECT_EQ(test, atomic_read(&items[2].runs), 1);
+		thaw_workqueues();
+		wq_api_wait(test, &items[2].finished, "the item runs");
+		wq_api_destroy(test, wq);
+	}
+	KUNIT_EXPECT_GT(test, kept, 0);
+}
+#else
+WQ_API_CANNOT_RUN(queued_behind_a_marker_runs, "this kernel has no freezer")
+#endif
+#else
+WQ_API_CANNOT_RUN(queued_behind_a_marker_runs, "the base kernel has no own pools")
+WQ_API_CANNOT_RUN(another_queue_takes_no_sample, "the base kernel has no own pools")
+WQ_API_CANNOT_RUN(naming_a_cpu_gives_no_pool, "the base kernel has no own pools")
+#endif
+
 /*
  * Boot: items that wait for the first workers make workqueues while workqueue_init() goes on.  Each
  * wake-up of a worker takes that task so long that the scheduler then prefers the items.
@@ -513,6 +684,9 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(min_active_is_for_unbound),
 	KUNIT_CASE(freezing_holds_back),
 	KUNIT_CASE(queued_before_the_freeze_runs),
+	KUNIT_CASE(queued_behind_a_marker_runs),
+	KUNIT_CASE(another_queue_takes_no_sample),
+	KUNIT_CASE(naming_a_cpu_gives_no_pool),
 	KUNIT_CASE(made_while_workers_start),
 	{}
 };

@@ -143,11 +143,13 @@ enum {
  * a work item's last pool can be looked up by id under RCU.
  */
 struct worker_pool {
-	/* one line: written for each item, by several CPUs if they share the pool */
+	/* alone in its line: those who wait for it take the line away from whoever has it */
 	raw_spinlock_t lock;
+
+	/* one line: written for each item, by several CPUs if they share the pool */
+	struct list_head worklist ____cacheline_aligned_in_smp; /* L: items ready, in order */
 	unsigned short flags;			/* L; POOL_DISASSOCIATED: see there */
 	short last_cpu;				/* L: queued last; or -1 */
-	struct list_head worklist;		/* L: items ready to run, in order */
 
 	/*
 	 * Workers of a per-CPU pool that run and are concurrency managed.
@@ -239,15 +241,18 @@ struct wq_held_watch {
  * For each item, submitters and workers may write the fields marked L, and read those marked I.
  */
 struct pool_workqueue {
+	/* one line: read for each item, also without L, and written seldom */
 	struct worker_pool *pool;		/* I */
 	struct workqueue_struct *wq;		/* I */
 	struct wq_node_nr_active *slots;	/* I: that its items use; NULL unless unbound */
+	struct pool_workqueue *pod;		/* I once linked: of own ones, with a reference */
+	short own_cpu;				/* I once linked: who queues, or -1: see own.c */
+	short nr_entries;			/* WO: that name it, or own ones for it */
+
+	/* one line: written for each item, by several CPUs if they share the pwq */
+	struct list_head inactive_works ____cacheline_aligned_in_smp; /* L: held back, in order */
 	int refcnt;				/* L */
 	int nr_active;				/* L: items with a slot, running ones, too */
-	atomic_t nr_spare;			/* spare slots: see spare.c; L or N */
-	short nr_entries;			/* WO: that name it, or own ones for it */
-	short own_cpu;				/* I once linked: who queues, or -1: see own.c */
-	struct list_head inactive_works;	/* L: held back, oldest first */
 	s8 work_color;				/* L: colour of new items */
 	s8 flush_color;				/* L: colour a flusher waits for, or -1 */
 	/*
@@ -258,7 +263,11 @@ struct pool_workqueue {
 	bool plugged;
 	bool holds_marker;			/* L: some may be on @inactive_works: see own.c */
 	int nr_ready;				/* L: items with a slot on the worklist */
-	int nr_in_flight[WORK_NR_COLORS];	/* L: unfinished items by colour */
+	/* L: unfinished items by colour; if nobody flushes, all have the first one */
+	int nr_in_flight[WORK_NR_COLORS];
+
+	/* written if there are spare slots, or if items are held back */
+	atomic_t nr_spare;			/* spare slots: see spare.c; L or N */
 	int nr_scheduled;			/* L: items with a slot on worker->scheduled */
 	u64 turn_ts;				/* L: when the turn began, in ns: see active.c */
 
@@ -269,7 +278,6 @@ struct pool_workqueue {
 	struct work_struct mayday_cursor;	/* L: on the worklist, before the pwq's items */
 
 	/* of a CPU's own pwq: see own.c */
-	struct pool_workqueue *pod;		/* I once linked: with a reference */
 	struct list_head own_node;		/* P: own_pwqs, while an entry names the pwq */
 	struct work_struct own_marker;		/* unplugs the pwq */
 	u64 own_started;			/* P: items that had started at the last look */

@@ -357,7 +357,7 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 	unsigned int flags = READ_ONCE(wq->flags);
 	struct task_struct *wake = NULL;
 	struct pool_workqueue *pwq;
-	bool shared, held, timed;
+	bool shared = false, held = false, timed;
 	s64 took = -1;
 
 	lockdep_assert_irqs_disabled();
@@ -383,10 +383,12 @@ static noinline void __queue_work(int req_cpu, struct workqueue_struct *wq,
 	trace_workqueue_queue_work(req_cpu, pwq, work);
 	if (!WQ_WARN_ON(!list_empty(&work->entry)))
 		wake = pwq_enqueue(pwq, work);
-	shared = pool_note_cpu(pwq->pool);
-	held = pwq_holds_back(pwq, work);
+	if (likely(!(flags & __WQ_ORDERED))) {
+		shared = pool_note_cpu(pwq->pool);
+		held = pwq_holds_back(pwq, work);
+	}
 	pool_unlock_wake(pwq->pool, wake);
-	if (unlikely(shared || held) && !(flags & __WQ_ORDERED) &&
+	if (unlikely(shared || held) &&
 	    (req_cpu == WORK_CPU_UNBOUND || req_cpu == raw_smp_processor_id()))
 		wq_note_sharing(wq, pwq, shared, took, held);
 }

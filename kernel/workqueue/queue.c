@@ -230,8 +230,9 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
  * another CPU: a CPU that queues alone, and competes with the workers only, does not need one.
  * After each SHARING_SAMPLE of them it is measured how long the CPU takes to get the lock for the
  * next item of the workqueue.  If all of them would take more than 1/SHARING_SHARE of the time in
- * which SHARING_ITEMS came, the CPU asks for a pool.  So it does not as long as most time goes to
- * the items: then it is better to share the workers.
+ * which SHARING_ITEMS came, the CPU asks for a pool.  So it does if they came in SHARING_FAST: then
+ * it costs too much that a worker takes them over from another CPU.  It does not as long as most
+ * time goes to the items: then it is better to share the workers.
  *
  * A CPU that had SHARING_HELD items held back meanwhile asks for a pwq: the items of other CPUs
  * must not wait behind all of them.
@@ -242,6 +243,7 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
 #define SHARING_SAMPLE	8
 #define SHARING_ITEMS	(8 * SHARING_SAMPLE)
 #define SHARING_SHARE	8
+#define SHARING_FAST	(2 * NSEC_PER_MSEC)	/* SHARING_ITEMS in less than this are many */
 #define SHARING_HELD	(SHARING_ITEMS / 2)
 #define SHARING_KEPT	(10 * NSEC_PER_MSEC)	/* from another pwq with the same hash */
 #define SHARING_AGAIN	(10 * NSEC_PER_MSEC)	/* who was refused may ask after this time */
@@ -314,6 +316,7 @@ static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_wo
 {
 	unsigned int when = READ_ONCE(wq_own_pools);
 	struct wq_sharing *sharing;
+	u64 elapsed;
 
 	if (when != 1) {
 		if (when)
@@ -340,9 +343,10 @@ static noinline void wq_note_sharing(struct workqueue_struct *wq, struct pool_wo
 	if (sharing->items < SHARING_ITEMS)
 		return;
 
+	elapsed = local_clock() - sharing->since;
 	/* other workqueues may have been timed instead */
-	if (sharing->took * SHARING_ITEMS * SHARING_SHARE >
-	    (local_clock() - sharing->since) * sharing->timed)
+	if (elapsed < SHARING_FAST ||
+	    sharing->took * SHARING_ITEMS * SHARING_SHARE > elapsed * sharing->timed)
 		wq_ask_for_own(wq, pwq, OWN_POOL);
 	sharing->pwq = NULL;
 }

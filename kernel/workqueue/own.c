@@ -306,11 +306,11 @@ static void own_pools_look(struct work_struct *unused)
  */
 void own_pwqs_forget(struct workqueue_struct *wq)
 {
-	struct pool_workqueue *pwq;
+	struct pool_workqueue *own, *next;
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	guard(rcu)();
-	for_each_pwq(pwq, wq)
-		list_del_init(&pwq->own_node);
+	list_for_each_entry_safe(own, next, &own_pwqs, own_node)
+		if (own->wq == wq)
+			list_del_init(&own->own_node);
 }

@@ -242,7 +242,7 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
  */
 #define SHARING_SAMPLE	8
 #define SHARING_ITEMS	(8 * SHARING_SAMPLE)
-#define SHARING_SHARE	8
+#define SHARING_SHARE	4
 #define SHARING_FAST	(2 * NSEC_PER_MSEC)	/* SHARING_ITEMS in less than this are many */
 #define SHARING_HELD	(SHARING_ITEMS / 2)
 #define SHARING_KEPT	(10 * NSEC_PER_MSEC)	/* from another pwq with the same hash */

@@ -220,7 +220,8 @@ def main(argv: list[str]) -> int:
         return 0
     signal.signal(signal.SIGTERM, turns.on_term)
     try:
-        with locked('measurement'), contextlib.ExitStack() as held:
+        # computed figures do not depend on what else runs
+        with locked('measurement', shared=bool(params.get('machine'))), contextlib.ExitStack() as held:
             results, builds = resume(args.resume, held) if args.resume is not None else \
                 begin(params, not args.no_build, held)
             status = measure(results, builds)

@@ -214,7 +214,7 @@ static int set_affinity_strict(struct workqueue_attrs *attrs, const char *buf)
 }
 UNBOUND_ATTR(affinity_strict);
 
-static struct attribute *wq_dev_attrs[] = {
+static struct attribute *wq_sysfs_attrs[] = {
 	&dev_attr_per_cpu.attr,
 	&dev_attr_max_active.attr,
 	&unbound_attr_nice.attr.attr,
@@ -240,11 +240,11 @@ static umode_t wq_attr_mode(struct kobject *kobj, struct attribute *attr, int n)
  * The group makes all files before the device is announced, so udev rules find
  * them.
  */
-static const struct attribute_group wq_dev_group = {
-	.attrs = wq_dev_attrs,
+static const struct attribute_group wq_sysfs_group = {
+	.attrs = wq_sysfs_attrs,
 	.is_visible = wq_attr_mode,
 };
-__ATTRIBUTE_GROUPS(wq_dev);
+__ATTRIBUTE_GROUPS(wq_sysfs);
 
 /* the masks for all unbound workqueues */
 
@@ -291,7 +291,7 @@ ATTRIBUTE_GROUPS(wq_sysfs_cpumask);
 
 static const struct bus_type wq_subsys = {
 	.name = "workqueue",
-	.dev_groups = wq_dev_groups,
+	.dev_groups = wq_sysfs_groups,
 };
 
 static int __init wq_sysfs_init(void)

@@ -388,7 +388,7 @@ WQ_API_CANNOT_RUN(queued_before_the_freeze_runs, "this kernel has no freezer")
 
 static void restore_own_pools(void *own_pools)
 {
-	wq_own_pools = (unsigned long)own_pools;
+	WRITE_ONCE(wq_own_pools, (unsigned long)own_pools);
 }
 
 static void set_own_pools(struct kunit *test, unsigned int value)
@@ -399,7 +399,7 @@ static void set_own_pools(struct kunit *test, unsigned int value)
 		kunit_skip(test, "with one CPU there is nobody to share with");
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_own_pools, (void *)before),
 			0);
-	wq_own_pools = value;
+	WRITE_ONCE(wq_own_pools, value);
 }
 
 /* all CPUs share a pool at first */

@@ -470,6 +470,8 @@ static bool wq_waits_for_marker(struct workqueue_struct *wq)
 	struct pool_workqueue *pwq;
 	bool waits = false;
 
+	if (!(READ_ONCE(wq->flags) & WQ_UNBOUND))
+		return false;
 	for_each_pwq(pwq, wq) {
 		guard(raw_spinlock_irq)(&pwq->pool->lock);
 		if (pwq->holds_marker)

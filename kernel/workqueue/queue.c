@@ -230,9 +230,9 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
  * another CPU: a CPU that queues alone, and competes with the workers only, does not need one.
  * After each SHARING_SAMPLE of them it is measured how long the CPU takes to get the lock for the
  * next item of the workqueue.  If all of them would take more than 1/SHARING_SHARE of the time in
- * which SHARING_ITEMS came, the CPU asks for a pool.  So it does if they came in SHARING_FAST: then
- * it costs too much that a worker takes them over from another CPU.  It does not as long as most
- * time goes to the items: then it is better to share the workers.
+ * which SHARING_ITEMS came, the CPU asks for a pool.  It also asks if they came in less than
+ * SHARING_FAST: then handing them to workers on other CPUs costs too much.  Else most time goes to
+ * the items, and it is better to share the workers.
  *
  * A CPU that had SHARING_HELD items held back meanwhile asks for a pwq: the items of other CPUs
  * must not wait behind all of them.

@@ -109,7 +109,7 @@ def test_a_case_has_the_job_of_other_engines():
     job, _ = dmcrypt.job_of('32k-third', 24)
     text = simulated.script('dm-crypt', ['aes/ram/queue/32k-third/cache-strict'], 24, 0.03)
     row, = (row for row in text.splitlines() if row.startswith('steady '))
-    assert row.startswith("steady aes/ram/queue/32k-third/cache-strict crypt_requests 512 0.03 0 ")
+    assert row.startswith("steady aes/ram/queue/32k-third/cache-strict crypt_requests 512 0.015 0.03 0 ")
     assert set(job.words()) <= set(shlex.split(row))
     assert "scope cache 1 'kcryptd[-!]*'" in text and text.index('scope ') < text.index('steady ')
 

@@ -45,7 +45,8 @@ def run_fio(job: fio.Job, **more: object) -> list[str]:
 def steady(name: str, job: fio.Job, direction: str, counter: str, amount: int, seconds: float) -> str:
     """Return the call of steady(). What is only read is not verified meanwhile, as on other engines."""
     more = {**STEADY, 'verify': 0} if job.options['rw'] == 'randread' else STEADY
-    return line('steady', name, counter, amount, f'{seconds:g}', DIRECTIONS[direction], *run_fio(job, **more))
+    return line('steady', name, counter, amount, f'{seconds / 2:g}', f'{seconds:g}', DIRECTIONS[direction],
+                *run_fio(job, **more))
 
 
 # dm-crypt

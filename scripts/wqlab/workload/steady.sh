@@ -4,10 +4,9 @@
 #
 # The host writes the script that uses these functions: see simulated.py. Of each case, only a stretch is simulated:
 # after all jobs have begun, and until they are ended. What is measured comes after a first part of this stretch,
-# in which the CPUs come to the same time.
+# in which the CPUs come to the same time, and requests that were queued before are done.
 
 PLACE=${PLACE:-/tmp}
-SETTLE_S=0.01
 TOGGLE=/proc/sys/kernel/hostname	# a write to it begins and ends the simulation
 QUEUES=/sys/devices/virtual/workqueue
 DEFAULT=/sys/module/workqueue/parameters/default_affinity_scope
@@ -128,12 +127,12 @@ snapshot()
 }
 
 # Simulate a while. Before and after what counts, note the time and what the CPUs did.
-simulate() # SECONDS
+simulate() # SECONDS TO SETTLE, SECONDS THAT COUNT
 {
 	echo begin >$TOGGLE
-	sleep $SETTLE_S
-	snapshot >first
 	sleep "$1"
+	snapshot >first
+	sleep "$2"
 	snapshot >last
 	echo end >$TOGGLE
 }
@@ -155,10 +154,10 @@ figures() # DIRECTION
 }
 
 # Start fio, simulate a while after it has done some work, and end it.
-steady() # NAME COUNTER AMOUNT SECONDS DIRECTION OPTIONS OF FIO...
+steady() # NAME COUNTER AMOUNT SECONDS TO SETTLE, SECONDS THAT COUNT, DIRECTION, OPTIONS OF FIO...
 {
-	name=$1 counter=$2 amount=$3 seconds=$4 direction=$5
-	shift 5
+	name=$1 counter=$2 amount=$3 settle=$4 seconds=$5 direction=$6
+	shift 6
 	rm -rf "$PLACE/run" && mkdir "$PLACE/run" && cd "$PLACE/run" || exit
 	$counter
 	amount=$((count + amount))
@@ -167,7 +166,7 @@ steady() # NAME COUNTER AMOUNT SECONDS DIRECTION OPTIONS OF FIO...
 		sleep 0.002
 		kill -0 $! 2>/dev/null || { cat said report; die "fio failed"; }
 	done
-	simulate "$seconds"
+	simulate "$settle" "$seconds"
 	kill -INT $!
 	wait $!
 	[ -s log_clat.log ] || { cat said report; die "fio wrote no log"; }

@@ -20,9 +20,9 @@
  *
  * An unbound item takes a slot when it is next to start.  While an item of a pwq is ready, which
  * means that it is on the worklist and has a slot, the next ones are held back and ask for nothing,
- * unless the pwq has spare slots: see spare.c.  When a worker takes the last ready item, the next
- * one asks for a slot.  So a pwq takes slots for what it runs and for one item more, no matter how
- * many are queued.
+ * unless the pwq has fewer slots than it may keep as spare ones: see spare.c.  When a worker takes
+ * the last ready item, the next one asks for a slot.  So beyond that number, a pwq takes slots for
+ * what it runs and for one item more, no matter how many are queued.
  *
  * Invariant, seen under pool->lock: an unbound pwq with held-back items is parked or has a ready
  * item, unless it is plugged.
@@ -106,14 +106,21 @@ static bool pwq_reserve_slot(struct pool_workqueue *pwq)
  */
 bool pwq_reserve_active(struct pool_workqueue *pwq)
 {
+	struct wq_node_nr_active *slots = pwq->slots;
+
 	lockdep_assert_held(&pwq->pool->lock);
 
 	/* first come, first served, also among items of one pwq */
 	if (!list_empty(&pwq->inactive_works))
 		return false;
-	/* an unbound one asks for a slot when it is next to start */
-	if ((pwq->slots && pwq->nr_ready) || !pwq_reserve_slot(pwq))
+	if (slots && pwq->nr_ready) {
+		/* not next to start: it may have a slot that will then be a spare one */
+		if (pwq->nr_active >= pwq_max_spare(pwq, slots) ||
+		    !tryinc_node_nr_active(slots))
+			return false;
+	} else if (!pwq_reserve_slot(pwq)) {
 		return false;
+	}
 	pwq->nr_active++;
 	return true;
 }

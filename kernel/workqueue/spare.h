@@ -29,6 +29,13 @@ static inline bool pwq_take_spare(struct pool_workqueue *pwq, struct wq_node_nr_
 	       atomic_dec_if_positive(&pwq->nr_spare) >= 0;
 }
 
+/* how many spare slots @pwq may have */
+static inline int pwq_max_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
+{
+	return min(READ_ONCE(slots->max_spare) * READ_ONCE(pwq->nr_entries),
+		   READ_ONCE(slots->max) / 2);
+}
+
 /**
  * pwq_make_spare - let a slot become a spare one
  * @pwq: unbound pwq, its pool locked
@@ -40,9 +47,7 @@ static inline bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_
 {
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (atomic_read(&pwq->nr_spare) >=
-	    min(READ_ONCE(slots->max_spare) * READ_ONCE(pwq->nr_entries),
-		READ_ONCE(slots->max) / 2) ||
+	if (atomic_read(&pwq->nr_spare) >= pwq_max_spare(pwq, slots) ||
 	    unlikely(list_empty(&pwq->spare_node) && !list_empty(&slots->pending_pwqs)))
 		return false;
 

@@ -303,7 +303,12 @@ proctype queuer(byte p)
 		LOCK(pool_lock[p]);
 		if
 		:: inactive[p] > 0 -> ok = false
-		:: inactive[p] == 0 && ready[p] > 0 -> take_spare(p, ok)
+		:: inactive[p] == 0 && ready[p] > 0 ->
+			take_spare(p, ok);
+			if
+			:: !ok && nr_active[p] < SPARE -> take_slot(ok)
+			:: else
+			fi
 		:: inactive[p] == 0 && ready[p] == 0 -> take_slot_or_park(p, ok)
 		fi;
 		if

@@ -470,22 +470,17 @@ static void wq_fill(struct workqueue_struct *wq)
 
 /*
  * Will a marker run soon?  Not if it is held back: then it comes after items that do not fit under
- * the limit.
+ * the limit.  Without the locks of the pools: wq_fill() has just had them.  A marker that was
+ * released since is one that was held back then.
  */
 static bool wq_waits_for_marker(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;
-	bool waits = false;
 
-	if (!(READ_ONCE(wq->flags) & WQ_UNBOUND))
-		return false;
-	for_each_pwq(pwq, wq) {
-		guard(raw_spinlock_irq)(&pwq->pool->lock);
-		if (pwq->holds_marker)
-			return false;
-		waits |= pwq_waits_for_marker(pwq);
-	}
-	return waits;
+	for_each_pwq(pwq, wq)
+		if (pwq_waits_for_marker(pwq) && READ_ONCE(pwq->marker_released))
+			return true;
+	return false;
 }
 
 /**
@@ -516,6 +511,8 @@ void wq_adjust_max_active(struct workqueue_struct *wq)
 		wq_fill(wq);
 		if (wq_waits_for_marker(wq))
 			return;
+		/* one may have run meanwhile, and what it held back may fit, too */
+		wq_fill(wq);
 	}
 
 	WRITE_ONCE(wq->max_active, max);

@@ -36,6 +36,12 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     'drain': {
         '': ('NO_HOME', 'HOME_STALE', 'SET_LATE', 'CLEAR_EARLY'),
     },
+    'freeze': {
+        '': ('NO_LOOK', 'NO_AGAIN', 'NO_FILL', 'FILL_ONCE', 'UNPLUG', 'KEEP_PLUGGED', 'NO_PARK', 'NO_ACTIVE',
+             'NO_THAW'),
+        'THREE': ('LOOK_FIRST',),
+        'NODES': ('HELD_ANY',),
+    },
     'ordered': {
         '': ('NO_SECOND', 'NO_PLUG', 'NO_UNPLUG', 'UNPLUG_NEXT', 'NO_REFCNT', 'NO_MOVED', 'MOVED_LATE',
              'NO_HOME', 'HOME_STALE', 'NO_RUNNER', 'NO_LEAVE'),

@@ -7,7 +7,7 @@
 help: ## list the targets
 	@echo 'usage: make TARGET [NAME=VALUE...]'
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' Makefile | expand -t 19
-	@echo 'values (the first is the default): ENGINE=qemu|uml|arm64 VARIANT=cmwq|base CONFIG=release|debug|kcsan|preempt|rt|up|workload|lockstat'
+	@echo 'values (the first is the default): ENGINE=qemu|uml|arm64 VARIANT=cmwq|base CONFIG=release|debug|kcsan|preempt|rt|up|workload'
 	@echo 'TREE stands for:'
 	@echo '  LINUX=7.3|7.2|6.12 (UML with 6.12: only CONFIG=up)'
 	@echo '  the base tree, if not from Debian: KERNEL_SRC=DIR, or LINUX_TARBALL=FILE|URL LINUX_TARBALL_SHA256=SUM'

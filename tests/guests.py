@@ -74,7 +74,7 @@ class Boot:
             'the CPUs cannot go offline': self.engine == 'uml',
             'no sizes': not self.shards,
             'this kernel has no freezer': False,
-            'this kernel has no lockdep': self.config not in ('debug', 'rt', 'lockstat'),
+            'this kernel has no lockdep': self.config not in ('debug', 'rt'),
             'the CPUs are fewer than three': machine.cpus < 3,
             'the CPUs are not on two nodes': machine.nodes != 2,
             'the CPUs of a node are too few': machine.cpus // machine.nodes == 1,

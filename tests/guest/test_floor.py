@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The mode floor of the benchmark module, and lock contentions: what they do is counted, not timed."""
+"""The mode floor of the benchmark module: what it does is counted, not timed."""
 
 import math
 
@@ -8,7 +8,7 @@ import pytest
 import bench_guests
 import guests
 from bench_guests import MODULE, counts
-from wqlab.bench import locks, parse
+from wqlab.bench import parse
 from wqlab.guest import run as guest
 from wqlab.logs import check
 
@@ -92,25 +92,3 @@ def test_a_signal_ends_threads_and_partners():
     assert [line for line in result.output.splitlines() if line.startswith('@')] == ['@ 143'] * 3
     assert 'wq_' not in result.output
     assert result.kernel.count('done status=interrupted') == 3 and not check.bad_lines(result.kernel)
-
-
-@pytest.mark.tier('all')
-@guests.needs('uml', 'lockstat')
-def test_contentions_are_counted():
-    """Two threads that queue thousands of items on one pool meet at some lock of the kernel."""
-    folder = guests.kernel('uml', 'lockstat')
-    step = 'fresh; insmod /bench.ko mode=batch items=20000 warmup=0 scopes={}; dmesg -c | grep -a test_; locks; echo @'
-    command = f'{locks.COMMAND}\ndmesg -c >/dev/null; ' + '; '.join(step.format(scope) for scope in ('cpu', 'system'))
-    result = guest.run(folder, command, engine='uml', cpus=2, mem='512M', timeout=200,
-                       files=[f'{folder}/lib/cmwq/test_workqueue.ko:/bench.ko'])
-    assert result.rc == 0 and not check.bad_lines(result.log), result.log[-3000:]
-    runs = []
-    for text in result.output.split('@\n')[:-1]:
-        found = parse.parse_output(text)['runs']
-        locks.add(found, text, 0)
-        runs += found
-    assert [run['scope'] for run in runs] == ['cpu', 'system']
-    for run in runs:
-        assert run['locks']['&pool->lock'][1] >= run['items'] and run['acquisitions'] >= 1
-        assert set(run['locks']) & {'&slots->lock', '&nna->lock', '&rq->__lock'}
-    assert sum(counts[0] for run in runs for counts in run['locks'].values()) > 0

@@ -475,9 +475,6 @@ BAD_OPTIONS = [
     (['--mode', 'roam', '--icount', '--engine', 'uml'], 'leave --engine uml out'),
     (['--mode', 'floor'], 'invalid choice'),
     (['--floor', '--mode', 'mixed'], '--floor needs --mode latency or batch'),
-    (['--floor', '--lockstat'], 'leave --floor out'),
-    (['--lockstat', '--icount'], 'leave --lockstat out'),
-    (['--lockstat', '--gate'], 'leave one of them out'),
     (['--sweep', '2,2', '--engine', 'qemu'], 'twice'),
     (['--sweep', '0', '--engine', 'qemu'], 'not between'),
     (['--sweep', '2,513', '--engine', 'qemu'], 'not between'),
@@ -527,7 +524,7 @@ def test_help():
     assert set(re.findall(r'^  (?:-h, )?(--[a-z-]+)', done.stdout, re.M)) == {
         '--help', '--engine', '--cpus', '--topology', '--mem', '--icount', '--variant', '--mode', '--batch', '--scopes',
         '--strict', '--shard-size', '--threads', '--pairs', '--items', '--repeats', '--boot-timeout', '--no-build',
-        '--resume', '--gate', '--append-cmwq', '--wq', '--burn-us', '--max-active', '--sweep', '--floor', '--lockstat',
+        '--resume', '--gate', '--append-cmwq', '--wq', '--burn-us', '--max-active', '--sweep', '--floor',
         '--machine'}
     assert 'The first table shows how long a call of queue_work() takes.' in done.stdout
     for mode in bench_parse.MODES:

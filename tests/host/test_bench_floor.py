@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""run-bench.sh --floor, --lockstat and --sweep: options, parsing, tables and plots."""
+"""run-bench.sh --floor and --sweep: options, parsing, tables and plots."""
 
-import os
 import re
-import subprocess
 
 import pytest
 
 import copied
-from test_bench import FAKE_GUEST, RECORDED, SCOPES, boot, calls, guest_arguments, params, record
+from test_bench import FAKE_GUEST, RECORDED, SCOPES, boot, guest_arguments, params, record
 from wqlab.bench import boot as bench_boot
-from wqlab.bench import locks, parse, seat, summary, sweep
 from wqlab.bench import options as bench_options
+from wqlab.bench import parse, seat, summary, sweep
 from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
-from wqlab.kernels.kinds import Kind
-from wqlab.paths import BUILD, ROOT
+from wqlab.paths import ROOT
 
 FLOOR = (ROOT / 'tests/data/bench/uml-floor.log').read_text()
 ROWS = list(parse.FLOOR)
-POOL = '&pool->lock'
 
 
 def with_floor(pair, variant, factor=1.0, cpus=None, **changes):
@@ -112,7 +108,6 @@ def test_defaults_of_a_sweep():
     assert (chosen['cpus'], chosen['pairs'], chosen['floor'], chosen['mem']) == (32, 2, True, '2G')
     assert chosen['scopes'] == ['cpu', 'cache_shard', 'system']
     assert not params('--engine', 'qemu', '--sweep', '2,4', '--mode', 'burst')['floor']
-    assert not params('--engine', 'qemu', '--sweep', '2,4', '--lockstat')['floor']
     assert params('--engine', 'qemu', '--sweep', '2,4', '--wq', 'percpu')['scopes'] == ['default']
 
 
@@ -149,11 +144,10 @@ def test_third_guest_has_the_parameters():
     assert bench_options.places(params(*given)) == {'cmwq': 'cmwq', 'cmwq-with': 'cmwq', 'base': 'base'}
     assert bench_options.places(params(*given, '--variant', 'cmwq')) == {'cmwq': 'cmwq', 'cmwq-with': 'cmwq'}
     assert bench_options.places(params(*given, '--gate')) == {'cmwq': 'cmwq', 'base': 'cmwq'}
-    assert bench_options.places(params(*given[:2], '--lockstat')) == bench_options.places(params(*given))
     assert bench_options.places(params(*given[:2])) == {'cmwq': 'cmwq', 'base': 'base'}
-    assert guest_arguments(*given[:2], '--lockstat', variant='cmwq-with')['--append'] == given[1]
+    assert guest_arguments(*given, variant='cmwq-with')['--append'] == given[1]
     for variant in ('cmwq', 'base'):
-        assert '--append' not in guest_arguments(*given[:2], '--lockstat', variant=variant)
+        assert '--append' not in guest_arguments(*given, variant=variant)
 
 
 def swept(*argv, third=True):
@@ -214,105 +208,6 @@ def test_a_sweep_with_icount_shows_instructions(mode):
                                  ('start_p50_ns', 'queueing to start, p50, insns')]
 
 
-# Lock contentions
-
-def test_commands_of_the_guest_count_all_waits():
-    """On a recorded /proc/lock_stat of UML, where the column "contentions" misses most, since the clock is coarse."""
-    table = ROOT / 'tests/data/bench/lock_stat'
-    command = locks.COMMAND.replace('/proc/lock_stat', str(table)) + 'locks'
-    done = subprocess.run(['dash', '-c', command], capture_output=True, text=True, check=True)
-    found = locks.read(done.stdout)
-    assert found[POOL] == [145 + 264 + 16 + 3, 21962] and found['&slots->lock'] == [0, 6]
-    assert found['&p->pi_lock'][1] > 0 and not [name for name in found if re.search(r'#|/\d|-[RW]$', name)]
-
-
-@pytest.mark.parametrize('name, of', [('&pool->lock', '&pool->lock'), ('&pool->lock#2', '&pool->lock'),
-                                      ('&pool->lock#2/1', '&pool->lock'), ('&mm->mmap_lock-W', '&mm->mmap_lock')])
-def test_classes_of_one_name_are_one_lock(name, of):
-    assert locks.class_of(name) == of
-
-
-def test_sums_of_locks():
-    text = 'lock_stat: 3 100 &pool->lock\nlock_stat: 2 50 &pool->lock#2/1\nlock_stat: 5 60 &rq->__lock\n' \
-        'lock_stat: 0 70 rcu_read_lock-R\nlock_stat: 1 40 &nna->lock\nlock_stat: end\n'
-    run = {'items': 80, 'threads': 2}
-    locks.add([run], text, warmup=10)
-    assert run['locks'] == {POOL: [5, 150], '&nna->lock': [1, 40], '&rq->__lock': [5, 60]}
-    assert (run['contentions'], run['acquisitions'], run['other_contentions']) == (0.06, 1.9, 0.05)
-    assert locks.per_item(run) == {POOL: (0.05, 1.5), '&nna->lock': (0.01, 0.4)}
-
-
-@pytest.mark.parametrize('text, why', [
-    ('lock_stat: 1 2 &pool->lock\n', 'did not print'),
-    ('lock_stat: off\nlock_stat: end\n', 'lockdep is off'),
-    ('lock_stat: 1 2 &rq->__lock\nlock_stat: end\n', 'does not have &pool->lock'),
-    ('lock_stat: 1 0 &pool->lock\nlock_stat: end\n', 'does not have &pool->lock'),
-])
-def test_incomplete_counts_are_errors(text, why):
-    with pytest.raises(parse.BenchOutputError, match=re.escape(why)):
-        locks.add([{'items': 1, 'threads': 1}], text, 0)
-
-
-SOURCES = [sorted((ROOT / 'kernel/workqueue').glob('*.c')), [BUILD / 'linux-7.3/kernel/workqueue.c']]
-
-
-@pytest.mark.parametrize('files', SOURCES, ids=['ours', 'base'])
-def test_list_has_all_locks_of_the_workqueue(files):
-    """The name of a class is the argument of its initialiser."""
-    subprocess.run([ROOT / 'scripts/lab', 'tree'], check=True, capture_output=True)
-    text = ''.join(path.read_text() for path in files)
-    found = re.findall(r'\b(?:raw_)?(?:spin_lock|mutex|rwlock)_init\((.*?)\);', text)
-    found += re.findall(r'^(?:static )?DEFINE_(?:RAW_SPINLOCK|SPINLOCK|MUTEX|RWLOCK)\((\w+)\)', text, re.M)
-    assert POOL in found and set(found) <= set(locks.LOCKS)
-
-
-def contended(pair, variant, pool, slots=0.0):
-    """Return a boot whose items waited for these locks so often."""
-    one = boot(pair, variant)
-    name = '&nna->lock' if variant == 'base' else '&slots->lock'
-    for run in one['runs']:
-        text = f'lock_stat: {int(pool * run["items"])} {2 * run["items"]} {POOL}\n' \
-            f'lock_stat: {int(slots * run["items"])} {int(slots * run["items"])} {name}\n' \
-            f'lock_stat: 0 5 wq_mayday_lock\nlock_stat: {run["items"] // 2} 99 &rq->__lock\nlock_stat: end\n'
-        locks.add([run], text, 0)
-    return one
-
-
-def test_table_of_locks():
-    boots = [one for pair in (1, 2, 3) for one in (contended(pair, 'cmwq', 0.25), contended(pair, 'cmwq-with', 0),
-                                                   contended(pair, 'base', 0.5, 0.125))]
-    chosen = params('--lockstat', '--append-cmwq', 'workqueue.own_pools=0')
-    lines = summary.lines(summary.summarise(boots), chosen, bench_options.names(chosen))
-    assert re.findall(r'ours|with|base', lines[0]) == ['ours', 'with', 'base'] * 2
-    assert re.findall(r'\S+/item', lines[1]) == ['contentions/item'] * 3 + ['taken/item'] * 3
-    assert lines[2].split() == ['cpu', 'all', '0.2500', '0.0000', '0.6250', '2.0000', '2.0000', '2.1250']
-    assert lines[3].split() == [POOL, '0.2500', '0.0000', '0.5000', '2.0000', '2.0000', '2.0000']
-    assert lines[4].split() == ['&nna->lock', '-', '-', '0.1250', '-', '-', '0.1250']
-    assert lines[5].split() == ['others', '0.5000', '0.5000', '0.5000', '-', '-', '-']
-    assert lines[6].split()[:2] == ['smt', 'all'] and not any('items/s' in line for line in lines)
-    assert lines[-1].startswith('with: ours, booted with') and max(map(len, lines)) <= 150
-
-
-@pytest.mark.tier('test')
-def test_pictures_of_locks(tmp_path):
-    boots = [contended(1, 'cmwq', 0.25), contended(1, 'base', 0.5)]
-    one = {**record(boots, '--lockstat'), 'summary': summary.summarise(boots)}
-    assert [metric for metric, _ in bench_plot.panels(one)] == list(locks.METRICS)
-    bench_record.save(one, tmp_path)
-    assert bench_plot.main([str(tmp_path)]) == 0
-    boots = [{**contended(1, variant, 0.25), 'cpus': cpus} for variant in ('cmwq', 'base') for cpus in (2, 4)]
-    one = {**record(boots, '--lockstat', '--engine', 'qemu', '--sweep', '2,4'), 'summary': summary.summarise(boots)}
-    bench_record.save(one, tmp_path)
-    assert bench_plot.main([str(tmp_path)]) == 0
-    assert 'contentions of the workqueue' in (tmp_path / 'plot.svg').read_text()
-
-
-@pytest.mark.parametrize('engine', ['uml', 'qemu'])
-def test_kernels_that_count(engine):
-    names = [path.name for path in Kind.of(engine, 'base', 'lockstat').fragments]
-    assert {'lockstat.config', 'release.config', 'bench.config'} <= set(names) and 'debug.config' not in names
-
-
 def test_time_is_no_number_of_instructions_if_items_sleep():
     boots = [boot(1, 'cmwq'), boot(1, 'base')]
     lines = summary.lines(summary.summarise(boots), params('--icount', '--mode', 'mixed'))
@@ -359,22 +254,3 @@ def test_whole_sweep_is_resumed(project):
     assert re.search(r'^ *2 +system ', done.stdout, re.M) and (folder / 'plot.svg').exists()
     orders = (project.root / 'scripts/orders-001-base-cpus2').read_text()
     assert ' items=50000 ' in orders
-
-
-def test_locks_need_their_own_kernels(project):
-    done = project.run('--no-build', '--lockstat')
-    assert done.returncode == 1 and 'VARIANT=cmwq CONFIG=lockstat' in done.stderr
-
-
-def test_whole_run_of_locks(project):
-    for variant in ('cmwq', 'base'):
-        os.rename(project.root / f'build/uml-{variant}-release-7.3', project.root / f'build/uml-{variant}-lockstat-7.3')
-    guest = project.root / 'scripts/wqlab/guest/run.py'
-    counts = "print('lock_stat: 7 900 &pool->lock', 'lock_stat: end', sep='\\n')\n    print(text, '@done'"
-    guest.write_text(guest.read_text().replace("print(text, '@done'", counts))
-    done = project.run('--no-build', '--lockstat', '--pairs', '1', '--repeats', '1', '--scopes', 'cpu')
-    assert done.returncode == 0, done.stderr
-    assert calls(project) == ['base', 'cmwq'] and 'contentions per item: cpu 0.0001' in done.stderr
-    assert 'items/s' not in done.stdout + done.stderr
-    run, = project.results()[1]['boots'][0]['runs']
-    assert run['locks'] == {POOL: [7, 900]}

@@ -64,7 +64,7 @@ def test_defaults():
 
 
 @pytest.mark.parametrize('option', [['--wq', 'percpu'], ['--batch', '4'], ['--strict'], ['--threads', '3'], ['--floor'],
-                                    ['--items', '5'], ['--max-active', '4'], ['--lockstat']])
+                                    ['--items', '5'], ['--max-active', '4']])
 def test_options_without_effect_are_refused(option, capsys):
     with pytest.raises(SystemExit):
         params('--mode', 'life', *option)

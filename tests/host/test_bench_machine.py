@@ -40,8 +40,7 @@ def test_a_sweep_has_machines_of_all_sizes():
     (['--machine', 'epyc', '--sweep', '8,24'], 'cannot have 24 CPUs'),
     (['--machine', 'grace', '--engine', 'qemu'], 'leave --engine out'),
     (['--machine', 'grace', '--topology', 'cores=2'], 'leave --topology out'),
-    (['--machine', 'grace', '--icount'], 'leave --icount out'),
-    (['--machine', 'grace', '--lockstat'], 'leave --lockstat out')])
+    (['--machine', 'grace', '--icount'], 'leave --icount out')])
 def test_bad_options_are_refused(argv, why, capsys):
     with pytest.raises(SystemExit) as ended:
         params(*argv)

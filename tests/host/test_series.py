@@ -357,7 +357,7 @@ def test_letter_has_the_figures_of_record(letter):
         text = (ROOT / name).read_text()
         for ratio in re.findall(r'\d\.\d\d \(\d\.\d\d-\d\.\d\d\)', text.split('## Tests')[0]):
             assert ratio in letter, f'{name}: {ratio}'
-    for words in ('run-bench.sh --pairs 6', '--floor', '--lockstat', '--lines', '--icount', 'make workload ARGS=',
+    for words in ('run-bench.sh --pairs 6', '--floor', '--lines', '--icount', 'make workload ARGS=',
                   'scripts/run-workload.sh --engine qemu --topology cores=12', 'AMD EPYC'):
         assert words in letter, words
 

@@ -15,7 +15,7 @@ COMPUTED = 'nothing here was measured: the time of the guest is computed, see wo
 
 def refuse_nonsense(parser, args):
     for option, given in (('--engine', args.engine not in (None, 'arm64')), ('--topology', args.topology),
-                          ('--icount', args.icount), ('--lockstat', args.lockstat)):
+                          ('--icount', args.icount)):
         if given:
             parser.error(f'--machine simulates an arm64 machine: leave {option} out')
 

@@ -27,7 +27,7 @@ IDLE_TOO = 'ns: of the guest, one for each instruction; it also has idle time, s
 BURN_TIME_US = 1_000_000    # of all items in a run, unless --items says how many there are
 MOST_CPUS = 255         # x86 has no x2APIC if it is emulated, and the firmware of arm64 does not start with 512
 # What --mode life sets by itself, or has no use for.
-NOT_OF_LIFE = ('wq', 'batch', 'max_active', 'strict', 'shard_size', 'threads', 'items', 'floor', 'lockstat')
+NOT_OF_LIFE = ('wq', 'batch', 'max_active', 'strict', 'shard_size', 'threads', 'items', 'floor')
 LIFE_PAIRS = 1
 # What a kind of workqueue cannot do.
 WITH_SCOPES = ('unbound', 'unbound_highpri')
@@ -50,7 +50,6 @@ examples:
   scripts/run-bench.sh --icount                         instructions per item, without noise
   scripts/run-bench.sh --icount --floor                 instructions above those of two threads that wake each other
   scripts/run-bench.sh --icount --mode roam --cpus 4    instructions of items that come from another CPU each time
-  scripts/run-bench.sh --lockstat --scopes cpu,system   lock contentions per item
   scripts/run-bench.sh --engine qemu --sweep 2,4,8,16   both variants and the floor over numbers of CPUs
   scripts/run-bench.sh --machine grace                  72 CPUs that this machine does not have, in computed time
   scripts/run-bench.sh --machine grace --sweep 8,16,72,144
@@ -97,8 +96,7 @@ def places(params):
 
 def with_and_without(params):
     """Return True if a third guest has the parameters of --append-cmwq, so that ours is there without them as well."""
-    several = params.get('sweep') or params.get('lockstat')
-    return bool(several and params.get('append_cmwq') and not params.get('gate'))
+    return bool(params.get('sweep') and params.get('append_cmwq') and not params.get('gate'))
 
 
 def place_with(params):
@@ -240,14 +238,10 @@ def build_parser():
                       help='boot one variant (default cmwq) in both places, to see how far the ratios can be trusted')
     what.add_argument('--append-cmwq', metavar='ARGS', default='',
                       help='more kernel parameters for the guest of our workqueue; with --gate, for the first of the '
-                           'two, to compare one kernel with and without them; with --sweep and --lockstat, for a '
-                           'third guest')
+                           'two, to compare one kernel with and without them; with --sweep, for a third guest')
     what.add_argument('--floor', action='store_true',
                       help='also measure round trips of two threads without a workqueue (modes latency and batch; '
                            '--sweep does so by itself)')
-    what.add_argument('--lockstat', action='store_true',
-                      help='count lock contentions per item instead, in kernels with CONFIG_LOCK_STAT; there are no '
-                           'rates, since that slows down everything')
     what.add_argument('--mode', choices=(*parse.MODES, 'life'), default='latency', help='see below (default latency)')
     what.add_argument('--wq', choices=parse.KINDS, default='unbound',
                       help='kind of workqueue (default unbound); highpri is a per-CPU one; '
@@ -270,8 +264,8 @@ def build_parser():
                       help='submitting threads (default 0: one per CPU, or just one in the modes burst and spread)')
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
-                     help=f'boots of each variant, shard size and number of CPUs (default {PAIRS}, 2 with --sweep or '
-                          '--lockstat, 1 with --mode life or --machine, where each pair has another seed)')
+                     help=f'boots of each variant, shard size and number of CPUs (default {PAIRS}, 2 with --sweep, '
+                          '1 with --mode life or --machine, where each pair has another seed)')
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
                      help='items per thread and run (default uml 50000, qemu 10000; with --sweep, all '
                           'threads together queue twice as many; in the modes spread and mixed, as many as take about '
@@ -295,6 +289,8 @@ def refuse_nonsense_of_mode(parser, args):
         parser.error(f'--burn-us needs --mode {" or ".join(BURNING)}')
     if args.mode == 'limit' and (args.max_active or 1) >= (args.batch or BATCH):
         parser.error('--mode limit needs a --max-active that is less than --batch')
+    if args.floor and args.mode not in WITH_FLOOR:
+        parser.error(f'--floor needs --mode {" or ".join(WITH_FLOOR)}: the floor is a round trip of a short item')
 
 
 def refuse_nonsense_of_kind(parser, args):
@@ -316,18 +312,6 @@ def refuse_nonsense_of_sweep(parser, args):
         parser.error(f'--mode {args.mode} needs more than one CPU')
 
 
-def refuse_nonsense_of_kinds(parser, args):
-    """Refuse --floor and --lockstat where they make no sense."""
-    if args.floor and args.mode not in WITH_FLOOR:
-        parser.error(f'--floor needs --mode {" or ".join(WITH_FLOOR)}: the floor is a round trip of a short item')
-    if args.floor and args.lockstat:
-        parser.error('--lockstat counts locks of workqueues, and the floor has none: leave --floor out')
-    if args.lockstat and args.icount:
-        parser.error('--icount runs one CPU at a time, so no lock is contended: leave --lockstat out')
-    if args.lockstat and args.gate:
-        parser.error('--gate compares rates, and --lockstat has none: leave one of them out')
-
-
 def refuse_nonsense_of_life(parser, args):
     for name in NOT_OF_LIFE:
         if getattr(args, name) != parser.get_default(name):
@@ -341,7 +325,6 @@ def refuse_nonsense(parser, args):
     refuse_nonsense_of_mode(parser, args)
     refuse_nonsense_of_kind(parser, args)
     refuse_nonsense_of_sweep(parser, args)
-    refuse_nonsense_of_kinds(parser, args)
     if args.machine:
         machine.refuse_nonsense(parser, args)
     if args.append_cmwq and args.variant == 'base':
@@ -385,7 +368,7 @@ def resolve(parser, args):
         parser.error(f'--icount emulates a machine that has at most {MOST_CPUS} CPUs')
     if args.mode in NEED_CPUS and args.cpus == 1:
         parser.error(f'--mode {args.mode} needs more than one CPU')
-    args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR and not args.lockstat)
+    args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR)
     args.mem = args.mem or memory_for(args.cpus)
     args.pairs = args.pairs or default_pairs(args)
     args.scopes = args.scopes or default_scopes(args)
@@ -418,7 +401,7 @@ def default_pairs(args):
         return LIFE_PAIRS
     if args.machine:
         return 1
-    return 2 if args.sweep or args.lockstat else PAIRS
+    return 2 if args.sweep else PAIRS
 
 
 def default_scopes(args):

@@ -101,10 +101,6 @@ def draw_sweep(axes, rows, metric, label, names):
 
 def panels(record):
     """Return (metric, label) of each panel. A record from before waits were measured has three."""
-    if record['parameters'].get('lockstat'):
-        return [('contentions', 'contentions of the workqueue\'s locks per item'),
-                ('acquisitions', 'the workqueue\'s locks taken per item'),
-                ('other_contentions', 'contentions of all other locks per item')]
     if record['parameters']['mode'] == 'life':
         return life.panels(bench_options.unit(record['parameters']) or 'ns')
     last = ('kworkers', 'kworkers') if record['parameters']['shard_size'] else \

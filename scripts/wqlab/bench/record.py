@@ -23,7 +23,7 @@ from wqlab.steps import told
 FORMAT = 1
 STAT = {'median': NUMBER, 'min': NUMBER, 'max': NUMBER, 'boots': int, 'spread_percent': NUMBER}
 ROW = {'scope': str, 'shard_size': (int, NOTHING), 'cpus?': (int, NOTHING),
-       **{f'{variant}?': {'locks?': dict, 'rows?': list, ...: STAT} for variant in stats.ORDER},
+       **{f'{variant}?': {'rows?': list, ...: STAT} for variant in stats.ORDER},
        **{f'{name}?': {...: ({**STAT, 'low': NUMBER, 'high': NUMBER}, NOTHING)} for name in stats.RATIO_OF.values()}}
 FAILED = {'attempt': int, 'error': str, 'pair': int, 'variant': str}
 # What run-workload.sh has, too

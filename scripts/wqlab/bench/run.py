@@ -6,8 +6,7 @@ boot.py     builds and boots          stats.py    medians, ratios, the first tab
 seat.py     guests in turn            waits.py    the table of waits
 record.py   results.json, resuming    summary.py  both tables, and what they mean
 turns.py    groups of boots, shared   floor.py    the table of what is above the floor
-            with run-workload.sh      lockstat.py the table of lock contentions
-locks.py    /proc/lock_stat           plot.py     the plots
+            with run-workload.sh      plot.py     the plots
 machine.py  --machine, its options    simulated.py  and its guests
 why.py      what CPUs waited for      sweep.py    the plots over numbers of CPUs
 life.py     --mode life
@@ -34,8 +33,7 @@ RESULTS = ROOT / 'build' / 'bench'
 
 
 def prepare_builds(params, build, held):
-    config = 'lockstat' if params.get('lockstat') else 'release'
-    builds = {place: bench_boot.Build(ROOT, params['engine'], variant, config)
+    builds = {place: bench_boot.Build(ROOT, params['engine'], variant)
               for place, variant in bench_options.places(params).items()}
     if build and procs.run([ROOT / 'scripts/deps.sh'], env={**os.environ, 'ENGINE': params['engine']}):
         raise bench_boot.BootError('could not install what the benchmark needs: see the lines above')

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
-from wqlab.bench import life, locks, options, stats
+from wqlab.bench import life, options, stats
 from wqlab.bench import parse as bench_parse
 from wqlab.bench.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
 from wqlab.logs import check
@@ -29,7 +29,7 @@ END_S = 60          # a guest has 10 s to power off (POWEROFF_S of wqlab.guest.r
 # An order is a line of NAME=VALUE, parameters of the module, or whole paths of other files. The pass that the module
 # makes when it is loaded shows which scopes the kernel has. dmesg -c prints what is new.
 COMMAND = f'''
-report() {{ dmesg -c | grep -a 'test_workqueue: '; locks; echo {DONE}; }}
+report() {{ dmesg -c | grep -a 'test_workqueue: '; echo {DONE}; }}
 dmesg -c >/dev/null
 insmod {GUEST_MODULE} keep=1 threads=1 items=1 warmup=0 || exit
 @more@
@@ -48,7 +48,7 @@ exit 0
 '''
 TSC = re.compile(r'tsc: (?:Detected|Refined TSC clocksource calibration:) ([0-9.]+) MHz')
 CLOCKS_DIFFER = 0.02
-NO_LOCKS = 'locks() { :; }; fresh() { :; }; over() { :; }'
+NOTHING_AROUND = 'fresh() { :; }; over() { :; }'
 Tick = Callable[[float, str], None]     # (seconds since the boots began, the newest result)
 
 
@@ -56,8 +56,6 @@ def outline(runs: list[dict]) -> str:
     """Return the results of these runs in a few words."""
     if any(run['mode'] == 'life' for run in runs):
         return life.outline(runs)
-    if any('locks' in run for run in runs):
-        return 'contentions per item: ' + ', '.join(f"{run['scope']} {run['contentions']:.4f}" for run in runs)
     return 'items/s: ' + ', '.join(f"{stats.label(run['scope'])} {run['items_per_s'] / 1000:,.0f}k" for run in runs)
 
 
@@ -93,7 +91,7 @@ def order(params: dict[str, Any], scopes: str) -> str:
     return as_line(chosen)
 
 
-def command(functions: str = NO_LOCKS, more: str = ':', orders: str = '') -> str:
+def command(functions: str = NOTHING_AROUND, more: str = ':', orders: str = '') -> str:
     """
     Return what runs in a guest. `functions` run around each pass, `more` as soon as the module is loaded. The orders
     come from the input, or are part of the command.
@@ -119,7 +117,7 @@ def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict
         append.append(params['append_cmwq'])
     if append:
         argv += ['--append', ' '.join(append)]
-    return [*argv, *options_of_guest, '--', inside or command(locks.COMMAND if params.get('lockstat') else NO_LOCKS)]
+    return [*argv, *options_of_guest, '--', inside or command()]
 
 
 class Seat:
@@ -158,10 +156,7 @@ class Seat:
 
     def parsed(self, text: str) -> dict[str, Any]:
         try:
-            parsed = bench_parse.parse_output(text)
-            if self.params.get('lockstat'):
-                locks.add(parsed['runs'], text, options.warmup(self.params))
-            return parsed
+            return bench_parse.parse_output(text)
         except bench_parse.BenchOutputError as error:
             raise self.error(str(error)) from None
 

@@ -16,7 +16,7 @@ from wqlab.steps import Failure
 
 # A write to this file begins the simulation, and the next one ends it.
 SWITCH = '/proc/sys/kernel/hostname'
-FUNCTIONS = f'locks() {{ :; }}; fresh() {{ echo begin >{SWITCH}; }}; over() {{ echo end >{SWITCH}; }}'
+FUNCTIONS = f'fresh() {{ echo begin >{SWITCH}; }}; over() {{ echo end >{SWITCH}; }}'
 
 
 def passes(params: dict[str, Any]) -> list[tuple[int, str]]:

@@ -11,11 +11,11 @@ import random
 from statistics import median, quantiles
 
 from wqlab import tables
-from wqlab.bench import locks, parse
+from wqlab.bench import parse
 
 LIFE = ('bytes', *(f'{step}_{key}' for step in parse.LIFE for key in parse.LIFE_FIGURES))
 METRICS = ('items_per_s', 'mean_ns', *parse.QUANTILES, *parse.WAITS, *parse.MAKESPAN, *parse.PROBE, 'cpus_mean',
-           'kworkers', 'ns_per_item', *locks.METRICS, *LIFE)
+           'kworkers', 'ns_per_item', *LIFE)
 RATIOS = ('items_per_s', 'ns_per_item', 'mean_ns', 'p50_ns', 'p99_ns', 'start_p50_ns', 'start_p99_ns', 'start_p999_ns',
           'done_p50_ns', 'done_p99_ns', 'makespan_p50_ns', 'probe_p50_ns', 'probe_p99_ns', 'probe_p999_ns', *LIFE)
 OURS, BASE = 'cmwq', 'base'
@@ -113,7 +113,6 @@ def summary_row(boots, size, scope):
     for variant, mine in of.items():
         values = {metric: boot_values(mine, scope, metric) for metric in METRICS}
         row[variant] = {metric: spread(found) for metric, found in values.items() if found}
-        row[variant].update(locks.by_lock(mine, scope))
     for variant, name in RATIO_OF.items():
         if row.get(variant) and row.get(BASE):
             row[name] = {metric: ratio(of[variant], of[BASE], scope, metric) for metric in RATIOS}
@@ -175,7 +174,7 @@ def begin(rows, row=None):
 
 def numbers(head):
     """Return the columns of a table that contain numbers."""
-    return [column for column, text in enumerate(head) if text not in ('scope', 'lock')]
+    return [column for column, text in enumerate(head) if text != 'scope']
 
 
 def table(rows, unit=None, names=NAMES):

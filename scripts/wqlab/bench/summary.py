@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The summary of a run as text: its tables, and what they mean."""
 
-from wqlab.bench import floor, life, lockstat, machine, options, stats, waits
+from wqlab.bench import floor, life, machine, options, stats, waits
 
 
 def summarise(boots):
@@ -16,8 +16,6 @@ def lines(rows, params, names=stats.NAMES):
     """Return the text. `params` are those of the run."""
     if not rows:
         return ['no runs']
-    if params.get('lockstat'):
-        return lockstat.table(rows, names) + ['', *lockstat.legend(), *stats.legend_of_names(rows, params)]
     unit = options.unit(params)
     if params['mode'] == 'life':
         return machine.heading(params) + life.lines(rows, unit, names) + stats.legend_of_names(rows, params)

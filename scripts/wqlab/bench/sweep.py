@@ -9,9 +9,6 @@ STYLES = {'same': '--', 'other': '-.', 'line': ':'}
 def panels(record):
     """Return (metric, label) of each row of the picture."""
     params = record['parameters']
-    if params.get('lockstat'):
-        return [('contentions', 'contentions of the workqueue\'s locks per item'),
-                ('acquisitions', 'the workqueue\'s locks taken per item')]
     if params['mode'] == 'life':
         return life.panels(options.unit(params) or 'ns')
     rate = options.rate(params)
@@ -43,15 +40,11 @@ def draw_floor(axes, rows, metric):
             axes.plot(cpus, values, style, marker='.', color='black', linewidth=1, label=parse.FLOOR[scope])
 
 
-def scale(axes, metric, sizes):
+def scale(axes, sizes):
     axes.set_xscale('log', base=2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.minorticks_off()
-    if metric == 'contentions':     # may be 0
-        axes.set_yscale('symlog', linthresh=0.001)
-        axes.set_ylim(bottom=0)
-    else:
-        axes.set_yscale('log')
+    axes.set_yscale('log')
     axes.grid(alpha=0.3)
 
 
@@ -75,7 +68,7 @@ def draw(record, pyplot, colours):
             for variant in stats.variants_of(rows):
                 draw_variant(axes, rows, scope, variant, metric, color=colours[variant], label=names[variant])
             draw_floor(axes, rows, metric)
-            scale(axes, metric, sizes)
+            scale(axes, sizes)
     for axes, scope in zip(grid[0], scopes, strict=True):
         axes.set_title(scope)
     for axes in grid[-1]:

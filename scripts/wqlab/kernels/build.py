@@ -2,7 +2,7 @@
 """Configure and build one kernel with its modules.
 
 usage: [ENGINE=qemu|uml|arm64] [VARIANT=cmwq|base]
-       [CONFIG=release|debug|kcsan|preempt|rt|up|workload|lockstat] [LINUX=7.3] [KERNEL_SRC=DIR] scripts/lab kernel
+       [CONFIG=release|debug|kcsan|preempt|rt|up|workload] [LINUX=7.3] [KERNEL_SRC=DIR] scripts/lab kernel
 
 Output: build/<engine>-<variant>-<config>-<linux>/, with arch/x86/boot/bzImage,
 arch/arm64/boot/Image or the UML binary `linux`. The configuration is

@@ -13,11 +13,11 @@ from wqlab.steps import Failure, plain_environment
 LINUX = '7.3'
 TREE = ('LINUX', 'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256')       # variables that choose the base tree
 VARIANTS = ('cmwq', 'base')
-CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up', 'workload', 'lockstat')
+CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up', 'workload')
 COMMON = ('common', 'workqueue', 'cgroup', 'tracing', 'hang', 'kunit', 'bench', 'selftest', 'torture')
 PLAIN = ('common', 'workqueue', 'qemu', 'crashdump')      # for a release that is built without our files
 UML_SMP = (6, 19)      # the first release in which UML can have several CPUs
-LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload', 'lockstat')      # the release configuration and more
+LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload')      # the release configuration and more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Engine:
 
 ENGINES = {engine.name: engine for engine in (
     Engine('qemu', 'x86_64', 'arch/x86/boot/bzImage', (*COMMON, 'qemu', 'pm', 'virtme', 'crashdump'),
-           ('release', 'debug', 'kcsan', 'preempt', 'rt', 'workload', 'lockstat')),
-    Engine('uml', 'um', 'linux', (*COMMON, 'uml'), ('release', 'debug', 'up', 'workload', 'lockstat')),
+           ('release', 'debug', 'kcsan', 'preempt', 'rt', 'workload')),
+    Engine('uml', 'um', 'linux', (*COMMON, 'uml'), ('release', 'debug', 'up', 'workload')),
     Engine('arm64', 'arm64', 'arch/arm64/boot/Image', (*COMMON, 'arm64', 'pm', 'crashdump'),
            ('release', 'debug', 'kcsan', 'preempt', 'rt', 'workload'), cross='aarch64-linux-gnu-'),
 )}

@@ -26,12 +26,14 @@ from pathlib import Path
 from wqlab.kernels import base, tree
 from wqlab.kernels.kinds import asked_linux
 from wqlab.paths import BUILD, ROOT
-from wqlab.series import cover, maintainers, quote, steps
+from wqlab.series import maintainers, steps
 from wqlab.steps import Failure, blame_disk, first_match, locked, need, plain_environment, sayer, shown, told
 
 say = sayer('series')
 SELFTESTS = 'tools/testing/selftests/workqueue'
 MAINTAINERS = 'MAINTAINERS'
+LETTER = Path(__file__).with_name('cover.txt')
+WIDTH = 72              # of its lines
 # the first file of a patch, and what the letter calls such patches
 GROUPS = (('MAINTAINERS', 'the entry in MAINTAINERS'), ('include/linux/', 'the headers'),
           ('init/', 'the choice in Kconfig'), ('kernel/workqueue/', 'the implementation'),
@@ -188,7 +190,7 @@ def base_text(source: base.Base, repository: Repository, commit: str) -> str:
                       sorted(blobs(repository.folder, repository.base_files, 'base').items()))
     text += (' The series changes these files of it, and adds all others. In a tree that fits, '
              '"git ls-tree HEAD -- FILE" shows the same blob for each. If one differs, "git am -3" may still merge it:')
-    return f'{textwrap.fill(text, quote.WIDTH, break_on_hyphens=False)}\n\n{table}'
+    return f'{textwrap.fill(text, WIDTH, break_on_hyphens=False)}\n\n{table}'
 
 
 def project_text() -> str:
@@ -200,10 +202,12 @@ def project_text() -> str:
 
 
 def describe(repository: Repository, source: base.Base, commit: str, changes: str) -> None:
-    """Give the branch the cover letter as its description. git makes a mail of it."""
-    values = {'base': base_text(source, repository, commit), 'order': repository.order(),
-              'linux': base.version_of(source.tree), 'project': project_text()}
-    subject, _, text = cover.Letter(values, say).text().partition('\n\n')
+    """Give the branch the cover letter as its description. git makes a mail of it, with all subjects and a diffstat."""
+    letter = LETTER.read_text()
+    for name, value in (('base', base_text(source, repository, commit)), ('order', repository.order()),
+                        ('linux', base.version_of(source.tree)), ('project', project_text())):
+        letter = letter.replace(f'@{name}@', value)
+    subject, _, text = letter.partition('\n\n')
     if changes:
         text = f'{changes.strip()}\n\n{text}'
     repository.git('config', 'branch.series.description', f'{subject}\n\n{text}')

@@ -163,10 +163,6 @@ def options_of(program):
     return set(re.findall(r'--[a-z][a-z-]+', done.stdout + more))
 
 
-# What figures were counted with, and a commit that still has it
-GONE = {'--lines': '2600ef0c41b5'}
-
-
 def options(found):
     """Each option that is given to one of our scripts is in its help, and each program of scripts/lab is there."""
     programs = set(re.findall(r'^  ([a-z-]+)  ', call('scripts/lab', '--help').stdout, re.M))
@@ -178,8 +174,7 @@ def options(found):
                       re.findall(r"make (bench|workload|advise)\b.*?ARGS='?([^']*)", code)]
             for program, words in calls:
                 given = re.findall(r'(?<=[\s=\'])--[a-z][a-z-]+', f' {words}')
-                yield from (f'{name}: {program} {word}' for word in given
-                            if word not in options_of(program) and (word not in GONE or GONE[word] not in text))
+                yield from (f'{name}: {program} {word}' for word in given if word not in options_of(program))
             yield from (f'{name}: scripts/lab {word}' for word in re.findall(r'scripts/lab ([a-z][a-z-]+)', code)
                         if word not in programs)
 
@@ -242,8 +237,8 @@ CHECKS = [
     (attributes, pages, 'workqueue-admin.rst', '``affinity_strict``', '``strict``', 'strict: in one of'),
     (files, pages, 'workqueue-internals.rst', '``cull.c`` ', '``bull.c`` ', 'cull.c: on the map 0'),
     (files, pages, 'workqueue-internals.rst', '``flush.h``', '``cursor.h``', 'cursor.h: on the map 2'),
-    (entry, pages, 'workqueue-start.rst', ':ref:`workqueue-cmwq-lines`', 'lines', 'workqueue-lines.rst: workqueue-st'),
-    (entry, pages, 'workqueue-lines.rst', '.. _workqueue-cmwq-lines:', '.. _lines:', 'has no label workqueue-cmwq-l'),
+    (entry, pages, 'workqueue-start.rst', ':ref:`workqueue-cmwq-bases`', 'bases', 'workqueue-bases.rst: workqueue-st'),
+    (entry, pages, 'workqueue-bases.rst', '.. _workqueue-cmwq-bases:', '.. _bases:', 'has no label workqueue-cmwq-b'),
     (commands, everywhere, 'README.md', '    make bench\n', '    make bank\n', 'README.md: make bank'),
     (commands, everywhere, 'workqueue-adopt.rst', "make bench ARGS=", "make bench ARG=", 'make bench ARG='),
     (options, everywhere, 'workqueue-advise.rst', 'advise.sh --engine', 'advise.sh --motor', 'advise.sh --motor'),

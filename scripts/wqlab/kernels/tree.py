@@ -37,7 +37,6 @@ DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst':
              'workqueue-scopes.rst': 'workqueue-cmwq-scopes.rst',
              'workqueue-advise.rst': 'workqueue-cmwq-advise.rst',
              'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
-             'workqueue-lines.rst': 'workqueue-cmwq-lines.rst',
              'workqueue-simulated.rst': 'workqueue-cmwq-simulated.rst',
              'workqueue-bases.rst': 'workqueue-cmwq-bases.rst',
              'workqueue-36-cores.svg': 'workqueue-36-cores.svg',

@@ -33,24 +33,25 @@ def front(tmp_path):
 def spoken(front, tmp_path):
     """Return (command lines, environment) of the programs that a call of make runs."""
     def run(*words, **env):
+        for name in ('said', 'env'):
+            (tmp_path / name).unlink(missing_ok=True)
         done = front(*words, **env)
         assert done.returncode == 0, done.stderr
         return (tmp_path / 'said').read_text(), set((tmp_path / 'env').read_text().splitlines())
     return run
 
 
-@pytest.mark.parametrize('target, name', [(target, name) for target, names in TARGETS.items()
-                                          for name in sorted(names)])
 @pytest.mark.parametrize('way', ['make', 'environment'])
-def test_named_variable_arrives(spoken, target, name, way):
-    command, env = spoken(target, f'{name}=x1y') if way == 'make' else spoken(target, **{name: 'x1y'})
-    if name in BY_ENVIRONMENT[target]:
-        assert f'{name}=x1y' in env
-    else:
-        assert 'x1y' in command
+def test_named_variables_arrive(spoken, way):
+    for target, names in TARGETS.items():
+        given = {name: f'x{number}y' for number, name in enumerate(sorted(names))}
+        command, env = spoken(target, *[f'{name}={value}' for name, value in given.items()]) if way == 'make' else \
+            spoken(target, **given)
+        for name, value in given.items():
+            assert f'{name}={value}' in env if name in BY_ENVIRONMENT[target] else value in command, (target, name)
 
 
-@pytest.mark.parametrize('target', TARGETS)
+@pytest.mark.parametrize('target', ['bench', 'test', 'clean'])
 @pytest.mark.parametrize('way', ['make', 'environment'])
 def test_all_other_variables_are_refused(front, target, way):
     """Each variable of any target is named by this one, and arrives as above, or is refused."""
@@ -83,9 +84,9 @@ def test_advise_as_asked(spoken):
     assert 'advise.sh --engine=qemu --topology=cores=4,nodes=2 --minutes 3\n' in command
 
 
-@pytest.mark.parametrize('value', ['a b', "it's", 'say "no"', '$HOME', '$(date)', '`date`', 'a=b;c'])
 @pytest.mark.parametrize('way', ['make', 'environment'])
-def test_quoting_survives(spoken, value, way):
+def test_quoting_survives(spoken, way):
+    value = 'it\'s  "a b" $HOME $(date) `date` a=b;c'
     given = {'CMD': value, 'APPEND': value}
     words = [f'{name}={text}' for name, text in given.items()]
     command, _ = spoken('boot', *words) if way == 'make' else spoken('boot', **given)

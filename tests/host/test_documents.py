@@ -33,33 +33,18 @@ def tree():
     return compose(LINUX)
 
 
-def built(folder, text=''):
-    """Run Sphinx on our documents, with @text appended to one of them. Return its output."""
-    folder.mkdir()
-    (folder / 'conf.py').write_text(CONF.format(tree=str(tree())))
-    for path in [*FOLDER.iterdir(), ROOT / 'tools/workqueue/json.rst']:
-        shutil.copy(path, folder)
-    (folder / 'index.rst').write_text('Index\n=====\n\n.. toctree::\n   :glob:\n\n   workqueue*\n')
-    with open(folder / 'workqueue.rst', 'a', encoding='utf-8') as page:
-        page.write(text)
-    return subprocess.run([sys.executable, '-m', 'sphinx', '-q', '-W', '--keep-going', '-b', 'html', folder,
-                           folder / 'out'], capture_output=True, text=True, check=False)
-
-
 def test_documents_build_without_a_warning(tmp_path):
-    done = built(tmp_path / 'good')
+    (tmp_path / 'conf.py').write_text(CONF.format(tree=str(tree())))
+    for path in [*FOLDER.iterdir(), ROOT / 'tools/workqueue/json.rst']:
+        shutil.copy(path, tmp_path)
+    (tmp_path / 'index.rst').write_text('Index\n=====\n\n.. toctree::\n   :glob:\n\n   workqueue*\n')
+    done = subprocess.run([sys.executable, '-m', 'sphinx', '-q', '-W', '--keep-going', '-b', 'html', tmp_path,
+                           tmp_path / 'out'], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = {path.stem for path in (tmp_path / 'good/out').glob('*.html')}
+    found = {path.stem for path in (tmp_path / 'out').glob('*.html')}
     assert found >= {Path(name).stem for name in pages()} | {'json'}
     # from the comment of a function in the sources
-    assert 'kick_pool' in (tmp_path / 'good/out/workqueue-internals.html').read_text()
-
-
-@pytest.mark.tier('test')
-def test_a_warning_is_a_failure(tmp_path):
-    done = built(tmp_path / 'bad', '\n.. kernel-doc:: kernel/workqueue/no_such_file.c\n\n:ref:`workqueue-cmwq-gone`\n')
-    assert done.returncode
-    assert 'no_such_file.c' in done.stderr and 'workqueue-cmwq-gone' in done.stderr
+    assert 'kick_pool' in (tmp_path / 'out/workqueue-internals.html').read_text()
 
 
 # What the documents name. Each check takes the pages and returns what is wrong with them.
@@ -203,33 +188,6 @@ def symbols(found):
                     - configurations())
 
 
-def figures(found):
-    """The page for those who decide has no figure that no other page has."""
-    others = ' '.join(text for name, text in {**found, 'README.md': page('README.md')}.items()
-                      if name != 'workqueue-adopt.rst')
-    numbers = re.findall(r'\d+\.\d+', section(found['workqueue-adopt.rst'], 'Speed'))
-    assert len(numbers) > 8
-    yield from (f'{number}: in no other page' for number in numbers if not re.search(rf'\b{number}\b', others))
-
-
-BORDER = r' *=+(?: +=+)+\n'
-SIMPLE_TABLE = re.compile(rf'^({BORDER})(?:(?:.+\n)+?{BORDER}(?=.))?((?:.*\n)+?){BORDER}(?=\n|\Z)', re.M)
-
-
-def rows(found):
-    """
-    A line with text in the first column of a simple table begins a row. So text that goes on there needs a grid table.
-    A cell that is blank on purpose has a backslash.
-    """
-    for name, text in found.items():
-        for border, body in SIMPLE_TABLE.findall(text):
-            columns = [match.span() for match in re.finditer('=+', border)]
-            for line in body.splitlines():
-                first, *others = (line[begin:end] for begin, end in columns)
-                if first.strip() and not all(map(str.strip, others)):
-                    yield f'{name}: {line.strip()}: is this a row?'
-
-
 CHECKS = [
     # the check, the pages that it needs, and a change that it must find: page, old, new, message
     (parameters, pages, 'workqueue-admin.rst', '``unbound_cpus``', '``unbound_cpu``', 'unbound_cpus: in one of'),
@@ -246,8 +204,6 @@ CHECKS = [
     (options, everywhere, 'workqueue-bases.rst', 'scripts/lab hooks TREE', 'scripts/lab hook TREE', 'scripts/lab hook'),
     (paths, everywhere, 'README.md', 'tests/models/', 'tests/model/', 'README.md: tests/model/'),
     (symbols, everywhere, 'workqueue-distributors.rst', 'CONFIG_WQ_PROBE', 'CONFIG_WQ_PROB', 'CONFIG_WQ_PROB'),
-    (rows, pages, 'workqueue-bases.rst', '4        4        \\\n', '4        4\n', '``digimend-dkms``'),
-    (figures, pages, 'workqueue-adopt.rst', '25.96', '25.97', '25.97: in no other page'),
 ]
 
 

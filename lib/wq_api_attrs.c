@@ -459,6 +459,42 @@ static void queue_elsewhere(void *arg)
 	queue_work_on(wq_api_cpu(1), elsewhere->wq, wq_api_work(elsewhere->item));
 }
 
+#define ALONE_ROUNDS	100
+
+/* queue on the first CPU's entry: this CPU then seems to share, but does not ask for anything */
+static void queue_for_first(void *arg)
+{
+	struct elsewhere *elsewhere = arg;
+
+	queue_work_on(wq_api_cpu(0), elsewhere->wq, wq_api_work(elsewhere->item));
+}
+
+/* Once a CPU has got a pool of its own, items of the one that is left count, too. */
+static void who_is_left_counts_alone(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 2);
+	struct elsewhere elsewhere = { shared_wq(test, WQ_UNBOUND), &items[1] };
+	struct workqueue_struct *wq = elsewhere.wq;
+	struct workqueue_struct **timed = per_cpu_ptr(&wq_sharing_timed, wq_api_cpu(1));
+	int round;
+
+	set_own_pools(test, 2);
+	for (round = 0; round < ALONE_ROUNDS && !has_own_pwq(wq, wq_api_cpu(0)); round++) {
+		wq_api_on_cpu(wq_api_cpu(1), queue_for_first, &elsewhere);
+		wq_api_queue_batch(wq_api_cpu(0), wq, &items[0], 1);
+		flush_workqueue(wq);
+		usleep_range(1000, 2000);
+	}
+	KUNIT_ASSERT_TRUE(test, has_own_pwq(wq, wq_api_cpu(0)));
+
+	WRITE_ONCE(wq_own_pools, 1);
+	for (round = 0; round < ALONE_ROUNDS && READ_ONCE(*timed) != wq; round++) {
+		wq_api_queue_batch(wq_api_cpu(1), wq, &items[1], 1);
+		flush_workqueue(wq);
+	}
+	KUNIT_EXPECT_LT(test, round, ALONE_ROUNDS);
+}
+
 /* A CPU that names another one would not use a pool of its own. */
 static void naming_a_cpu_gives_no_pool(struct kunit *test)
 {
@@ -551,6 +587,7 @@ WQ_API_CANNOT_RUN(queued_behind_a_marker_runs, "this kernel has no freezer")
 WQ_API_CANNOT_RUN(queued_behind_a_marker_runs, "the base kernel has no own pools")
 WQ_API_CANNOT_RUN(another_queue_takes_no_sample, "the base kernel has no own pools")
 WQ_API_CANNOT_RUN(naming_a_cpu_gives_no_pool, "the base kernel has no own pools")
+WQ_API_CANNOT_RUN(who_is_left_counts_alone, "the base kernel has no own pools")
 #endif
 
 /*
@@ -687,6 +724,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(queued_behind_a_marker_runs),
 	KUNIT_CASE(another_queue_takes_no_sample),
 	KUNIT_CASE(naming_a_cpu_gives_no_pool),
+	KUNIT_CASE(who_is_left_counts_alone),
 	KUNIT_CASE(made_while_workers_start),
 	{}
 };

@@ -42,6 +42,7 @@
 #define OWN_UNUSED	(5 * HZ)	/* look this often which own pwqs are used */
 #define OWN_FEW		64		/* it is not used if fewer items have started since */
 #define OWN_NEW		U64_MAX		/* own_started before the first look */
+#define OWN_COUNT_ALONE	128		/* two times what has to be shared: see queue.c */
 
 struct workqueue_struct *own_pools_wq __ro_after_init;
 
@@ -102,6 +103,9 @@ static void own_pwq_install(int cpu, struct pool_workqueue *own)
 	raw_spin_lock_irq(&old->pool->lock);
 	own_entry_switch(cpu, old, own);
 	wake = own_marker_queue(own, old);
+	/* whoever is left there with nobody to share with may need a pool as much */
+	if (own->pool != old->pool)
+		old->pool->count_alone = OWN_COUNT_ALONE;
 	/* @own gets the reference of the entry, or one to the pod's pwq on the same pool */
 	if (old->pod) {
 		list_del_init(&old->own_node);

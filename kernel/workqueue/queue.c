@@ -205,8 +205,14 @@ static inline bool pool_note_cpu(struct worker_pool *pool)
 {
 	int cpu = raw_smp_processor_id();
 
-	if (pool->last_cpu < 0 || likely(pool->last_cpu == cpu))
+	if (pool->last_cpu < 0)
 		return false;
+	if (likely(pool->last_cpu == cpu)) {
+		if (likely(!pool->count_alone))
+			return false;
+		pool->count_alone--;
+		return true;
+	}
 	pool->last_cpu = cpu;
 	return true;
 }
@@ -228,6 +234,8 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
 /*
  * When does a CPU need a pool of its own?  An item counts if the last item on the pool came from
  * another CPU: a CPU that queues alone, and competes with the workers only, does not need one.
+ * But the last one of many is not alone because it needs less than those that have got theirs.
+ * So some items count, too, after a CPU has got a pool.
  * After each SHARING_SAMPLE of them it is measured how long the CPU takes to get the lock for the
  * next item of the workqueue.  If all of them would take more than 1/SHARING_SHARE of the time in
  * which SHARING_ITEMS came, the CPU asks for a pool.  It also asks if they came in less than

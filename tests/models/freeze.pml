@@ -166,7 +166,10 @@ end:	do
 			inactive[p]!ITEM(c, queued[c]);
 			if
 			:: len(inactive[p]) == 1 && ready[p] == 0 -> activate_first(p, ok)
-			:: else
+			/* a pwq with few slots need not wait: pwq_reserve_active() */
+			:: len(inactive[p]) == 1 && ready[p] > 0 &&
+			   nr[NODE(p)] < max[NODE(p)] -> activate(p)
+			:: len(inactive[p]) > 1 || ready[p] > 0
 			fi;
 			p = 0;
 			next = 0;

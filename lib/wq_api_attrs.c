@@ -10,9 +10,12 @@
 #include <linux/delay.h>
 #include <linux/freezer.h>
 #include <linux/init.h>
+#include <linux/kallsyms.h>
 #include <linux/moduleparam.h>
 #include <linux/sched.h>
+#include <linux/sched/clock.h>
 #include <linux/sched/signal.h>
+#include <linux/seq_file.h>
 #include <linux/string.h>
 #include <linux/topology.h>
 #include <trace/events/sched.h>
@@ -21,6 +24,7 @@
 #include "wq_api.h"
 
 #ifdef CONFIG_WORKQUEUE_CMWQ
+#include "../../kernel/workqueue/held.h"
 #include "../../kernel/workqueue/internal.h"
 #endif
 
@@ -513,18 +517,119 @@ static void naming_a_cpu_gives_no_pool(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, has_own_pwq(elsewhere.wq, wq_api_cpu(0)));
 }
 
+/* until the gate of the blocker opens, nobody gets what it asks for, and nobody is refused it */
+static struct wq_api_item *block_own_pools(struct kunit *test)
+{
+	struct wq_api_item *blocker = wq_api_items(test, 1);
+
+	blocker->gated = true;
+	queue_work(own_pools_wq, wq_api_work(blocker));
+	wq_api_wait(test, &blocker->started, "the blocker starts");
+	return blocker;
+}
+
+/*
+ * A CPU that asks for a pool, and then leaves the global mask, does not get it.  Only the mask
+ * changes here.  If the pools followed it, one of two CPUs would be left, and nobody would share.
+ */
+static void no_pool_outside_the_mask(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 2), *blocker;
+	struct workqueue_struct *wq = shared_wq(test, WQ_UNBOUND);
+	int cpu = wq_api_cpu(0), round;
+	struct workqueue_struct **wants = per_cpu_ptr(wq_wants_own, cpu) + OWN_POOL;
+
+	set_own_pools(test, 2);
+	blocker = block_own_pools(test);
+	for (round = 0; round < SHARED_ROUNDS && READ_ONCE(*wants) != wq; round++) {
+		/* it may have asked for another workqueue */
+		WRITE_ONCE(*wants, NULL);
+		share(wq, items, cpu);
+	}
+	KUNIT_ASSERT_PTR_EQ(test, READ_ONCE(*wants), wq);
+
+	scoped_guard(mutex, &wq_pool_mutex)
+		cpumask_clear_cpu(cpu, wq_unbound_cpumask);
+	complete_all(&blocker->gate);
+	flush_work(&own_pools_work);
+	scoped_guard(mutex, &wq_pool_mutex)
+		cpumask_set_cpu(cpu, wq_unbound_cpumask);
+	KUNIT_EXPECT_FALSE(test, has_own_pwq(wq, cpu));
+}
+
+#define ENOUGH_HELD	40			/* more than SHARING_HELD */
+#define ASK_AGAIN	(10 * NSEC_PER_MSEC)	/* SHARING_AGAIN */
+#define ASK_ROUNDS	50
+
+struct asker {
+	struct workqueue_struct *wq;
+	struct wq_api_item *items;
+	bool asks[2];
+	u64 took;
+};
+
+/* have enough items held back to ask for a pwq, refuse it, and do the same again */
+static void ask_twice(void *arg)
+{
+	struct workqueue_struct **wants = this_cpu_ptr(wq_wants_own) + OWN_PWQ;
+	struct asker *asker = arg;
+	u64 begin = local_clock();
+	int i, nth;
+
+	for (nth = 0; nth < 2; nth++) {
+		WRITE_ONCE(*wants, NULL);
+		for (i = 0; i < ENOUGH_HELD; i++)
+			queue_work(asker->wq, wq_api_work(asker->items++));
+		asker->asks[nth] = READ_ONCE(*wants) == asker->wq;
+	}
+	WRITE_ONCE(*wants, NULL);
+	asker->took = local_clock() - begin;
+}
+
+/* A CPU that was refused does not ask again at once.  If the time is over already, try again. */
+static void refused_cpu_asks_later(struct kunit *test)
+{
+	struct wq_api_item *items = wq_api_items(test, 2 + 2 * ENOUGH_HELD);
+	struct asker asker = { shared_wq(test, WQ_UNBOUND) };
+	int cpu = wq_api_cpu(0), round, i;
+
+	set_own_pools(test, 1);
+	block_own_pools(test);
+	workqueue_set_max_active(asker.wq, 2);
+	for (i = 0; i < 2; i++) {
+		items[i].gated = true;
+		wq_api_queue_batch(cpu, asker.wq, &items[i], 1);
+		wq_api_wait(test, &items[i].started, "the item takes a slot");
+	}
+
+	for (round = 0; round < ASK_ROUNDS; round++) {
+		msleep(20);
+		asker.items = &items[2];
+		wq_api_on_cpu(cpu, ask_twice, &asker);
+		for (i = 2; i < 2 + 2 * ENOUGH_HELD; i++)
+			cancel_work_sync(wq_api_work(&items[i]));
+		if (asker.asks[0] && asker.took < ASK_AGAIN)
+			break;
+	}
+	KUNIT_ASSERT_LT(test, round, ASK_ROUNDS);
+	KUNIT_EXPECT_FALSE(test, asker.asks[1]);
+}
+
 #ifdef CONFIG_FREEZER
 #define MARKER_MS	50	/* how long a marker may be kept from running */
 #define MARKER_ROUNDS	20
 
 static bool marker_begun, marker_goes;
+static struct workqueue_struct *marker_wq;
 
-/* keep a marker's worker busy, so that the own pwq stays plugged */
+/* keep the worker of the first CPU's marker busy, so that the own pwq stays plugged */
 static void keep_marker(void *unused, struct work_struct *work)
 {
+	struct pool_workqueue *own = container_of(work, struct pool_workqueue, own_marker);
 	int ms;
 
-	if (work->func != own_marker_fn)
+	if (work->func != own_marker_fn || own->wq != READ_ONCE(marker_wq) ||
+	    own->own_cpu != wq_api_cpu(0))
 		return;
 	WRITE_ONCE(marker_begun, true);
 	for (ms = 0; ms < MARKER_MS && !READ_ONCE(marker_goes); ms++)
@@ -537,23 +642,62 @@ static void stop_keeping(void *unused)
 	tracepoint_synchronize_unregister();
 }
 
-/* let the CPU get a pwq of its own, which is plugged; false if it was too late for that */
+/* let the CPU get a pwq of its own, which is plugged; false if the marker has not begun to run */
 static bool queue_on_plugged(struct workqueue_struct *wq, struct wq_api_item *items)
 {
+	bool begun;
 	int ms;
 
 	WRITE_ONCE(marker_begun, false);
 	WRITE_ONCE(marker_goes, false);
+	WRITE_ONCE(marker_wq, wq);
 	wq_api_queue_batch(wq_api_cpu(1), wq, &items[0], 1);
 	wq_api_queue_batch(wq_api_cpu(0), wq, &items[1], 1);
 	for (ms = 0; ms < 500 && !READ_ONCE(marker_begun); ms++)
 		usleep_range(500, 1000);
+	begun = READ_ONCE(marker_begun);
 	wq_api_queue_batch(wq_api_cpu(0), wq, &items[2], 1);
+	return begun;
+}
+
+static bool is_plugged(struct workqueue_struct *wq)
+{
 	guard(rcu)();
 	return READ_ONCE(rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, wq_api_cpu(0)))->plugged);
 }
 
-/* What waits behind the marker of an own pwq when the freeze begins runs, too. */
+/* does debugfs, if there is one, show that two items of @wq have started? */
+static bool shows_two_started(struct workqueue_struct *wq)
+{
+	int (*show)(struct seq_file *m, void *entry);
+	char line[512] = "";
+	struct seq_file m = { .buf = line, .size = sizeof(line) };
+	int started;
+
+	show = (void *)kallsyms_lookup_name("workqueues_show");
+	if (!show)
+		return true;
+	show(&m, &wq->list);
+	return sscanf(line, "%*s %*s %*d %*d %d", &started) == 1 && started == 2;
+}
+
+/* does the watchdog think that the limit holds items of @wq back?  It does not report them. */
+static bool limit_is_blamed(struct workqueue_struct *wq)
+{
+	/* a time at which the timer does not look */
+	const struct wq_look look = { .now = 1, .period = ULONG_MAX, .thresh = ULONG_MAX };
+
+	if (IS_ENABLED(CONFIG_WQ_WATCHDOG))
+		wq_look_for_held(&look);
+	guard(rcu)();
+	return rcu_dereference(*per_cpu_ptr(wq->cpu_pwq, wq_api_cpu(0)))->slots->watch.looked ==
+	       look.now;
+}
+
+/*
+ * What waits behind the marker of an own pwq when the freeze begins runs, too.  Before that, the
+ * marker is no item that has started, and it is not the limit that holds the others back.
+ */
 static void queued_behind_a_marker_runs(struct kunit *test)
 {
 	int round, ms, kept = 0;
@@ -565,14 +709,20 @@ static void queued_behind_a_marker_runs(struct kunit *test)
 	for (round = 0; round < MARKER_ROUNDS && kept < 3; round++) {
 		struct workqueue_struct *wq = shared_wq(test, WQ_UNBOUND | WQ_FREEZABLE);
 		struct wq_api_item *items = wq_api_items(test, 3);
-		bool plugged = queue_on_plugged(wq, items);
+		bool begun = queue_on_plugged(wq, items);
+		bool two_started = shows_two_started(wq);
+		bool blamed = limit_is_blamed(wq);
+		bool plugged = is_plugged(wq);
 
 		freeze_workqueues_begin();
 		WRITE_ONCE(marker_goes, true);
 		for (ms = 0; ms < 2000 && freeze_workqueues_busy(); ms++)
 			usleep_range(500, 1000);
-		if (plugged)
+		if (begun && plugged) {
 			kept++;
+			KUNIT_EXPECT_TRUE(test, two_started);
+			KUNIT_EXPECT_FALSE(test, blamed);
+		}
 		KUNIT_EXPECT_EQ(test, atomic_read(&items[2].runs), 1);
 		thaw_workqueues();
 		wq_api_wait(test, &items[2].finished, "the item runs");
@@ -588,6 +738,8 @@ WQ_API_CANNOT_RUN(queued_behind_a_marker_runs, "the base kernel has no own pools
 WQ_API_CANNOT_RUN(another_queue_takes_no_sample, "the base kernel has no own pools")
 WQ_API_CANNOT_RUN(naming_a_cpu_gives_no_pool, "the base kernel has no own pools")
 WQ_API_CANNOT_RUN(who_is_left_counts_alone, "the base kernel has no own pools")
+WQ_API_CANNOT_RUN(no_pool_outside_the_mask, "the base kernel has no own pools")
+WQ_API_CANNOT_RUN(refused_cpu_asks_later, "the base kernel has no own pools")
 #endif
 
 /*
@@ -725,6 +877,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(another_queue_takes_no_sample),
 	KUNIT_CASE(naming_a_cpu_gives_no_pool),
 	KUNIT_CASE(who_is_left_counts_alone),
+	KUNIT_CASE(no_pool_outside_the_mask),
+	KUNIT_CASE(refused_cpu_asks_later),
 	KUNIT_CASE(made_while_workers_start),
 	{}
 };

@@ -267,6 +267,11 @@ static void wq_set_pwqs(struct workqueue_struct *wq, const struct cpumask *cpus,
 	int cpu;
 
 	for_each_cpu(cpu, cpus) {
+		struct pool_workqueue *old = wq_pwq(wq, cpu);
+
+		/* as before: then what an own pwq has must keep its order */
+		if ((old->pod ?: old) == pwq)
+			continue;
 		scoped_guard(raw_spinlock_irq, &pwq->pool->lock)
 			get_pwq(pwq);
 		put_pwq_unlocked(install_unbound_pwq(wq, cpu, pwq));

@@ -7,6 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 OWN=$PARAMS/own_pools
+CPU=/sys/devices/system/cpu
 
 # Makes a workqueue with one pool for all CPUs, which no other workqueue has.
 create_shared()	# NAME [FLAG...]
@@ -218,6 +219,45 @@ test_order_without_unbound_work()
 	set_to $GLOBAL/cpumask "$all" && destroy wqt_u && return $ok
 }
 
+# The pool in which a CPU queues. Each look queues from each CPU.
+pool_of()	# NAME CPU
+{
+	map_field "$1" map comm "$2" | sed 's,^kworker/u\([0-9]*\):.*,\1,'
+}
+
+# One of the last two CPUs gets an own pool: that CPU is MINE, the other one is OTHER.
+one_has_own_pool()	# POOL_OF_THE_POD
+{
+	local cpu
+
+	for cpu in $(online_cpus | tail -n 2); do
+		if [ "$(pool_of wqt_u "$cpu")" != "$1" ]; then
+			MINE=$cpu
+			OTHER=$(online_cpus | tail -n 2 | grep -vx "$cpu")
+			return
+		fi
+	done
+	return 1
+}
+
+# The workqueue may not use the CPUs of the last node, so what these queue goes to the default pool.
+# It still does when one of them leaves or comes back, and the other one keeps its own pool.
+test_kept_when_a_neighbour_leaves()
+{
+	local pod own ok=0
+
+	set_to $OWN 0 && create wqt_u unbound && set_to "$(dev wqt_u affinity_scope)" numa &&
+		set_to "$(dev wqt_u nice)" "$NICE" && set_to "$(dev wqt_u cpumask)" 1 || return 1
+	pod=$(pool_of wqt_u "$LAST")
+	set_to $OWN 2 && within 50 one_has_own_pool "$pod" || { destroy wqt_u; return 1; }
+	own=$(pool_of wqt_u "$MINE")
+	set_to "$CPU/cpu$OTHER/online" 0 || ok=1
+	is_equal "the pool after CPU $OTHER has left" "$(pool_of wqt_u "$MINE")" "$own" || ok=1
+	set_to "$CPU/cpu$OTHER/online" 1 || ok=1
+	is_equal "the pool after it is back" "$(pool_of wqt_u "$MINE")" "$own" || ok=1
+	destroy wqt_u && return $ok
+}
+
 # How many of these pools have workers?
 nr_left()	# POOL...
 {
@@ -289,9 +329,12 @@ LAST=$(online_cpus | tail -n 1)
 NICE=3
 set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools none_for:percpu \
 	none_for:ordered none_for:bh none_if_off none_for_a_CPU_that_queues_alone order flood \
-	marker_needs_no_slot order_without_unbound_work shares_again under_load:nice \
-	under_load:affinity_scope under_load:max_active gone_in_between
+	marker_needs_no_slot order_without_unbound_work kept_when_a_neighbour_leaves shares_again \
+	under_load:nice under_load:affinity_scope under_load:max_active gone_in_between
 [ "$VARIANT" != base ] || skip "the base kernel has no own pools" "$@"
 [ "$(nr_online)" -gt 1 ] || skip "one CPU shares with no other" "$@"
 [ "$(nr_online)" -gt 2 ] || skip "the CPUs are fewer than three" order_without_unbound_work
+[ -e "$CPU/cpu$LAST/online" ] || skip "the CPUs cannot go offline" kept_when_a_neighbour_leaves
+[ -e /sys/devices/system/node/node1 ] ||
+	skip "the CPUs are not on two nodes" kept_when_a_neighbour_leaves
 run_tests "$@"

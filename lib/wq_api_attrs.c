@@ -656,7 +656,7 @@ static bool queue_on_plugged(struct workqueue_struct *wq, struct wq_api_item *it
 	for (ms = 0; ms < 500 && !READ_ONCE(marker_begun); ms++)
 		usleep_range(500, 1000);
 	begun = READ_ONCE(marker_begun);
-	wq_api_queue_batch(wq_api_cpu(0), wq, &items[2], 1);
+	wq_api_queue_batch(wq_api_cpu(0), wq, &items[2], 2);
 	return begun;
 }
 
@@ -695,8 +695,9 @@ static bool limit_is_blamed(struct workqueue_struct *wq)
 }
 
 /*
- * What waits behind the marker of an own pwq when the freeze begins runs, too.  Before that, the
- * marker is no item that has started, and it is not the limit that holds the others back.
+ * What waits behind the marker of an own pwq when the freeze begins runs, too, but nothing that is
+ * queued later does.  Before that, the marker is no item that has started, and it is not the limit
+ * that holds the others back.
  */
 static void queued_behind_a_marker_runs(struct kunit *test)
 {
@@ -708,13 +709,15 @@ static void queued_behind_a_marker_runs(struct kunit *test)
 
 	for (round = 0; round < MARKER_ROUNDS && kept < 3; round++) {
 		struct workqueue_struct *wq = shared_wq(test, WQ_UNBOUND | WQ_FREEZABLE);
-		struct wq_api_item *items = wq_api_items(test, 3);
+		struct wq_api_item *items = wq_api_items(test, 5);
 		bool begun = queue_on_plugged(wq, items);
 		bool two_started = shows_two_started(wq);
 		bool blamed = limit_is_blamed(wq);
 		bool plugged = is_plugged(wq);
 
 		freeze_workqueues_begin();
+		wq_api_queue_batch(wq_api_cpu(1), wq, &items[4], 1);
+		msleep(20);
 		WRITE_ONCE(marker_goes, true);
 		for (ms = 0; ms < 2000 && freeze_workqueues_busy(); ms++)
 			usleep_range(500, 1000);
@@ -724,8 +727,11 @@ static void queued_behind_a_marker_runs(struct kunit *test)
 			KUNIT_EXPECT_FALSE(test, blamed);
 		}
 		KUNIT_EXPECT_EQ(test, atomic_read(&items[2].runs), 1);
+		KUNIT_EXPECT_EQ(test, atomic_read(&items[3].runs), 1);
+		KUNIT_EXPECT_EQ(test, atomic_read(&items[4].runs), 0);
 		thaw_workqueues();
-		wq_api_wait(test, &items[2].finished, "the item runs");
+		wq_api_wait(test, &items[3].finished, "the last item behind the marker runs");
+		wq_api_wait(test, &items[4].finished, "the item that was queued later runs");
 		wq_api_destroy(test, wq);
 	}
 	KUNIT_EXPECT_GT(test, kept, 0);

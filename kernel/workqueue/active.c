@@ -62,6 +62,16 @@ static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 	return true;
 }
 
+/* take a slot, which may be a spare one of any pwq; N */
+static bool slots_take(struct wq_node_nr_active *slots)
+{
+	do {
+		if (tryinc_node_nr_active(slots))
+			return true;
+	} while (slots_free_spares(slots));
+	return false;
+}
+
 /*
  * Take a slot for @pwq, or park @pwq.  @pwq may be parked already: wq_fill() asks, or nobody has
  * noticed yet that its held-back items were cancelled or filled in.  Not inline, as most unbound
@@ -77,13 +87,10 @@ static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 	if (list_empty(&pwq->pending_node))
 		list_add_tail(&pwq->pending_node, &slots->pending_pwqs);
 	smp_mb();	/* pairs with atomic_dec_return() in pwq_give_slot() */
-	do {
-		if (tryinc_node_nr_active(slots)) {
-			list_del_init(&pwq->pending_node);
-			return true;
-		}
-	} while (slots_free_spares(slots));
-	return false;
+	if (!slots_take(slots))
+		return false;
+	list_del_init(&pwq->pending_node);
+	return true;
 }
 
 /* get a slot for one more item of @pwq; without one, an unbound @pwq is parked unless plugged */
@@ -422,6 +429,46 @@ bool wq_has_slots_taken(struct workqueue_struct *wq)
 	return slots_any_taken(wq_node_nr_active(wq, NUMA_NO_NODE));
 }
 
+/*
+ * A plugged own pwq cannot activate what it holds back.  Take slots for those items that fit under
+ * the limit.  None do while its marker is held back: they come after some that do not fit.  L
+ */
+static void pwq_grant_slots(struct pool_workqueue *pwq)
+{
+	struct work_struct *work;
+	bool linked = false;
+	int nr = 0;
+
+	if (!pwq_waits_for_marker(pwq) || !READ_ONCE(pwq->marker_released))
+		return;
+
+	guard(raw_spinlock)(&pwq->slots->lock);
+	list_for_each_entry(work, &pwq->inactive_works, entry) {
+		/* a barrier goes with the item that is linked to it */
+		if (!linked && nr++ == pwq->nr_granted) {
+			if (!slots_take(pwq->slots))
+				return;
+			pwq->nr_granted++;
+		}
+		linked = work_data(work) & WORK_STRUCT_LINKED;
+	}
+}
+
+/* use the slots of pwq_grant_slots(), or free them if the items were cancelled; L */
+static bool pwq_use_granted(struct pool_workqueue *pwq)
+{
+	int nr = pwq->nr_granted;
+	bool used = nr;
+
+	pwq->nr_granted = 0;
+	for (; nr && !list_empty(&pwq->inactive_works); nr--)
+		pwq_activate_next(pwq);
+	/* may drop the lock */
+	while (nr--)
+		pwq_give_slot(pwq, pwq->slots);
+	return used;
+}
+
 /* unplug @pwq if @unplug; activate its oldest held-back item if the limit allows that */
 static bool pwq_fill_one(struct pool_workqueue *pwq, bool unplug)
 {
@@ -433,7 +480,9 @@ static bool pwq_fill_one(struct pool_workqueue *pwq, bool unplug)
 	raw_spin_lock(&pool->lock);
 	if (unplug)
 		WRITE_ONCE(pwq->plugged, false);	/* own_pwq_sharing() looks */
-	filled = pwq_activate_first_inactive(pwq);
+	else
+		pwq_grant_slots(pwq);
+	filled = (unplug && pwq_use_granted(pwq)) || pwq_activate_first_inactive(pwq);
 	if (filled) {
 		if (pwq->slots)
 			rescuer_follows_slot(pwq);
@@ -454,7 +503,7 @@ void pwq_unplug(struct pool_workqueue *pwq)
 	pwq_fill_one(pwq, true);
 }
 
-/* activate all held-back items that the limit allows */
+/* activate what the limit allows; a marker is on an older pwq than that which it unplugs */
 static void wq_fill(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;
@@ -468,29 +517,13 @@ static void wq_fill(struct workqueue_struct *wq)
 	}
 }
 
-/*
- * Will a marker run soon?  Not if it is held back: then it comes after items that do not fit under
- * the limit.  Without the locks of the pools: wq_fill() has just had them.  A marker that was
- * released since is one that was held back then.
- */
-static bool wq_waits_for_marker(struct workqueue_struct *wq)
-{
-	struct pool_workqueue *pwq;
-
-	for_each_pwq(pwq, wq)
-		if (pwq_waits_for_marker(pwq) && READ_ONCE(pwq->marker_released))
-			return true;
-	return false;
-}
-
 /**
  * wq_adjust_max_active - put the saved limits in force, or zero while frozen
  * @wq: the workqueue
  *
  * Items that fit under a raised limit become active, oldest first; unbound ones when they are next
  * to start.  Items over a lowered one finish.  So do those that fit under the limit when @wq is
- * frozen.  What a plugged own pwq holds back may fit, too: until its marker has run, @wq goes on,
- * and freeze_workqueues_busy() calls again.
+ * frozen.
  *
  * Context: wq->mutex held.  Whoever changes workqueue_freezing calls this afterwards;
  * that call corrects the limits if the value changes during this one.
@@ -507,13 +540,8 @@ void wq_adjust_max_active(struct workqueue_struct *wq)
 		return;
 
 	/* An unbound item may be held back although there is a slot: it is not next to start. */
-	if (frozen) {
+	if (frozen)
 		wq_fill(wq);
-		if (wq_waits_for_marker(wq))
-			return;
-		/* one may have run meanwhile, and what it held back may fit, too */
-		wq_fill(wq);
-	}
 
 	WRITE_ONCE(wq->max_active, max);
 	WRITE_ONCE(wq->min_active, min);

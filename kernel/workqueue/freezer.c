@@ -68,11 +68,8 @@ bool freeze_workqueues_busy(void)
 	guard(mutex)(&wq_pool_mutex);
 
 	WARN_ON_ONCE(!workqueue_freezing);
-	/* a workqueue may have waited for a marker */
-	wqs_apply_max_active();
 	list_for_each_entry(wq, &workqueues, list)
-		if ((READ_ONCE(wq->flags) & WQ_FREEZABLE) &&
-		    (READ_ONCE(wq->max_active) || wq_has_active(wq)))
+		if ((READ_ONCE(wq->flags) & WQ_FREEZABLE) && wq_has_active(wq))
 			return true;
 	return false;
 }

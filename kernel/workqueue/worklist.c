@@ -103,7 +103,7 @@ void pwq_release_markers(struct pool_workqueue *pwq)
 		trace_workqueue_activate_work(work);
 		pool_stamp_first(pwq->pool);
 		move_linked_works(work, &pwq->pool->worklist);
-		/* wq_waits_for_marker() looks */
+		/* pwq_grant_slots() looks */
 		WRITE_ONCE(container_of(work, struct pool_workqueue, own_marker)->marker_released,
 			   true);
 	}

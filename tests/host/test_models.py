@@ -37,10 +37,11 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         '': ('NO_HOME', 'HOME_STALE', 'SET_LATE', 'CLEAR_EARLY'),
     },
     'freeze': {
-        '': ('NO_LOOK', 'NO_AGAIN', 'NO_FILL', 'FILL_ONCE', 'UNPLUG', 'KEEP_PLUGGED', 'NO_PARK', 'NO_ACTIVE',
-             'NO_THAW'),
-        'THREE': ('LOOK_FIRST',),
-        'NODES': ('HELD_ANY',),
+        '': ('NO_GRANT', 'GRANT_ONE', 'GRANT_LOST', 'NO_FILL', 'WAIT', 'UNPLUG', 'KEEP_PLUGGED',
+             'NO_PARK', 'NO_ACTIVE', 'NO_THAW'),
+        'THREE': ('OWN_FIRST',),
+        'NODES': (),
+        'LATE': ('GRANT_HELD',),
     },
     'ordered': {
         '': ('NO_SECOND', 'NO_PLUG', 'NO_UNPLUG', 'UNPLUG_NEXT', 'NO_REFCNT', 'NO_MOVED', 'MOVED_LATE',

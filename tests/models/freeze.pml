@@ -13,26 +13,29 @@
  * for a slot when the last ready one starts.  A freed slot goes to any pwq that is parked: what
  * must run does not depend on turns.
  *
- * Left out: a pwq that parks while a slot is freed, which slots.pml has; spare slots, which
- * spare.pml has; an entry that changes while an item is queued, which own.pml has; cancelled items.
+ * With LATE, a slot is free for a while before it is handed over, so that others may take it.
+ *
+ * Left out: a pwq that parks meanwhile, which slots.pml has; spare slots, which spare.pml has; an
+ * entry that changes while an item is queued, which own.pml has; cancelled items.
  *
  * Holds:
  * - The items of a CPU start in the order in which it queued them.
  * - When nothing is busy, all items have run that were queued before the freeze, unless as many
  *   others have got slots as were free when it began.
- * - Once nothing is busy, no item starts before the thaw.
- * - The freezer does not ask for ever: if it asks when nothing else can move, and once more when
- *   nothing else can move again, nothing is busy.
+ * - An item that is queued after the freeze has begun does not start before the thaw, and once
+ *   nothing is busy, no item does.
+ * - The freezer does not ask for ever: when nothing else can move, nothing is busy.
  * - After the thaw all items start, and in the end nothing is plugged.
  *
  * Mutations, each of which must break it:
- * - NO_LOOK: the freeze does not wait for markers.
- * - NO_AGAIN: freeze_workqueues_busy() does not apply the limit again.
+ * - NO_GRANT: no slots are taken for what fits, but waits for a marker.
+ * - GRANT_ONE: only one is.
+ * - GRANT_HELD: slots are taken although the marker waits for an item that does not fit.
+ * - GRANT_LOST: own pwqs do not use the slots that were taken for them.
  * - NO_FILL: what fits, but is not next to start, does not become active before the freeze.
- * - FILL_ONCE: it does not become active if its marker runs between that and the look for markers.
- * - LOOK_FIRST: markers are looked for before anything is filled in, which may release some.
- * - HELD_ANY: no marker is waited for while another one is held back, maybe on another node.
- * - UNPLUG: a freeze unplugs own pwqs, and so need not wait.
+ * - OWN_FIRST: own pwqs are filled before those whose markers unplug them.
+ * - WAIT: the limit stays until markers have run.
+ * - UNPLUG: a freeze unplugs own pwqs, and so need not take slots for them.
  * - KEEP_PLUGGED: a marker that runs while the system is frozen does not unplug.
  * - NO_PARK: an own pwq that is unplugged does not ask for a slot.
  * - NO_ACTIVE: freeze_workqueues_busy() does not look for active items.
@@ -70,11 +73,15 @@ bool holds_marker[PWQS];
 bool plugged[PWQS];
 bool released[PWQS];			/* the marker that unplugs it is not held back any more */
 bool unplugs[PWQS];			/* that marker has started */
+byte granted[PWQS];			/* pwq->nr_granted */
+byte owed[NR_NODES];			/* slots that are free, and not handed over yet */
 byte queued[CPUS];			/* items */
 byte last[CPUS];			/* the item that started last */
 
 bool freezing;				/* workqueue_freezing */
 bool frozen;				/* wq->max_active is 0 */
+bool begun;				/* freeze_workqueues_begin() has returned */
+byte late[CPUS];			/* items that were queued before that */
 bool complete;				/* nothing is busy */
 byte older[CPUS];			/* items that were queued before the freeze */
 byte fits[NR_NODES];			/* slots that were free then, and not taken since */
@@ -98,16 +105,26 @@ inline release(p)
 	od
 }
 
-/* __pwq_activate_work() */
-inline activate(p)
+inline take_slot(p)
 {
 	nr[NODE(p)]++;
-	fits[NODE(p)] = fits[NODE(p)] - (fits[NODE(p)] > 0);
+	fits[NODE(p)] = fits[NODE(p)] - (fits[NODE(p)] > 0)
+}
+
+/* __pwq_activate_work(): it has a slot */
+inline activate_next(p)
+{
 	nr_active[p]++;
 	ready[p]++;
 	inactive[p]?next;
 	worklist[p]!next;
 	release(p)
+}
+
+inline activate(p)
+{
+	take_slot(p);
+	activate_next(p)
 }
 
 /* pwq_activate_first_inactive(): ok if an item became active */
@@ -202,6 +219,7 @@ end:	do
 				c = next / 8;
 				last[c]++;
 				assert(next == ITEM(c, last[c]));
+				assert(!begun || last[c] <= late[c]);
 				ready[p]--
 			fi;
 			if
@@ -217,6 +235,12 @@ end:	do
 	:: atomic { nr_active[p] > ready[p] ->
 			nr_active[p]--;
 			nr[NODE(p)]--;
+#ifdef LATE
+			owed[NODE(p)]++
+		}
+	:: atomic { owed[NODE(p)] > 0 ->
+			owed[NODE(p)]--;
+#endif
 			hand_over(NODE(p), ok);
 			next = 0;
 			ok = false
@@ -229,8 +253,21 @@ end:	do
 #else
 			plugged[p] = false;
 #endif
+#ifndef GRANT_LOST
+			/* pwq_use_granted() */
+			ok = granted[p] > 0;
+			do
+			:: granted[p] == 0 -> break
+			:: else ->
+				granted[p]--;
+				activate_next(p)
+			od;
+#endif
 #ifndef NO_PARK
-			activate_first(p, ok);
+			if
+			:: ok
+			:: else -> activate_first(p, ok)
+			fi;
 #endif
 			next = 0;
 			ok = false
@@ -238,43 +275,53 @@ end:	do
 	od
 }
 
+/* pwq_grant_slots() */
+inline grant(p)
+{
+	do
+#ifdef GRANT_HELD
+	:: plugged[p] &&
+#else
+	:: plugged[p] && released[p] &&
+#endif
+	   granted[p] < len(inactive[p]) && nr[NODE(p)] < max[NODE(p)] ->
+		take_slot(p);
+		granted[p]++;
+#ifdef GRANT_ONE
+		break
+#endif
+	:: else -> break
+	od
+}
+
 /* wq_fill() */
 inline fill()
 {
-	for (p : 0 .. PWQS - 1) {
-		left = MAX;
+	for (left : 0 .. PWQS - 1) {
+#ifdef OWN_FIRST
+		p = PWQS - 1 - left;
+#else
+		p = left;
+#endif
+		tries = MAX;
 		do
-		:: left == 0 -> break
+		:: tries == 0 -> break
 		:: else ->
 			atomic {
 #ifdef UNPLUG
 				plugged[p] = false;
 #endif
+#ifndef NO_GRANT
+				grant(p);
+#endif
 				activate_first(p, ok);
-				left = (ok -> left - 1 : 0);
+				tries = (ok -> tries - 1 : 0);
 				next = 0;
 				ok = false
 			}
 		od
 	}
-}
-
-/* wq_waits_for_marker() */
-inline look()
-{
-	waits = false;
-	for (p : 0 .. PWQS - 1) {
-		atomic {
-#ifdef HELD_ANY
-			if
-			:: holds_marker[p] -> waits = false; break
-			:: else -> waits = waits || plugged[p]
-			fi
-#else
-			waits = waits || (plugged[p] && released[p])
-#endif
-		}
-	}
+	left = 0
 }
 
 /* wq_adjust_max_active() */
@@ -282,26 +329,15 @@ inline adjust()
 {
 	if
 	:: freezing && !frozen ->
-#ifdef LOOK_FIRST
-		look();
-#endif
 #ifndef NO_FILL
 		fill();
 #endif
-#ifndef LOOK_FIRST
-		look();
-#endif
-#ifdef NO_LOOK
-		waits = false;
+#ifdef WAIT
+		waits = plugged[OWN(0)] && released[OWN(0)];
 #endif
 		if
 		:: waits
 		:: else ->
-#ifndef NO_FILL
-#ifndef FILL_ONCE
-			fill();
-#endif
-#endif
 			frozen = true;
 			for (p : 0 .. NR_NODES - 1) { max[p] = 0 }
 		fi
@@ -333,7 +369,7 @@ inline adjust()
 /* freeze_workqueues_busy() */
 inline ask_busy()
 {
-#ifndef NO_AGAIN
+#ifdef WAIT
 	adjust();
 #endif
 	busy = !frozen;
@@ -345,7 +381,7 @@ inline ask_busy()
 }
 
 init {
-	byte p, q, next, left, quiet;
+	byte p, q, next, left, tries;
 	bool ok, waits, busy = true;
 
 	atomic {
@@ -366,16 +402,20 @@ init {
 		p = 0
 	}
 	adjust();
+	atomic {
+		begun = true;
+		for (p : 0 .. CPUS - 1) { late[p] = queued[p] }
+		p = 0
+	}
 	do
-	:: busy && quiet == 0 -> ask_busy()
+	:: busy -> ask_busy()
 	:: busy ->
 		/* nothing else can move any more */
 		timeout ->
-		quiet++;
-		assert(quiet <= 2);
-		ask_busy()
-	/* gives up; if nothing is frozen yet, the thaw has nothing to do */
-	:: busy && frozen -> break
+		ask_busy();
+		assert(!busy)
+	/* gives up */
+	:: busy -> break
 	:: !busy ->
 		atomic {
 			complete = true;
@@ -390,6 +430,7 @@ init {
 	/* thaw_workqueues() */
 	atomic {
 		complete = false;
+		begun = false;
 		freezing = false
 	}
 	adjust();

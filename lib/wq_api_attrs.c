@@ -24,6 +24,7 @@
 #include "wq_api.h"
 
 #ifdef CONFIG_WORKQUEUE_CMWQ
+#include "../../kernel/workqueue/active.h"
 #include "../../kernel/workqueue/held.h"
 #include "../../kernel/workqueue/internal.h"
 #endif

@@ -45,11 +45,50 @@
 
 #include "active.h"
 #include "internal.h"
+#include "pwq.h"
 #include "spare.h"
 #include "worklist.h"
 
 /* how long a turn lasts, in ns: an item that begins in it may use a slot again */
 #define SLOT_TURN	(50 * NSEC_PER_USEC)
+
+/**
+ * pwq_release_markers - let markers run that are behind no held-back item
+ * @pwq: the pwq, its pool locked; the caller kicks the pool
+ *
+ * They need no slot: see own.c.
+ */
+void pwq_release_markers(struct pool_workqueue *pwq)
+{
+	struct work_struct *work, *next;
+
+	list_for_each_entry_safe(work, next, &pwq->inactive_works, entry) {
+		if (work->func != own_marker_fn)
+			return;
+		trace_workqueue_activate_work(work);
+		pool_stamp_first(pwq->pool);
+		move_linked_works(work, &pwq->pool->worklist);
+		/* pwq_grant_slots() looks */
+		WRITE_ONCE(container_of(work, struct pool_workqueue, own_marker)->marker_released,
+			   true);
+	}
+	pwq->holds_marker = false;
+}
+
+/*
+ * Make @work, the oldest item that @pwq holds back, ready to run.  The pool is locked, and the item
+ * is counted as active.
+ */
+static void __pwq_activate_work(struct pool_workqueue *pwq, struct work_struct *work)
+{
+	trace_workqueue_activate_work(work);
+	pool_stamp_first(pwq->pool);
+	move_linked_works(work, &pwq->pool->worklist);
+	pwq->nr_ready += !!pwq->slots;
+	clear_bit(WORK_STRUCT_INACTIVE_BIT, work_data_bits(work));
+	if (unlikely(pwq->holds_marker))
+		pwq_release_markers(pwq);
+}
 
 static bool tryinc_node_nr_active(struct wq_node_nr_active *slots)
 {
@@ -501,6 +540,15 @@ static bool pwq_fill_one(struct pool_workqueue *pwq, bool unplug)
 void pwq_unplug(struct pool_workqueue *pwq)
 {
 	pwq_fill_one(pwq, true);
+}
+
+/* a marker runs: all items that were queued before a CPU got an own pwq have started, see own.c */
+void own_marker_fn(struct work_struct *marker)
+{
+	struct pool_workqueue *own = container_of(marker, struct pool_workqueue, own_marker);
+
+	pwq_unplug(own);
+	put_pwq_unlocked(own);
 }
 
 /* activate what the limit allows; a marker is on an older pwq than that which it unplugs */

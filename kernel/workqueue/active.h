@@ -7,12 +7,15 @@
 #define _KERNEL_WORKQUEUE_ACTIVE_H
 
 #include "internal.h"
+#include "pwq.h"
 #include "spare.h"
 #include "worklist.h"
 
 bool pwq_reserve_active(struct pool_workqueue *pwq);
 bool pwq_activate_first_inactive(struct pool_workqueue *pwq);
 bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
+void own_marker_fn(struct work_struct *marker);
+void pwq_release_markers(struct pool_workqueue *pwq);
 void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
 
 /* the last ready item of an unbound pwq may be gone: then the next one asks for a slot; L */
@@ -95,6 +98,38 @@ static inline bool pwq_assign_work(struct work_struct *work, struct worker *work
 	if (unlikely(!list_empty(&pwq->inactive_works)))
 		pwq_ready_next(pwq);
 	return assigned;
+}
+
+/**
+ * pwq_dec_nr_in_flight - an item has run, or was dequeued
+ * @pwq: the pwq it was queued on
+ * @data: value of work->data while it was queued
+ * @how: %PWQ_STAT_COMPLETED or %PWQ_STAT_CANCELLED
+ *
+ * The item's slot goes to the next item.  The item's reference, which keeps the
+ * workqueue and the pool, is dropped last.
+ *
+ * Context: lock of the pool held; it may be dropped and retaken, but interrupts stay off
+ * throughout.
+ */
+static inline void pwq_dec_nr_in_flight(struct pool_workqueue *pwq, unsigned long data,
+					enum pool_workqueue_stats how)
+{
+	int color = get_work_color(data);
+
+	lockdep_assert_held(&pwq->pool->lock);
+
+	/* flush barriers and items that were held back have no slot */
+	if (!(data & WORK_STRUCT_INACTIVE))
+		pwq_dec_nr_active(pwq);
+	else if (how == PWQ_STAT_COMPLETED)
+		pwq->stats[PWQ_STAT_BARRIERS_DONE]++;
+
+	/* after the lock may have been dropped, so that nobody sees only one of these changes */
+	pwq->stats[how]++;
+	if (!--pwq->nr_in_flight[color] && unlikely(pwq->flush_color == color))
+		pwq_flushed(pwq);
+	put_pwq(pwq);
 }
 
 #endif /* _KERNEL_WORKQUEUE_ACTIVE_H */

@@ -25,24 +25,6 @@
 #define LEARN_DELAY	HZ
 #define LEARN_RETRY	(10 * HZ)
 
-const char * const wq_affn_names[WQ_AFFN_NR_TYPES] = {
-	[WQ_AFFN_SYSTEM]	= "system",
-	[WQ_AFFN_NUMA]		= "numa",
-	[WQ_AFFN_CACHE_SHARD]	= "cache_shard",
-	[WQ_AFFN_CACHE]		= "cache",
-	[WQ_AFFN_SMT]		= "smt",
-	[WQ_AFFN_CPU]		= "cpu",
-	[WQ_AFFN_DFL]		= "default",
-};
-
-/* P: only WQ_AFFN_SYSTEM has pods before workqueue_init_topology() */
-struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
-unsigned int wq_pods_gen;
-
-enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* PO */
-
-bool wq_topo_initialized __read_mostly;
-
 unsigned int wq_cache_shard_size = 8;
 
 /* the CPU mask from the command line */
@@ -81,17 +63,6 @@ static struct wq_topology wq_topology = {
 };
 
 static bool wq_pods_stale;	/* P: the topology has changed since the pods were built */
-
-/**
- * parse_affn_scope - find a scope by its name
- * @name: a scope's name; a newline may follow
- *
- * Return: enum wq_affn_scope, or -EINVAL.
- */
-int parse_affn_scope(const char *name)
-{
-	return sysfs_match_string(wq_affn_names, name);
-}
 
 static void pods_free(struct wq_pod_type *pods)
 {

@@ -1,11 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Operations on attributes: those of workqueues, which users set, and those of pools.
+ * Attributes: those of workqueues, which users set, and those of pools.  The scopes that they
+ * name, and the pods of each, which affinity.c builds.
  */
 #include <linux/jhash.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 
 #include "internal.h"
+
+const char * const wq_affn_names[WQ_AFFN_NR_TYPES] = {
+	[WQ_AFFN_SYSTEM]	= "system",
+	[WQ_AFFN_NUMA]		= "numa",
+	[WQ_AFFN_CACHE_SHARD]	= "cache_shard",
+	[WQ_AFFN_CACHE]		= "cache",
+	[WQ_AFFN_SMT]		= "smt",
+	[WQ_AFFN_CPU]		= "cpu",
+	[WQ_AFFN_DFL]		= "default",
+};
+
+/* P: only WQ_AFFN_SYSTEM has pods before workqueue_init_topology() */
+struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
+unsigned int wq_pods_gen;
+
+enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* PO */
+
+bool wq_topo_initialized __read_mostly;
+
+/**
+ * parse_affn_scope - find a scope by its name
+ * @name: a scope's name; a newline may follow
+ *
+ * Return: enum wq_affn_scope, or -EINVAL.
+ */
+int parse_affn_scope(const char *name)
+{
+	return sysfs_match_string(wq_affn_names, name);
+}
 
 /**
  * free_workqueue_attrs - free attributes

@@ -8,9 +8,9 @@
  */
 #include <linux/cpumask.h>
 
+#include "active.h"
 #include "internal.h"
 #include "latency.h"
-#include "pwq.h"
 #include "worklist.h"
 
 /*

@@ -15,6 +15,7 @@
 #include <linux/seq_file.h>
 #include <linux/string_helpers.h>
 
+#include "active.h"
 #include "flush.h"
 #include "internal.h"
 #include "latency.h"
@@ -28,31 +29,6 @@ struct wq_sum {
 	u64 held_back;
 	u64 running_barriers;
 };
-
-static void counts_add(struct wq_counts *sum, struct pool_workqueue *pwq)
-{
-	int i;
-
-	for (i = 0; i < PWQ_NR_STATS; i++) {
-		/* data_race(): a tick may change what it counts */
-		sum->stats[i] += data_race(pwq->stats[i]);
-	}
-	/* data_race(): as above */
-	sum->longest_run = max(sum->longest_run, data_race(pwq->longest_run));
-}
-
-/**
- * pwq_keep_counts - add the counts of a pwq to what its workqueue keeps
- * @pwq: dead pwq, which is being unlinked
- *
- * Context: wq->mutex held.
- */
-void pwq_keep_counts(struct pool_workqueue *pwq)
-{
-	lockdep_assert_held(&pwq->wq->mutex);
-
-	counts_add(&pwq->wq->gone, pwq);
-}
 
 /* what of @pwq runs just now?  Ticks do not see an item that sleeps, so look here as well. */
 static void pwq_look_at_runs(struct pool_workqueue *pwq, struct wq_sum *sum)
@@ -83,7 +59,7 @@ static void pwq_add(struct pool_workqueue *pwq, struct wq_sum *sum)
 
 	if (pwq->stats[PWQ_STAT_STARTED] != pwq->stats[PWQ_STAT_COMPLETED])
 		pwq_look_at_runs(pwq, sum);
-	counts_add(&sum->counts, pwq);
+	wq_counts_add(&sum->counts, pwq);
 
 	in_flight = pwq_nr_unfinished(pwq) -
 		    (pwq->stats[PWQ_STAT_BARRIERS] - pwq->stats[PWQ_STAT_BARRIERS_DONE]);

@@ -12,6 +12,18 @@
 
 static const struct debug_obj_descr work_debug_descr;
 
+/* cancel_work_sync(), which is above this file; no item is active before it is set */
+static bool (*work_debug_cancel)(struct work_struct *work) __ro_after_init;
+
+/**
+ * debug_work_init - boot: say how an active item is cancelled
+ * @cancel: cancels an item and waits for it
+ */
+void __init debug_work_init(bool (*cancel)(struct work_struct *work))
+{
+	work_debug_cancel = cancel;
+}
+
 /* reports identify the item by its function */
 static void *work_debug_hint(void *addr)
 {
@@ -29,9 +41,9 @@ static bool work_is_static_object(void *addr)
 /* an active item must leave its lists before its memory is used for something else */
 static bool cancel_if_active(void *addr, enum debug_obj_state state)
 {
-	if (state != ODEBUG_STATE_ACTIVE)
+	if (state != ODEBUG_STATE_ACTIVE || !work_debug_cancel)
 		return false;
-	cancel_work_sync(addr);
+	work_debug_cancel(addr);
 	return true;
 }
 

@@ -8,8 +8,6 @@
 
 #ifdef CONFIG_FREEZER
 
-bool workqueue_freezing;			/* PO */
-
 static void wqs_apply_max_active(void)
 {
 	struct workqueue_struct *wq;

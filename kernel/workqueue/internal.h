@@ -389,12 +389,14 @@ struct wq_pod_type {
 	cpumask_var_t *pod_cpus;		/* pod to CPUs */
 };
 
-/* The state of the subsystem; system.c defines it unless another file owns it. */
+/* state.c */
 extern struct mutex wq_pool_mutex;
 extern struct mutex wq_pool_attach_mutex;
 extern raw_spinlock_t wq_mayday_lock;
 extern struct list_head workqueues;		/* PR */
 extern bool wq_online;				/* I after boot: kthreads exist */
+extern bool workqueue_freezing;			/* PO */
+extern struct workqueue_struct *own_pools_wq;	/* I after boot: runs own_pools_work */
 /* P; active.c reads it without P, so writers call wq_update_node_max_active() afterwards */
 extern cpumask_var_t wq_online_cpumask;
 /* P and A for writes, either for reads; queue.c and mayday.c may see a change half done */
@@ -413,9 +415,11 @@ static inline void __init wq_boot_needs(bool ok)
 
 /* debugobjects.c */
 #ifdef CONFIG_DEBUG_OBJECTS_WORK
+void debug_work_init(bool (*cancel)(struct work_struct *work));
 void debug_work_activate(struct work_struct *work);
 void debug_work_deactivate(struct work_struct *work);
 #else
+static inline void debug_work_init(bool (*cancel)(struct work_struct *work)) { }
 static inline void debug_work_activate(struct work_struct *work) { }
 static inline void debug_work_deactivate(struct work_struct *work) { }
 #endif
@@ -671,10 +675,10 @@ void link_pwq(struct pool_workqueue *pwq);
 void put_pwq_unlocked(struct pool_workqueue *pwq);
 void pwq_cache_init(void);
 extern struct llist_head dead_pwqs;
-extern struct kthread_worker *pwq_unlinker;	/* I after boot */
+void pwq_set_unlinker(struct kthread_worker *unlinker, struct kthread_work *work);
 
 /* reaper.c */
-extern struct kthread_work pwq_unlink_work;
+void wq_counts_add(struct wq_counts *sum, struct pool_workqueue *pwq);
 void pwq_reaper_start(void);
 
 /*
@@ -737,6 +741,7 @@ static inline bool pwq_is_empty(const struct pool_workqueue *pwq)
 }
 
 /* queue.c */
+void wq_set_own_work(struct work_struct *work);
 extern unsigned int wq_own_pools;
 enum { OWN_PWQ, OWN_POOL, OWN_NR_KINDS };
 DECLARE_PER_CPU(struct workqueue_struct * [OWN_NR_KINDS], wq_wants_own);
@@ -757,6 +762,12 @@ void rescuer_destroy(struct workqueue_struct *wq);
 void bh_wait_running(struct worker_pool *pool);
 
 /* attrs.c */
+extern struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
+extern unsigned int wq_pods_gen;		/* P: changes when pods are replaced */
+extern enum wq_affn_scope wq_affn_dfl;		/* PO */
+extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
+extern bool wq_topo_initialized;			/* I after boot */
+int parse_affn_scope(const char *name);
 void copy_workqueue_attrs(struct workqueue_attrs *to, const struct workqueue_attrs *from);
 void wqattrs_clear_for_pool(struct workqueue_attrs *attrs);
 u32 wqattrs_hash(const struct workqueue_attrs *attrs);
@@ -786,18 +797,10 @@ void apply_init_early(void);
 
 /* own.c */
 extern struct work_struct own_pools_work;	/* gives the CPUs that ask their own pools */
-extern struct workqueue_struct *own_pools_wq;	/* I after boot: runs it */
-void own_marker_fn(struct work_struct *marker);
 void own_pwqs_forget(struct workqueue_struct *wq);
 
 /* affinity.c */
-extern struct wq_pod_type wq_pod_types[WQ_AFFN_NR_TYPES];
 extern unsigned int wq_cache_shard_size;	/* P: cores */
-extern unsigned int wq_pods_gen;		/* P: changes when pods are replaced */
-extern enum wq_affn_scope wq_affn_dfl;		/* PO */
-extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
-extern bool wq_topo_initialized;			/* I after boot */
-int parse_affn_scope(const char *name);
 void affinity_init_early(void);
 void affinity_cpu_online(void);
 int affinity_reshard(unsigned int size);
@@ -823,13 +826,6 @@ struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int flags,
 					   struct lockdep_map *map);
 extern bool wq_power_efficient;			/* I after boot */
 
-/* freezer.c */
-#ifdef CONFIG_FREEZER
-extern bool workqueue_freezing;			/* PO */
-#else
-static const bool workqueue_freezing;
-#endif
-
 /* sysfs.c */
 #ifdef CONFIG_SYSFS
 void workqueue_sysfs_unregister(struct workqueue_struct *wq);
@@ -839,13 +835,6 @@ static inline void workqueue_sysfs_unregister(struct workqueue_struct *wq) { }
 
 /* report.c */
 void show_pwq(struct pool_workqueue *pwq);		/* L */
-
-/* debugfs.c */
-#ifdef CONFIG_DEBUG_FS
-void pwq_keep_counts(struct pool_workqueue *pwq);
-#else
-static inline void pwq_keep_counts(struct pool_workqueue *pwq) { }
-#endif
 
 /* watchdog.c */
 #ifdef CONFIG_WQ_WATCHDOG

@@ -35,6 +35,7 @@
  */
 #include <linux/slab.h>
 
+#include "active.h"
 #include "internal.h"
 #include "pwq.h"
 #include "worklist.h"
@@ -44,21 +45,10 @@
 #define OWN_NEW		U64_MAX		/* own_started before the first look */
 #define OWN_COUNT_ALONE	128		/* two times what has to be shared: see queue.c */
 
-struct workqueue_struct *own_pools_wq __ro_after_init;
-
 static LIST_HEAD(own_pwqs);		/* P: own pwqs that entries name */
 
 static void own_pools_look(struct work_struct *unused);
 static DECLARE_DELAYED_WORK(own_pools_look_work, own_pools_look);
-
-/* all items that were queued before the change have started */
-void own_marker_fn(struct work_struct *marker)
-{
-	struct pool_workqueue *own = container_of(marker, struct pool_workqueue, own_marker);
-
-	pwq_unplug(own);
-	put_pwq_unlocked(own);
-}
 
 /* let @cpu queue on @to, which has a reference for that, instead of @from; P, W and L of @from */
 static void own_entry_switch(int cpu, struct pool_workqueue *from, struct pool_workqueue *to)

@@ -7,11 +7,6 @@
 
 #include "internal.h"
 
-DEFINE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], cpu_worker_pools);
-DEFINE_PER_CPU_SHARED_ALIGNED(struct worker_pool [NR_STD_WORKER_POOLS], bh_worker_pools);
-
-struct idr worker_pool_idr = IDR_INIT(worker_pool_idr);
-
 /* P: unbound pools by wqattrs_hash() */
 static DEFINE_HASHTABLE(unbound_pool_hash, UNBOUND_POOL_HASH_ORDER);
 

@@ -19,7 +19,21 @@ static struct kmem_cache *pwq_cache __ro_after_init;
 
 /* dead pwqs, and the thread that takes care of them: see reaper.c */
 LLIST_HEAD(dead_pwqs);
-struct kthread_worker *pwq_unlinker __ro_after_init;
+static struct kthread_worker *pwq_unlinker __ro_after_init;
+static struct kthread_work *pwq_unlink_work __ro_after_init;
+
+/**
+ * pwq_set_unlinker - boot: let somebody take care of dead_pwqs from now on
+ * @unlinker: the thread
+ * @work: what it does
+ */
+void __init pwq_set_unlinker(struct kthread_worker *unlinker, struct kthread_work *work)
+{
+	pwq_unlink_work = work;
+	pwq_unlinker = unlinker;
+	/* some may have died before */
+	kthread_queue_work(unlinker, work);
+}
 
 /**
  * pwq_make - make a pwq
@@ -102,9 +116,9 @@ void pwq_die(struct pool_workqueue *pwq)
 	list_del_init(&pwq->mayday_cursor.entry);
 	cursor_borrow_pwq(&pwq->pool->mayday_cursor);
 
-	/* before there are kthreads, pwq_reaper_start() takes care of the list */
+	/* before there are kthreads, pwq_set_unlinker() takes care of the list */
 	if (llist_add(&pwq->release_node, &dead_pwqs) && pwq_unlinker)
-		kthread_queue_work(pwq_unlinker, &pwq_unlink_work);
+		kthread_queue_work(pwq_unlinker, pwq_unlink_work);
 }
 
 /**

@@ -278,6 +278,18 @@ DEFINE_PER_CPU(struct workqueue_struct * [OWN_NR_KINDS], wq_wants_own);
 /* when it asked last, by local_clock(); its CPU only, interrupts off */
 static DEFINE_PER_CPU(u64 [OWN_NR_KINDS], wq_asked_for_own);
 
+/* looks who asks; own.c, which is above this file, has it */
+static struct work_struct *own_work __ro_after_init;
+
+/**
+ * wq_set_own_work - boot: name the item that gives the CPUs that ask their own pools
+ * @work: the item
+ */
+void __init wq_set_own_work(struct work_struct *work)
+{
+	own_work = work;
+}
+
 /* ask for one of this CPU's own, unless it queues on @wq elsewhere, or is waiting for one */
 static void wq_ask_for_own(struct workqueue_struct *wq, struct pool_workqueue *pwq, int kind)
 {
@@ -292,7 +304,7 @@ static void wq_ask_for_own(struct workqueue_struct *wq, struct pool_workqueue *p
 		return;
 	*asked = now;
 	WRITE_ONCE(*wants, wq);
-	queue_work(own_pools_wq, &own_pools_work);
+	queue_work(own_pools_wq, own_work);
 }
 
 /* the workqueue whose next item is timed; only compared: may be gone.  Its CPU, interrupts off. */

@@ -32,6 +32,35 @@ static void unplug_oldest_pwq(struct workqueue_struct *wq)
 		pwq_unplug(pwq);
 }
 
+#ifdef CONFIG_DEBUG_FS
+/**
+ * wq_counts_add - add the counts of a pwq to a sum
+ * @sum: the sum
+ * @pwq: the pwq
+ */
+void wq_counts_add(struct wq_counts *sum, struct pool_workqueue *pwq)
+{
+	int i;
+
+	for (i = 0; i < PWQ_NR_STATS; i++) {
+		/* data_race(): a tick may change what it counts */
+		sum->stats[i] += data_race(pwq->stats[i]);
+	}
+	/* data_race(): as above */
+	sum->longest_run = max(sum->longest_run, data_race(pwq->longest_run));
+}
+
+/* add what a pwq that is being unlinked has counted to what its workqueue keeps */
+static void pwq_keep_counts(struct pool_workqueue *pwq)
+{
+	lockdep_assert_held(&pwq->wq->mutex);
+
+	wq_counts_add(&pwq->wq->gone, pwq);
+}
+#else
+static void pwq_keep_counts(struct pool_workqueue *pwq) { }
+#endif
+
 /* the first stage */
 static void pwq_unlink(struct pool_workqueue *pwq)
 {
@@ -93,15 +122,17 @@ static void pwq_unlink_fn(struct kthread_work *unused)
 	kthread_queue_work(pwq_release_worker, &pwq_bury_work);
 }
 
-DEFINE_KTHREAD_WORK(pwq_unlink_work, pwq_unlink_fn);
+static DEFINE_KTHREAD_WORK(pwq_unlink_work, pwq_unlink_fn);
 
 /**
  * pwq_reaper_start - boot: start the threads that take care of dead pwqs
  */
 void __init pwq_reaper_start(void)
 {
+	struct kthread_worker *unlinker;
+
 	pwq_release_worker = kthread_run_worker(0, "pool_workqueue_release");
-	pwq_unlinker = kthread_run_worker(0, "pool_workqueue_unlink");
-	wq_boot_needs(!IS_ERR(pwq_release_worker) && !IS_ERR(pwq_unlinker));
-	kthread_queue_work(pwq_unlinker, &pwq_unlink_work);
+	unlinker = kthread_run_worker(0, "pool_workqueue_unlink");
+	wq_boot_needs(!IS_ERR(pwq_release_worker) && !IS_ERR(unlinker));
+	pwq_set_unlinker(unlinker, &pwq_unlink_work);
 }

@@ -7,9 +7,9 @@
 #include <linux/sched/debug.h>
 #include <trace/events/workqueue.h>
 
+#include "active.h"
 #include "internal.h"
 #include "latency.h"
-#include "pwq.h"
 #include "worker.h"
 
 /* from here on @work belongs to @worker; PENDING still keeps others away from it */

@@ -13,44 +13,6 @@
 
 #include "internal.h"
 
-DEFINE_MUTEX(wq_pool_mutex);		/* P in internal.h */
-DEFINE_MUTEX(wq_pool_attach_mutex);	/* A */
-DEFINE_RAW_SPINLOCK(wq_mayday_lock);	/* M */
-
-LIST_HEAD(workqueues);
-bool wq_online;
-
-cpumask_var_t wq_online_cpumask;
-cpumask_var_t wq_unbound_cpumask;
-cpumask_var_t wq_requested_unbound_cpumask;
-cpumask_var_t wq_isolated_cpumask;
-
-struct workqueue_struct *system_percpu_wq __ro_after_init;
-EXPORT_SYMBOL(system_percpu_wq);
-struct workqueue_struct *system_highpri_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_highpri_wq);
-struct workqueue_struct *system_long_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_long_wq);
-struct workqueue_struct *system_dfl_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_dfl_wq);
-struct workqueue_struct *system_dfl_long_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_dfl_long_wq);
-struct workqueue_struct *system_freezable_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_freezable_wq);
-struct workqueue_struct *system_power_efficient_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_power_efficient_wq);
-struct workqueue_struct *system_freezable_power_efficient_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_freezable_power_efficient_wq);
-struct workqueue_struct *system_bh_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_bh_wq);
-struct workqueue_struct *system_bh_highpri_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_bh_highpri_wq);
-/* deprecated names of the percpu and dfl ones */
-struct workqueue_struct *system_wq __ro_after_init;
-EXPORT_SYMBOL(system_wq);
-struct workqueue_struct *system_unbound_wq __ro_after_init;
-EXPORT_SYMBOL_GPL(system_unbound_wq);
-
 struct system_wq_desc {
 	struct workqueue_struct **wq;
 	const char *name;
@@ -99,6 +61,8 @@ void __init workqueue_init_early(void)
 	const struct system_wq_desc *desc;
 	int cpu, i;
 
+	debug_work_init(cancel_work_sync);
+	wq_set_own_work(&own_pools_work);
 	affinity_init_early();
 	apply_init_early();
 	pwq_cache_init();

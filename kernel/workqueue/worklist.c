@@ -87,45 +87,6 @@ void move_linked_works(struct work_struct *work, struct list_head *to)
 	} while (more);
 }
 
-/**
- * pwq_release_markers - let markers run that are behind no held-back item
- * @pwq: the pwq, its pool locked; the caller kicks the pool
- *
- * They need no slot: see own.c.
- */
-void pwq_release_markers(struct pool_workqueue *pwq)
-{
-	struct work_struct *work, *next;
-
-	list_for_each_entry_safe(work, next, &pwq->inactive_works, entry) {
-		if (work->func != own_marker_fn)
-			return;
-		trace_workqueue_activate_work(work);
-		pool_stamp_first(pwq->pool);
-		move_linked_works(work, &pwq->pool->worklist);
-		/* pwq_grant_slots() looks */
-		WRITE_ONCE(container_of(work, struct pool_workqueue, own_marker)->marker_released,
-			   true);
-	}
-	pwq->holds_marker = false;
-}
-
-/**
- * __pwq_activate_work - make a held-back item ready to run
- * @pwq: the pwq, its pool locked; the item is counted as active
- * @work: the oldest item on its inactive_works
- */
-void __pwq_activate_work(struct pool_workqueue *pwq, struct work_struct *work)
-{
-	trace_workqueue_activate_work(work);
-	pool_stamp_first(pwq->pool);
-	move_linked_works(work, &pwq->pool->worklist);
-	pwq->nr_ready += !!pwq->slots;
-	clear_bit(WORK_STRUCT_INACTIVE_BIT, work_data_bits(work));
-	if (unlikely(pwq->holds_marker))
-		pwq_release_markers(pwq);
-}
-
 /* is @work, which has a slot, on the worklist of @pool?  If not, a worker has it.  L */
 static bool work_is_ready(struct work_struct *work, struct worker_pool *pool)
 {

@@ -16,8 +16,6 @@ struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *wo
 				struct workqueue_struct *wq);
 struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_struct *work);
 void move_linked_works(struct work_struct *work, struct list_head *to);
-void pwq_release_markers(struct pool_workqueue *pwq);
-void __pwq_activate_work(struct pool_workqueue *pwq, struct work_struct *work);
 void work_uncount(struct work_struct *work, struct pool_workqueue *pwq);
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
 

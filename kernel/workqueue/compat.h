@@ -5,7 +5,7 @@
  * Version numbers say little, because distributions backport features.  So if a name is a
  * macro in newer kernels, its absence shows that the kernel is older.  The patches for an older
  * base set CONFIG_WORKQUEUE_OLD_CALLERS, which says what no header shows.  With 7.3 nothing
- * here has any effect.  compat.c has the functions that only old callers use.
+ * here has any effect.  old_callers.c has the functions that only they use.
  */
 #ifndef _KERNEL_WORKQUEUE_COMPAT_H
 #define _KERNEL_WORKQUEUE_COMPAT_H

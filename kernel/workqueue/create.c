@@ -1,16 +1,152 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Workqueues: how they are made and destroyed.
+ *
+ * A workqueue is allocated, gets its pwqs and its rescuer, and is then where others see it.  Once it
+ * is destroyed, the end of its last pwq frees it: see reaper.c.
  */
+#include <linux/device.h>
 #include <linux/export.h>
 #include <linux/moduleparam.h>
+#include <linux/slab.h>
 
 #include "internal.h"
 #include "latency.h"
 
+/* what each item reads of its workqueue fills exactly one cache line */
+static_assert(!IS_ENABLED(CONFIG_64BIT) || offsetof(struct workqueue_struct, mutex) == 64);
+
 /* make WQ_POWER_EFFICIENT workqueues unbound */
 bool wq_power_efficient = IS_ENABLED(CONFIG_WQ_POWER_EFFICIENT_DEFAULT);
 module_param_named(power_efficient, wq_power_efficient, bool, 0444);
+
+#ifdef CONFIG_LOCKDEP
+/* set up the map under which the items of @wq run: @map, or one of its own */
+static void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map)
+{
+	char *name;
+
+	wq->lockdep_map = map;
+	if (map)
+		return;
+
+	lockdep_register_key(&wq->key);
+	name = kasprintf(GFP_KERNEL, "(wq_completion)%s", wq->name);
+	wq->lock_name = name ?: wq->name;
+	lockdep_init_map(&wq->__lockdep_map, wq->lock_name, &wq->key, 0);
+	wq->lockdep_map = &wq->__lockdep_map;
+}
+
+static void wq_unregister_lockdep(struct workqueue_struct *wq)
+{
+	if (wq->lock_name)
+		lockdep_unregister_key(&wq->key);
+}
+
+static void wq_free_lockdep(struct workqueue_struct *wq)
+{
+	if (wq->lock_name != wq->name)
+		kfree(wq->lock_name);
+}
+#else
+static void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map) { }
+static void wq_unregister_lockdep(struct workqueue_struct *wq) { }
+static void wq_free_lockdep(struct workqueue_struct *wq) { }
+#endif
+
+static void wq_set_limits(struct workqueue_struct *wq, int max_active)
+{
+	/* BH items need no limit: the softirq runs one at a time, and any number may wait */
+	if (wq->flags & WQ_BH)
+		max_active = INT_MAX;
+	else
+		max_active = wq_clamp_max_active(max_active ?: WQ_DFL_ACTIVE, wq->name);
+
+	wq->max_active = max_active;
+	wq->saved_max_active = max_active;
+	wq->min_active = min(max_active, WQ_DFL_MIN_ACTIVE);
+	wq->saved_min_active = wq->min_active;
+}
+
+/* a workqueue is either per-CPU or unbound */
+static unsigned int wq_fix_flags(unsigned int flags, const char *name)
+{
+	if (!(flags & (WQ_PERCPU | WQ_UNBOUND))) {
+		WARN_ONCE(!WQ_OLD_CALLERS,
+			  "workqueue: %s is using neither WQ_PERCPU or WQ_UNBOUND. Setting WQ_PERCPU.\n",
+			  name);
+		flags |= WQ_PERCPU;
+	} else if ((flags & WQ_PERCPU) && (flags & WQ_UNBOUND)) {
+		WARN_ONCE(1, "workqueue: %s uses both WQ_PERCPU and WQ_UNBOUND. Dropped WQ_PERCPU, keeping WQ_UNBOUND.\n",
+			  name);
+		flags &= ~WQ_PERCPU;
+	}
+	return flags;
+}
+
+/* free a workqueue without pwqs that nobody else can see */
+static void wq_free(struct workqueue_struct *wq)
+{
+	if (wq->flags & WQ_UNBOUND)
+		wq_free_slots(wq);
+	wq_latency_free(wq);
+	free_percpu(wq->cpu_pwq);
+	free_workqueue_attrs(wq->unbound_attrs);
+	wq_free_lockdep(wq);
+	kfree(wq);
+}
+
+static void rcu_free_wq(struct rcu_head *rcu)
+{
+	wq_free(container_of(rcu, struct workqueue_struct, rcu));
+}
+
+/**
+ * wq_release - free a workqueue that has lost its last pwq
+ * @wq: the workqueue
+ *
+ * Context: may sleep; the reaper calls this.
+ */
+void wq_release(struct workqueue_struct *wq)
+{
+	wq_unregister_lockdep(wq);
+	/* dumps walk the list of workqueues under RCU */
+	call_rcu(&wq->rcu, rcu_free_wq);
+}
+
+/* allocate a workqueue, but not yet its pwqs and its rescuer */
+static __printf(1, 0)
+struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags, int max_active, va_list args)
+{
+	bool unbound = flags & WQ_UNBOUND;
+	struct workqueue_struct *wq;
+
+	wq = kzalloc_noprof(struct_size(wq, node_nr_active, unbound ? nr_node_ids + 1 : 0),
+			    GFP_KERNEL);
+	if (!wq)
+		return NULL;
+
+	if (vsnprintf(wq->name, sizeof(wq->name), fmt, args) >= sizeof(wq->name))
+		pr_warn_once("workqueue: name exceeds WQ_NAME_LEN. Truncating to: %s\n",
+			     wq->name);
+	wq->flags = wq_fix_flags(flags, wq->name);
+	wq_set_limits(wq, max_active);
+
+	mutex_init(&wq->mutex);
+	INIT_LIST_HEAD(&wq->pwqs);
+	INIT_LIST_HEAD(&wq->list);
+	INIT_LIST_HEAD(&wq->flushers);
+	INIT_LIST_HEAD(&wq->flusher_overflow);
+	INIT_LIST_HEAD(&wq->maydays);
+
+	wq->unbound_attrs = alloc_workqueue_attrs_noprof();
+	wq->cpu_pwq = alloc_percpu(struct pool_workqueue __rcu *);
+	if (!wq->unbound_attrs || !wq->cpu_pwq || (unbound && wq_alloc_slots(wq))) {
+		wq_free(wq);
+		return NULL;
+	}
+	return wq;
+}
 
 static struct worker_pool *get_percpu_pool(struct workqueue_struct *wq, int cpu)
 {
@@ -250,3 +386,39 @@ void destroy_workqueue(struct workqueue_struct *wq)
 		put_pwq_unlocked(rcu_replace_pointer(*wq_pwq_ptr(wq, cpu), NULL, true));
 }
 EXPORT_SYMBOL_GPL(destroy_workqueue);
+
+static void devres_destroy_wq(void *wq)
+{
+	destroy_workqueue(wq);
+}
+
+/**
+ * devm_alloc_workqueue - allocate a workqueue that a device owns
+ * @dev: the device; the workqueue is destroyed when its driver detaches
+ * @fmt: printf format of the name
+ * @flags: as for alloc_workqueue()
+ * @max_active: as for alloc_workqueue()
+ * @...: arguments of @fmt
+ *
+ * The driver has to cancel its delayed items before the workqueue is destroyed, for
+ * instance in devres actions that it adds after this call.
+ *
+ * Context: may sleep.
+ * Return: the workqueue, or %NULL if there is no memory for it or for the devres entry.
+ */
+struct workqueue_struct *devm_alloc_workqueue_noprof(struct device *dev, const char *fmt,
+						     unsigned int flags, int max_active, ...)
+{
+	struct workqueue_struct *wq;
+	va_list args;
+
+	va_start(args, max_active);
+	wq = __alloc_workqueue(fmt, flags, max_active, args, NULL);
+	va_end(args);
+
+	/* if the action cannot be added, the workqueue has been destroyed already */
+	if (wq && devm_add_action_or_reset(dev, devres_destroy_wq, wq))
+		wq = NULL;
+	return wq;
+}
+EXPORT_SYMBOL_GPL(devm_alloc_workqueue_noprof);

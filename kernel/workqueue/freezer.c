@@ -6,8 +6,6 @@
 
 #include "internal.h"
 
-#ifdef CONFIG_FREEZER
-
 static void wqs_apply_max_active(void)
 {
 	struct workqueue_struct *wq;
@@ -86,5 +84,3 @@ void thaw_workqueues(void)
 	WRITE_ONCE(workqueue_freezing, false);
 	wqs_apply_max_active();
 }
-
-#endif /* CONFIG_FREEZER */

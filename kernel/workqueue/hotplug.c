@@ -8,11 +8,8 @@
  * first one.
  */
 #include <linux/cpu.h>
-#include <linux/export.h>
 
 #include "internal.h"
-
-#ifdef CONFIG_SMP
 
 /*
  * The CPU is going down, and this runs on it.  The scheduler hooks of its workers keep
@@ -182,42 +179,3 @@ int workqueue_offline_cpu(unsigned int cpu)
 	affinity_cpu_offline(cpu);
 	return 0;
 }
-
-/* a function to call on a CPU */
-struct work_for_cpu {
-	struct work_struct work;
-	long (*fn)(void *arg);
-	void *arg;
-	long ret;
-};
-
-static void work_for_cpu_fn(struct work_struct *work)
-{
-	struct work_for_cpu *call = container_of(work, struct work_for_cpu, work);
-
-	call->ret = call->fn(call->arg);
-}
-
-/**
- * work_on_cpu_key - call a function in process context on a CPU
- * @cpu: the CPU; the caller keeps it online
- * @fn: the function
- * @arg: its argument
- * @key: lock class of the call
- *
- * Context: may sleep; the caller holds no lock that @fn takes.
- * Return: what @fn returns.
- */
-long work_on_cpu_key(int cpu, long (*fn)(void *), void *arg, struct lock_class_key *key)
-{
-	struct work_for_cpu call = { .fn = fn, .arg = arg };
-
-	INIT_WORK_ONSTACK_KEY(&call.work, work_for_cpu_fn, key);
-	schedule_work_on(cpu, &call.work);
-	flush_work(&call.work);
-	destroy_work_on_stack(&call.work);
-	return call.ret;
-}
-EXPORT_SYMBOL_GPL(work_on_cpu_key);
-
-#endif /* CONFIG_SMP */

@@ -184,7 +184,7 @@ struct worker_pool {
 	struct list_head workers;		/* A: rescuers at work included */
 	struct ida worker_ida;			/* own lock */
 
-	struct timer_list mayday_timer;		/* armed, moved: L; deleted: manager.c, pool.c */
+	struct timer_list mayday_timer;		/* armed, moved: L; deleted: worker.c, pool.c */
 	struct work_struct mayday_cursor;	/* L: how far the timer got on the worklist */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
@@ -622,7 +622,7 @@ static inline struct list_head *wq_pwqs(struct workqueue_struct *wq)
 #define for_each_pwq(pwq, wq)						\
 	list_for_each_entry_rcu(pwq, wq_pwqs(wq), pwqs_node, true)
 
-/* worker.c */
+/* attach.c */
 struct worker *alloc_worker(int node);
 void worker_attach_to_pool(struct worker *worker, struct worker_pool *pool);
 void detach_worker(struct worker *worker);
@@ -633,14 +633,9 @@ void set_pf_worker(bool is_worker);
 int format_worker_id(char *buf, size_t size, const struct worker *worker,
 		     const struct worker_pool *pool);
 
-/* manager.c */
+/* worker.c */
 extern struct rcuwait manager_wait;	/* pool_kill_workers() waits for managers */
 struct worker *create_worker(struct worker_pool *pool);
-
-/* cull.c */
-void pool_kill_workers(struct worker_pool *pool);
-void idle_worker_timeout(struct timer_list *timer);
-void idle_cull_fn(struct work_struct *work);
 
 /* concurrency.c */
 /* a function that ran for long */
@@ -806,24 +801,12 @@ void affinity_cpu_online(void);
 int affinity_reshard(unsigned int size);
 void affinity_cpu_offline(int cpu);
 
-/* alloc.c */
-struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags,
-				  int max_active, va_list args) __printf(1, 0);
-void wq_free(struct workqueue_struct *wq);
-void wq_release(struct workqueue_struct *wq);
-#ifdef CONFIG_LOCKDEP
-void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map);
-void wq_unregister_lockdep(struct workqueue_struct *wq);
-#else
-static inline void wq_init_lockdep(struct workqueue_struct *wq, struct lockdep_map *map) { }
-static inline void wq_unregister_lockdep(struct workqueue_struct *wq) { }
-#endif
-
 /* create.c */
 __printf(1, 0)
 struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int flags,
 					   int max_active, va_list args,
 					   struct lockdep_map *map);
+void wq_release(struct workqueue_struct *wq);
 extern bool wq_power_efficient;			/* I after boot */
 
 /* sysfs.c */

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Boot, the system's workqueues, and helpers on top of them.
+ * Boot, and the system's workqueues.
  *
  * Boot takes three steps.  workqueue_init_early() makes it possible to create workqueues
  * and to queue.  workqueue_init() starts the workers.  workqueue_init_topology() divides
  * the CPUs into pods once they are all up.
  */
-#include <linux/cpu.h>
-#include <linux/export.h>
 #include <linux/init.h>
 #include <linux/sched/isolation.h>
 
@@ -148,57 +146,3 @@ void __init workqueue_init(void)
 
 	wq_watchdog_init();
 }
-
-/**
- * schedule_on_each_cpu - call a work function on every online CPU and wait
- * @func: the function; it must ignore the item that it is given
- *
- * This is slow: it allocates and queues an item for each CPU and waits for the slowest.
- *
- * Context: may sleep; takes cpus_read_lock().
- * Return: 0 or -ENOMEM.
- */
-int schedule_on_each_cpu(work_func_t func)
-{
-	struct work_struct __percpu *items = alloc_percpu(struct work_struct);
-	int cpu;
-
-	if (!items)
-		return -ENOMEM;
-
-	for_each_possible_cpu(cpu)
-		INIT_WORK(per_cpu_ptr(items, cpu), func);
-
-	scoped_guard(cpus_read_lock) {
-		for_each_online_cpu(cpu)
-			schedule_work_on(cpu, per_cpu_ptr(items, cpu));
-		for_each_online_cpu(cpu)
-			flush_work(per_cpu_ptr(items, cpu));
-	}
-
-	free_percpu(items);
-	return 0;
-}
-
-/**
- * execute_in_process_context - call a work function where it may sleep
- * @fn: the function
- * @ew: storage that lives until @fn has run; used in interrupts only
- *
- * This calls @fn directly.  In an interrupt it queues an item that calls @fn.
- *
- * Context: any but NMI.
- * Return: 0 if @fn was called, 1 if it is queued.
- */
-int execute_in_process_context(work_func_t fn, struct execute_work *ew)
-{
-	if (in_interrupt()) {
-		INIT_WORK(&ew->work, fn);
-		schedule_work(&ew->work);
-		return 1;
-	}
-
-	fn(&ew->work);
-	return 0;
-}
-EXPORT_SYMBOL_GPL(execute_in_process_context);

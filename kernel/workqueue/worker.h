@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What a worker does for each item: its flags, its place on the idle list, the next item.  How
- * the item runs is in run.c, what scheduler and tick do with the flags in concurrency.c.
+ * the item runs is in worker.c, what scheduler and tick do with the flags in concurrency.c.
  */
 #ifndef _KERNEL_WORKQUEUE_WORKER_H
 #define _KERNEL_WORKQUEUE_WORKER_H

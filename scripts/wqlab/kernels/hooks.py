@@ -27,7 +27,7 @@ from wqlab.steps import Failure, need, plain_environment, sayer, shown
 
 say = sayer('hooks')
 PUBLIC = 'include/linux/workqueue.h'
-OLD_CALLERS = 'kernel/workqueue/compat.c'
+OLD_CALLERS = 'kernel/workqueue/old_callers.c'
 WORD = r'[A-Za-z_]\w{2,}'
 REST = re.compile(r'The rest of the kernel =')       # from here on, our header declares what only the kernel calls
 CODE = ('include', 'kernel', 'lib', 'mm', 'fs', 'block', 'drivers', 'net', 'sound', 'arch', 'crypto', 'security',

@@ -20,7 +20,7 @@ struct worker_pool;
  * A worker is a kthread that runs the work items of its pool.  In a BH pool it stands
  * for the softirq of that CPU, and @task is %NULL.
  *
- * Guards, as in kernel/workqueue/internal.h:
+ * Guards, as in kernel/workqueue/state.h:
  *   L     pool->lock
  *   A     wq_pool_attach_mutex
  *   I     set before the worker is visible, constant afterwards

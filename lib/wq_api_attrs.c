@@ -25,8 +25,13 @@
 
 #ifdef CONFIG_WORKQUEUE_CMWQ
 #include "../../kernel/workqueue/active.h"
+#include "../../kernel/workqueue/affinity.h"
+#include "../../kernel/workqueue/apply.h"
+#include "../../kernel/workqueue/attrs.h"
 #include "../../kernel/workqueue/held.h"
-#include "../../kernel/workqueue/internal.h"
+#include "../../kernel/workqueue/own.h"
+#include "../../kernel/workqueue/queue.h"
+#include "../../kernel/workqueue/workqueue_struct.h"
 #endif
 
 #define ATTR_CHANGES	60

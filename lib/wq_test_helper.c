@@ -83,7 +83,7 @@
 #include <linux/workqueue.h>
 
 #ifdef CONFIG_WORKQUEUE_CMWQ
-#include "../../kernel/workqueue/internal.h"
+#include "../../kernel/workqueue/workqueue_struct.h"
 #endif
 
 #define WQT_MAX_THREADS		64

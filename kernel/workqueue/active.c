@@ -44,10 +44,9 @@
 #include <linux/timekeeping.h>
 
 #include "active.h"
-#include "internal.h"
-#include "pwq.h"
-#include "spare.h"
-#include "worklist.h"
+#include "attrs.h"
+#include "kick.h"
+#include "mayday.h"
 
 /* how long a turn lasts, in ns: an item that begins in it may use a slot again */
 #define SLOT_TURN	(50 * NSEC_PER_USEC)

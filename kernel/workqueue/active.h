@@ -6,11 +6,18 @@
 #ifndef _KERNEL_WORKQUEUE_ACTIVE_H
 #define _KERNEL_WORKQUEUE_ACTIVE_H
 
-#include "internal.h"
+#include "data.h"
 #include "pwq.h"
 #include "spare.h"
 #include "worklist.h"
 
+int wq_clamp_max_active(int max_active, const char *name);
+void wq_adjust_max_active(struct workqueue_struct *wq);
+void wq_update_node_max_active(struct workqueue_struct *wq);
+bool wq_has_slots_taken(struct workqueue_struct *wq);
+int wq_alloc_slots(struct workqueue_struct *wq);
+void wq_free_slots(struct workqueue_struct *wq);
+void pwq_unplug(struct pool_workqueue *pwq);
 bool pwq_reserve_active(struct pool_workqueue *pwq);
 bool pwq_activate_first_inactive(struct pool_workqueue *pwq);
 bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);

@@ -17,7 +17,11 @@
 #include <linux/string.h>
 #include <linux/topology.h>
 
-#include "internal.h"
+#include "active.h"
+#include "affinity.h"
+#include "apply.h"
+#include "attrs.h"
+#include "deputy.h"
 #include "shard.h"
 #include "topology.h"
 

@@ -5,7 +5,7 @@
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
-#include "internal.h"
+#include "attach.h"
 
 /**
  * alloc_worker - allocate a worker

@@ -4,7 +4,10 @@
  */
 #include <linux/export.h>
 
-#include "internal.h"
+#include "claim.h"
+#include "data.h"
+#include "flush.h"
+#include "state.h"
 
 /* cancel @work if it is pending, and change its disable depth */
 static bool work_cancel(struct work_struct *work, u32 cflags, int disable_delta)

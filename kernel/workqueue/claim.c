@@ -9,9 +9,9 @@
 #include <linux/cpumask.h>
 
 #include "active.h"
-#include "internal.h"
+#include "claim.h"
+#include "kick.h"
 #include "latency.h"
-#include "worklist.h"
 
 /*
  * Take @work off the list of its pool, which the caller has locked, and unlock the pool.

@@ -18,7 +18,8 @@
 #include <linux/printk.h>
 #include <linux/slab.h>
 
-#include "internal.h"
+#include "concurrency.h"
+#include "kick.h"
 #include "worker.h"
 
 /* an item that uses this many us of CPU time without a sleep is CPU intensive; 0: no limit */

@@ -10,8 +10,14 @@
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 
-#include "internal.h"
+#include "active.h"
+#include "apply.h"
+#include "create.h"
 #include "latency.h"
+#include "own.h"
+#include "report.h"
+#include "rescuer.h"
+#include "sysfs.h"
 
 /* what each item reads of its workqueue fills exactly one cache line */
 static_assert(!IS_ENABLED(CONFIG_64BIT) || offsetof(struct workqueue_struct, mutex) == 64);

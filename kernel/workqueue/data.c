@@ -23,7 +23,8 @@
  * if the bit was still set, queueing is refused, and the function that is about to run sees what
  * was written before the attempt to queue.
  */
-#include "internal.h"
+#include "data.h"
+#include "pool_workqueue.h"
 
 /**
  * get_work_pool - the pool an item is on, or was on last

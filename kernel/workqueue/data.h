@@ -2,11 +2,11 @@
 /*
  * What is done with work->data for each item.  data.c has the rest, and explains what the word
  * means.
- *
- * internal.h includes this after the objects.
  */
 #ifndef _KERNEL_WORKQUEUE_DATA_H
 #define _KERNEL_WORKQUEUE_DATA_H
+
+#include "worker_pool.h"
 
 struct worker_pool *get_work_pool(struct work_struct *work);
 void work_clear_pending(struct work_struct *work, int disable_delta);

@@ -16,9 +16,10 @@
 #include <linux/string_helpers.h>
 
 #include "active.h"
+#include "concurrency.h"
 #include "flush.h"
-#include "internal.h"
 #include "latency.h"
+#include "reaper.h"
 
 #define NAME_WIDTH	24
 

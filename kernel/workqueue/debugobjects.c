@@ -8,7 +8,10 @@
 #include <linux/export.h>
 #include <linux/timer.h>
 
-#include "internal.h"
+#include "compat.h"
+#include "data.h"
+#include "debugobjects.h"
+#include "warn.h"
 
 static const struct debug_obj_descr work_debug_descr;
 

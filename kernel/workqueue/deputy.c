@@ -10,7 +10,8 @@
 #include <linux/percpu.h>
 #include <linux/sched/isolation.h>
 
-#include "internal.h"
+#include "attrs.h"
+#include "deputy.h"
 
 DEFINE_PER_CPU_READ_MOSTLY(int, wq_deputy);
 

@@ -25,8 +25,8 @@
 #include <linux/export.h>
 #include <linux/lockdep.h>
 
+#include "bh.h"
 #include "flush.h"
-#include "internal.h"
 #include "worklist.h"
 
 /**

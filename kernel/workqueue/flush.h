@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What waiters put on lists: flushers of a workqueue, and barriers behind an item.
+ * Waiting for an item: what is put behind it.
  */
 #ifndef _KERNEL_WORKQUEUE_FLUSH_H
 #define _KERNEL_WORKQUEUE_FLUSH_H
 
 #include <linux/completion.h>
-#include <linux/list.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
@@ -28,14 +27,7 @@ struct wq_barrier {
 	struct task_struct *task;
 };
 
-/* a task in flush_workqueue(), on its stack */
-struct wq_flusher {
-	struct list_head list;		/* W: wq->flushers or flusher_overflow */
-	int flush_color;		/* W: what it waits for */
-	struct completion done;		/* finished, or it is first and its items are done */
-	bool finished;			/* W, then ordered by @done */
-};
-
 void wq_barrier_func(struct work_struct *work);
+bool __flush_work(struct work_struct *work, bool from_cancel);
 
 #endif /* _KERNEL_WORKQUEUE_FLUSH_H */

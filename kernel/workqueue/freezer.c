@@ -4,7 +4,7 @@
  */
 #include <linux/freezer.h>
 
-#include "internal.h"
+#include "active.h"
 
 static void wqs_apply_max_active(void)
 {

@@ -9,7 +9,13 @@
  */
 #include <linux/cpu.h>
 
-#include "internal.h"
+#include "active.h"
+#include "affinity.h"
+#include "apply.h"
+#include "attach.h"
+#include "deputy.h"
+#include "kick.h"
+#include "worker.h"
 
 /*
  * The CPU is going down, and this runs on it.  The scheduler hooks of its workers keep

@@ -7,7 +7,9 @@
 #include <linux/sched.h>
 #include <linux/sched/topology.h>
 
-#include "internal.h"
+#include "data.h"
+#include "kick.h"
+#include "pool_workqueue.h"
 
 /* raises the softirq of a BH pool on its CPU */
 static DEFINE_PER_CPU_SHARED_ALIGNED(struct irq_work [NR_STD_WORKER_POOLS], bh_pool_irq_works);

@@ -24,8 +24,8 @@
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 
-#include "internal.h"
 #include "latency.h"
+#include "workqueue_struct.h"
 
 #define STAMP_BUCKETS_ORDER	13
 #define STAMPS_PER_BUCKET	8

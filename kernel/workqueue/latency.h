@@ -7,8 +7,9 @@
 #define _KERNEL_WORKQUEUE_LATENCY_H
 
 #include <linux/jump_label.h>
+#include <linux/workqueue.h>
 
-#include "internal.h"
+struct worker;
 
 /* below 1 us, then from 1, 2, 4 us and so on; the last one has no end and begins at 33 s */
 #define WQ_HIST_BUCKETS		27

@@ -8,7 +8,10 @@
  * tick walks the worklist in strides and drops the lock between them, see cursor.c.  It
  * passes 16384 entries at most; if the worklist is longer, the next jiffy goes on.
  */
-#include "internal.h"
+#include "cursor.h"
+#include "data.h"
+#include "mayday.h"
+#include "workqueue_struct.h"
 
 #define MAYDAY_INITIAL_TIMEOUT	max(HZ / 100, 2)	/* 10 ms */
 #define MAYDAY_INTERVAL		(HZ / 10)		/* 100 ms */

@@ -36,9 +36,12 @@
 #include <linux/slab.h>
 
 #include "active.h"
-#include "internal.h"
-#include "pwq.h"
-#include "worklist.h"
+#include "attrs.h"
+#include "kick.h"
+#include "own.h"
+#include "pool.h"
+#include "queue.h"
+#include "worker.h"
 
 #define OWN_UNUSED	(5 * HZ)	/* look this often which own pwqs are used */
 #define OWN_FEW		64		/* it is not used if fewer items have started since */

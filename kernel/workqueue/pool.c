@@ -5,10 +5,17 @@
  * more.
  */
 #include <linux/kthread.h>
+#include <linux/rcuwait.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 
-#include "internal.h"
+#include "attach.h"
+#include "attrs.h"
+#include "mayday.h"
+#include "pool.h"
+#include "worker.h"
+
+enum { UNBOUND_POOL_HASH_ORDER = 6 };
 
 /* P: unbound pools by wqattrs_hash() */
 static DEFINE_HASHTABLE(unbound_pool_hash, UNBOUND_POOL_HASH_ORDER);

@@ -11,8 +11,7 @@
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
-#include "flush.h"
-#include "internal.h"
+#include "cursor.h"
 #include "pwq.h"
 
 static struct kmem_cache *pwq_cache __ro_after_init;

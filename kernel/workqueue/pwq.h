@@ -5,8 +5,16 @@
 #ifndef _KERNEL_WORKQUEUE_PWQ_H
 #define _KERNEL_WORKQUEUE_PWQ_H
 
-#include "internal.h"
+#include "workqueue_struct.h"
 
+struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
+				struct worker_pool *pool);
+void pwq_free_unused(struct pool_workqueue *pwq);
+void link_pwq(struct pool_workqueue *pwq);
+void put_pwq_unlocked(struct pool_workqueue *pwq);
+void pwq_cache_init(void);
+extern struct llist_head dead_pwqs;
+void pwq_set_unlinker(struct kthread_worker *unlinker, struct kthread_work *work);
 void pwq_die(struct pool_workqueue *pwq);
 void pwq_flushed(struct pool_workqueue *pwq);
 

@@ -4,7 +4,6 @@
  */
 #include <linux/export.h>
 
-#include "internal.h"
 #include "worklist.h"
 
 /**

@@ -10,9 +10,11 @@
 #include <trace/events/workqueue.h>
 
 #include "active.h"
-#include "internal.h"
+#include "claim.h"
+#include "deputy.h"
+#include "kick.h"
 #include "latency.h"
-#include "worklist.h"
+#include "queue.h"
 
 /*
  * Start unbound work from a CPU other than the queueing one.  This finds callers whose

@@ -11,7 +11,10 @@
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
-#include "internal.h"
+#include "active.h"
+#include "create.h"
+#include "pool.h"
+#include "reaper.h"
 
 static LLIST_HEAD(unlinked_pwqs);
 static struct kthread_worker *pwq_release_worker __ro_after_init;

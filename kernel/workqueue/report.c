@@ -11,12 +11,15 @@
 #include <linux/hashtable.h>
 #include <linux/kthread.h>
 #include <linux/nmi.h>
+#include <linux/pid.h>
 #include <linux/printk.h>
 #include <linux/rculist.h>
 #include <linux/uaccess.h>
 
+#include "attach.h"
+#include "cursor.h"
+#include "data.h"
 #include "flush.h"
-#include "internal.h"
 #include "report.h"
 
 static const char *bh_name(const struct worker_pool *pool)

@@ -10,8 +10,17 @@
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
-#include "internal.h"
+#include "active.h"
+#include "attach.h"
+#include "kick.h"
+#include "mayday.h"
+#include "rescuer.h"
 #include "worker.h"
+
+enum {
+	RESCUER_NICE_LEVEL	= MIN_NICE,
+	RESCUER_BATCH		= 16,		/* items before other pools get a turn */
+};
 
 /* does the pool still need help, as far as one can tell? */
 static bool pwq_wants_rescue(struct pool_workqueue *pwq)

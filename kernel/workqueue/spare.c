@@ -36,7 +36,6 @@
  */
 #include <linux/minmax.h>
 
-#include "internal.h"
 #include "spare.h"
 
 /* how many a pwq may have at most for each CPU that queues on it */

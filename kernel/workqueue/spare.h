@@ -7,11 +7,12 @@
 
 #include <linux/minmax.h>
 
-#include "internal.h"
+#include "workqueue_struct.h"
 
 void slots_set_max(struct wq_node_nr_active *slots, int max, int cpus);
 bool slots_list_spares(struct wq_node_nr_active *slots, struct pool_workqueue *pwq);
 bool slots_free_spares(struct wq_node_nr_active *slots);
+void pwq_leave_slots(struct pool_workqueue *pwq);
 
 /**
  * pwq_take_spare - use a spare slot

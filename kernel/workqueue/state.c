@@ -4,9 +4,10 @@
  */
 #include <linux/export.h>
 
-#include "internal.h"
+#include "state.h"
+#include "workqueue_struct.h"
 
-DEFINE_MUTEX(wq_pool_mutex);		/* P in internal.h */
+DEFINE_MUTEX(wq_pool_mutex);		/* P in state.h */
 DEFINE_MUTEX(wq_pool_attach_mutex);	/* A */
 DEFINE_RAW_SPINLOCK(wq_mayday_lock);	/* M */
 

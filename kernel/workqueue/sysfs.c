@@ -30,7 +30,10 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include "internal.h"
+#include "apply.h"
+#include "attrs.h"
+#include "sysfs.h"
+#include "workqueue_struct.h"
 
 struct wq_device {
 	struct workqueue_struct *wq;

@@ -28,12 +28,16 @@
 #include <linux/nmi.h>
 #include <linux/panic.h>
 #include <linux/percpu.h>
+#include <linux/pid.h>
 #include <linux/printk.h>
 #include <linux/sched/debug.h>
 
+#include "compat.h"
 #include "held.h"
-#include "internal.h"
 #include "report.h"
+#include "warn.h"
+#include "watchdog.h"
+#include "worker_pool.h"
 
 /* a pool is stuck after this many seconds without progress; 0: do not look */
 static unsigned long wq_watchdog_thresh = 30;

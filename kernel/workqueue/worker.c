@@ -11,13 +11,16 @@
 #include <linux/debug_locks.h>
 #include <linux/hashtable.h>
 #include <linux/kthread.h>
+#include <linux/pid.h>
 #include <linux/sched/debug.h>
 #include <linux/slab.h>
 #include <trace/events/workqueue.h>
 
 #include "active.h"
-#include "internal.h"
+#include "attach.h"
+#include "kick.h"
 #include "latency.h"
+#include "mayday.h"
 #include "worker.h"
 
 /* from here on @work belongs to @worker; PENDING still keeps others away from it */

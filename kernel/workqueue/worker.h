@@ -6,14 +6,17 @@
 #ifndef _KERNEL_WORKQUEUE_WORKER_H
 #define _KERNEL_WORKQUEUE_WORKER_H
 
+#include <linux/rcuwait.h>
+
 #include "active.h"
-#include "internal.h"
 #include "worklist.h"
 
 /* Warn if @list is not empty.  Without CONFIG_DEBUG_LIST this costs an item nothing. */
 #define WQ_WARN_ON_LIST(list)			\
 	WQ_WARN_ON_ONCE(IS_ENABLED(CONFIG_DEBUG_LIST) && !list_empty(list))
 
+extern struct rcuwait manager_wait;	/* pool_kill_workers() waits for managers */
+struct worker *create_worker(struct worker_pool *pool);
 void process_one_work(struct worker *worker, struct work_struct *work);
 
 /**

@@ -15,7 +15,7 @@
  */
 #include <linux/kasan.h>
 
-#include "internal.h"
+#include "workqueue_struct.h"
 
 #define CREATE_TRACE_POINTS
 #include "worklist.h"

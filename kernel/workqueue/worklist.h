@@ -10,7 +10,10 @@
 #include <linux/kasan.h>
 #include <trace/events/workqueue.h>
 
-#include "internal.h"
+#include "cursor.h"
+#include "data.h"
+#include "debugobjects.h"
+#include "workqueue_struct.h"
 
 struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *work,
 				struct workqueue_struct *wq);

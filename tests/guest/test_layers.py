@@ -17,7 +17,6 @@ HOME = ROOT / 'kernel/workqueue'
 LISTED = re.compile(r'^workqueue-(y|\$\(\w+\))\s*[:+]=(.*)$', re.M)
 INCLUDED = re.compile(r'^#include "(.*)"', re.M)
 OUTSIDE = {'../workqueue_internal.h'}       # what other code includes, too
-UNREPAIRED = pytest.mark.xfail(strict=True, reason='79 symbols and 9 headers are above their users')
 NEEDED = 'Uwv'                              # the letters of nm for symbols that an object does not define
 
 
@@ -65,7 +64,6 @@ def test_all_files_have_a_place():
         {*HOME.glob('*.h'), *((HOME / name).resolve() for name in OUTSIDE)}
 
 
-@UNREPAIRED
 @pytest.mark.parametrize('kernel', [
     pytest.param(('uml', 'release'), marks=[guests.needs('uml'), pytest.mark.tier('quick')]),
     pytest.param(('uml', 'debug'), marks=guests.needs('uml', 'debug')),
@@ -79,7 +77,6 @@ def test_files_only_look_down(kernel):
     assert not looks_up(files, objects)
 
 
-@UNREPAIRED
 def test_no_header_is_above_who_includes_it():
     files, _ = order((HOME / 'Makefile').read_text(encoding='utf-8'))
     assert not includes_up(files, HOME)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reads that race with writes are marked with READ_ONCE().
 
-internal.h gives fields of a workqueue the letters WO if wq->mutex guards their writes and anybody
+workqueue_struct.h gives fields of a workqueue the letters WO if wq->mutex guards their writes and anybody
 may read them. KCSAN reports a read without a mark only if a write happens to come at that moment.
 """
 import re
@@ -22,7 +22,7 @@ MARKED = re.compile(r'\b(?:READ|WRITE)_ONCE\((?:[^()]|\((?:[^()]|\([^()]*\))*\))
 
 
 def fields():
-    return re.findall(r'(\w+);\s*/\* WO\b', STRUCT.search((HOME / 'internal.h').read_text())[1])
+    return re.findall(r'(\w+);\s*/\* WO\b', STRUCT.search((HOME / 'workqueue_struct.h').read_text())[1])
 
 
 def unmarked(source):

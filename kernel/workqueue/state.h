@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What all files share: the locks, the list of workqueues, the masks of CPUs.
+ *
+ * Locks, outermost first:
+ *
+ *   cpus_read_lock
+ *     wq_pool_mutex            lists and hashes of pools and workqueues, pods
+ *       wq->mutex              one workqueue's pwqs, flushing, limits
+ *       wq_pool_attach_mutex   which worker serves which pool, and where
+ *         pool->lock           worklist, workers, pwqs of the pool; IRQ safe
+ *           slots->lock        pwqs that wait for an active slot of a node
+ *           wq_mayday_lock     pwqs that call for the rescuer
+ *           kthread_worker->lock   the lists of those that free pwqs
+ *
+ * Two pool locks are never held together.  No worker is woken under pool->lock: kick_pool()
+ * returns the task, and the caller wakes it after the unlock.  Some tasks are woken under it:
+ * rescuers, the unlinker, flushers, and whoever waits for a manager to resign.
+ *
+ * Guards named beside the fields:
+ *   I    constant once the object is visible
+ *   L    pool->lock
+ *   N    slots->lock, a node's share of max_active
+ *   M    wq_mayday_lock
+ *   W    wq->mutex
+ *   P    wq_pool_mutex
+ *   A    wq_pool_attach_mutex
+ *   xR   written under x, read under x or RCU; interrupts off are as good as RCU
+ *   xO   written under x with WRITE_ONCE(), read anywhere with READ_ONCE()
+ *
+ * Printing: printk() may call console drivers before it returns, and some of them
+ * queue work.  If such a driver is called with pool->lock, slots->lock or wq_mayday_lock
+ * held, it spins on that lock for ever.  A driver that modifies an item also spins for ever
+ * if the code that prints owns PENDING of that item.  In such places, code therefore defers
+ * its output with printk_deferred_enter() or WQ_WARN*().  The text goes to the log at once,
+ * and to the consoles when interrupts are on again.  Tracepoints are not deferred: booted with
+ * tp_printk, the kernel prints each enabled event at once.  workqueue_queue_work and
+ * workqueue_activate_work are emitted with pool->lock held.  So are the events of
+ * kthread workers, when a pwq dies.
+ */
+#ifndef _KERNEL_WORKQUEUE_STATE_H
+#define _KERNEL_WORKQUEUE_STATE_H
+
+#include <linux/cpumask.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/panic.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+
+#include "compat.h"
+
+extern struct mutex wq_pool_mutex;
+extern struct mutex wq_pool_attach_mutex;
+extern raw_spinlock_t wq_mayday_lock;
+extern struct list_head workqueues;		/* PR */
+extern bool wq_online;				/* I after boot: kthreads exist */
+extern bool workqueue_freezing;			/* PO */
+extern struct workqueue_struct *own_pools_wq;	/* I after boot: runs own_pools_work */
+/* P; active.c reads it without P, so writers call wq_update_node_max_active() afterwards */
+extern cpumask_var_t wq_online_cpumask;
+/* P and A for writes, either for reads; queue.c and mayday.c may see a change half done */
+extern cpumask_var_t wq_unbound_cpumask;
+extern cpumask_var_t wq_requested_unbound_cpumask; /* P: as the user asked */
+extern cpumask_var_t wq_isolated_cpumask;	/* P: to be kept free of unbound work */
+
+/* boot cannot go on if this fails */
+static inline void __init wq_boot_needs(bool ok)
+{
+	if (!ok)
+		panic("workqueue: not enough memory to boot\n");
+}
+
+#endif /* _KERNEL_WORKQUEUE_STATE_H */

@@ -61,7 +61,7 @@ def world(tmp_path, monkeypatch):
     write(tmp_path / 'include/linux/workqueue.h', HEADER)
     write(tmp_path / 'kernel/workqueue_internal.h', '')
     write(tmp_path / 'kernel/workqueue/compat.h', '')
-    write(tmp_path / 'kernel/workqueue/compat.c', '')
+    write(tmp_path / 'kernel/workqueue/old_callers.c', '')
     write(tmp_path / 'kernel/workqueue/source.c', SOURCE)
     monkeypatch.setattr(hooks, 'ROOT', tmp_path)
     monkeypatch.setattr(hooks, 'BUILD', tmp_path / 'build')
@@ -143,7 +143,7 @@ def test_function_that_nobody_calls(world):
     write(world / 'other/kernel/softirq.c', 'void f(void)\n{\n\tworkqueue_bottom_half(true);\n}\n')
     assert found(world) == ['nobody calls workqueue_softirq_action()']
     # compat.c may call it, but the kernel has that file only if the patches say so
-    write(world / 'kernel/workqueue/compat.c', 'void g(void)\n{\n\tworkqueue_softirq_action(false);\n}\n')
+    write(world / 'kernel/workqueue/old_callers.c', 'void g(void)\n{\n\tworkqueue_softirq_action(false);\n}\n')
     assert found(world) == ['nobody calls workqueue_softirq_action()']
     write(world / 'patches/7.3/0001-hook.patch', PATCH.replace('Why.', 'WORKQUEUE_OLD_CALLERS'))
     assert found(world) == []

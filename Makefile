@@ -33,7 +33,7 @@ bench: ## boot both variants in turn and compare their speed: ENGINE= MACHINE= C
 advise: ## measure which affinity scope this machine, or a guest with ENGINE=, wants, and what it gains: ENGINE= CPUS= TOPOLOGY= MEM= VARIANT= TREE KDIR= ARGS='--minutes 5 ...'
 	@scripts/advise.sh $(call options,ENGINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
 
-workload: ## run dm-crypt, file systems, NFS, WireGuard and probes of latency on both variants in turn, verify data, compare: ONLY='dm-crypt' ENGINE= MACHINE= CPUS= TOPOLOGY= MEM= VARIANT= TREE ARGS='--quick ...'
+workload: ## run dm-crypt, file systems, NFS and probes of latency on both variants in turn, verify data, compare: ONLY='dm-crypt' ENGINE= MACHINE= CPUS= TOPOLOGY= MEM= VARIANT= TREE ARGS='--quick ...'
 	@scripts/run-workload.sh $(call options,ENGINE MACHINE CPUS TOPOLOGY MEM VARIANT) $(ARGS) $(ONLY)
 
 torture: deps ## use the whole interface at random and look for violations: DURATION= ENGINE= VARIANT= CONFIG= SEED= CPUS= TOPOLOGY= MEM= PARAMS= APPEND= TIMEOUT= TREE

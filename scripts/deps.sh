@@ -87,7 +87,7 @@ aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-system-aarch64:qemu-system-arm
 [ "${CONFIG:-}" != workload ] || NEEDS="$NEEDS
 dmsetup:dmsetup mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs mount:mount
 perf:linux-perf
-ip:iproute2 wg:wireguard-tools iperf3:iperf3
+ip:iproute2
 cyclictest:rt-tests stress-ng:stress-ng
 "
 

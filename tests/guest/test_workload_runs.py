@@ -14,14 +14,12 @@ from wqlab.workload import disks, engines, options
 # The strict scope can only be set where sysfs shows kcryptd.
 SMALL = {'dm-crypt': ['null/ram/queue/32k-all/cpu', 'null/ram/queue/4k-write-32/cache-strict'],
          'writeback': ['btrfs-zstd/fsync', 'btrfs-zstd/files', 'btrfs-zstd/buffered'],
-         'wireguard': ['flows-1/tcp-both', 'flows-8/udp'],
          'latency': ['dm-crypt/task-fifo', 'dm-crypt/item-highpri'],
          'nfs': ['psync/cpus/write/system', 'psync/cpus/read/cache']}
 # Each makes a disk of its own, or takes another way through dm-crypt.
 PLACES = {'dm-crypt': ['aes/ram/no-queue/4k-read-1/default', 'aes/ram/same-cpu/4k-write-1/default',
                        'aes/ram/highpri/4k-write-1/system', 'aes/loop/queue/buffered/default'],
           'writeback': ['ext4/files', 'xfs/fsync'],
-          'wireguard': ['flows-1/udp', 'flows-8/tcp', 'handshakes/default', 'handshakes/cpu'],
           'latency': ['idle/item-percpu', 'dm-crypt-highpri/task-other', 'ext4-fsync/item-unbound',
                       'btrfs-zstd-buffered/task-other', 'stress-scheduler/item-unbound-highpri',
                       'stress-filesystem/task-other', 'stress-vm/task-fifo'],
@@ -70,7 +68,7 @@ def test_data_is_right_under_qemu(workload, tmp_path):
 @pytest.mark.parametrize('how', ['corrupt', 'stale'])
 @pytest.mark.parametrize('workload', SMALL)
 def test_wrong_data_is_noticed(workload, how, tmp_path):
-    """One of 50 writes changes a byte, or writes are ignored, so that blocks keep older content. So do senders."""
+    """One of 50 writes changes a byte, or writes are ignored, so that blocks keep older content."""
     entry = boot('uml', workload, SMALL[workload], tmp_path, '--spoil', how)
     found, = entry['wrong']
     assert SMALL[workload][0].startswith(found['name'])

@@ -66,7 +66,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--seed', type=int, help='what random choices depend on')
     parser.add_argument('--profile', choices=tuple(recorded.RECORDINGS), help='record where the time goes')
     parser.add_argument('--spoil', choices=tuple(disks.SPOIL),
-                        help='make disks and senders change data or keep older data')
+                        help='make disks change data or keep older data')
     return parser
 
 

@@ -89,8 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
                       help='record how long items wait, by workqueue, and how much of the time the lock of the pool, '
                            'waking and the items take; rates of such a run say nothing (default 1 pair)')
     rest.add_argument('--spoil', choices=tuple(disks.SPOIL),
-                      help='make disks and senders change bytes (corrupt) or keep older data (stale): the run has to '
-                           'fail')
+                      help='make disks change bytes (corrupt) or keep older data (stale): the run has to fail')
     rest.add_argument('--no-build', action='store_true', help='use the existing kernels, do not build')
     rest.add_argument('--resume', nargs='?', const='', metavar='DIR',
                       help='continue an interrupted run with its options (default: the latest)')

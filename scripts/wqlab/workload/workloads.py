@@ -2,10 +2,10 @@
 """All workloads, by name."""
 from typing import Any
 
-from wqlab.workload import dmcrypt, endure, latency, nfs, simulated, wireguard, writeback
+from wqlab.workload import dmcrypt, endure, latency, nfs, simulated, writeback
 from wqlab.workload.cases import Workload
 
-MODULES = (dmcrypt, writeback, wireguard, latency, nfs, endure)
+MODULES = (dmcrypt, writeback, latency, nfs, endure)
 ALL: dict[str, Workload] = {one.WORKLOAD.name: one.WORKLOAD for one in MODULES}
 UNNAMED = [name for name, one in ALL.items() if not one.only_if_named]
 

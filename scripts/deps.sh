@@ -5,8 +5,8 @@
 # usage: [ENGINE=qemu|uml|arm64] [CONFIG=workload|packages] scripts/deps.sh [--check]
 #
 # ENGINE=arm64 adds packages that only arm64 guests need (a cross compiler, another QEMU).
-# CONFIG=workload adds those that only run-workload.sh needs (tools of file systems, loads, perf).
-# CONFIG=packages adds those that only make deb and the tests of our packages need.
+# CONFIG=workload adds those that only run-workload.sh needs (tools of file systems, loads).
+# CONFIG=packages adds those that only make deb and make test-all need.
 # What is already installed is left alone. Without root, or with --check, this only names
 # the packages that are missing.
 set -euo pipefail
@@ -86,7 +86,6 @@ aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-system-aarch64:qemu-system-arm
 
 [ "${CONFIG:-}" != workload ] || NEEDS="$NEEDS
 dmsetup:dmsetup mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs mount:mount
-perf:linux-perf
 ip:iproute2
 cyclictest:rt-tests stress-ng:stress-ng
 "
@@ -101,7 +100,7 @@ have()
 }
 
 [ "${CONFIG:-}" != packages ] || NEEDS="$NEEDS
-mmdebstrap:mmdebstrap newuidmap:uidmap
+mmdebstrap:mmdebstrap newuidmap:uidmap perf:linux-perf
 dpkg-buildpackage:dpkg-dev dh:debhelper rsync:rsync /usr/include/elfutils/libdw.h:libdw-dev
 tune2fs:e2fsprogs genext2fs:genext2fs qemu-img:qemu-utils
 "

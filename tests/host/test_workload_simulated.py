@@ -64,7 +64,7 @@ def test_a_machine_says_what_there_is():
 @pytest.mark.parametrize('argv, why', [
     (['--engine', 'qemu'], 'leave --engine out'), (['--cpus', '2'], 'leave --cpus out'),
     (['--here'], 'leave --here out'),
-    (['--profile'], 'leave --profile out'), (['--spoil', 'stale'], 'leave --spoil out'),
+    (['--spoil', 'stale'], 'leave --spoil out'),
     (['latency'], 'there is no workload "latency" on a simulated machine: choose from dm-crypt, writeback, nfs'),
     (['--cases', 'aes/loop/*'], 'no case of any workload matches')])
 def test_what_a_machine_cannot_have(argv, why):

@@ -620,7 +620,7 @@ def test_pictures_of_recorded_data(tmp_path, boots):
 
 def test_no_damage_is_a_bug(tmp_path):
     """Whatever a record lacks or has of another type: it can be used, or is refused in a line."""
-    boots = [{**entry, 'runs': entry['runs'][:1], 'profiles': []}
+    boots = [{**entry, 'runs': entry['runs'][:1]}
              for entry in (boot(1, 'writeback', variant, skipped=[{'name': 'a', 'why': 'b'}], trouble=['c'])
                            for variant in ('cmwq', 'base'))]
     one = {**record(boots), 'failed_boots': [{**boots[0], 'attempt': 1, 'error': 'd'}]}

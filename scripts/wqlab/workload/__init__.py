@@ -8,6 +8,5 @@ In the guest, or on this machine, inside.py runs the cases of one workload and p
 for each, which lines.py describes. cases.py says what a workload is. dmcrypt.py, writeback.py,
 latency.py, nfs.py and endure.py are workloads. They use fio.py, stress.py,
 probes.py, disks.py, scopes.py, changes.py and machine.py. nfsserver.py starts the server for
-nfs.py, and behind.py makes its files wrong. With --profile, profile/ records where the time of
-each case goes.
+nfs.py, and behind.py makes its files wrong.
 """

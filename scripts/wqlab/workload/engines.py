@@ -16,9 +16,8 @@ from wqlab.bench.boot import BootError, Build
 from wqlab.logs import check
 from wqlab.paths import ROOT
 from wqlab.simulated import root
-from wqlab.steps import Failure, shown
+from wqlab.steps import shown
 from wqlab.workload import cases, disks, lines, simulated, workloads
-from wqlab.workload.profile import CYCLES, TIMES, WAITS, outside
 
 LAB = ROOT / 'scripts/lab'
 BOOT_S = {'uml': 60, 'qemu': 300, 'here': 60, 'arm64': 1200}
@@ -42,7 +41,6 @@ class Engine:
     # (build, parameters, the boot, the log) -> the program to start
     start: Callable[[Build | None, dict, dict, Path], list[str]]
     writes_log: bool                # the program writes its output to the log itself
-    profiles: dict[str, str]        # a kind of profile: what the guest records for it
 
 
 def parameters(build: Build, params: dict) -> str:
@@ -53,7 +51,7 @@ def parameters(build: Build, params: dict) -> str:
 
 def uml(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
     assert build
-    command = inside(params, boot['workload'], boot.get('profile'))
+    command = inside(params, boot['workload'])
     return [str(LAB), 'guest', '--kernel', str(build.folder), '--engine', 'uml', '--cpus', str(params['cpus']),
             '--mem', params['mem'], '--timeout', str(10 * time_limit(params)), '--log', str(log),
             '--append', parameters(build, params), '--', ON_HOSTFS.replace('COMMAND', shlex.join(command))]
@@ -61,7 +59,7 @@ def uml(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
 
 def qemu(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
     assert build
-    command = inside(params, boot['workload'], boot.get('profile'))
+    command = inside(params, boot['workload'])
     topology = ','.join(f'{key}={number}' for key, number in (params['topology'] or {}).items())
     return [str(LAB), 'boot', '--kernel', str(build.folder), '--cpus', str(params['cpus']), '--topology', topology,
             '--mem', params['mem'], '--accel', params['accel'], '--append', parameters(build, params), '--show-log',
@@ -69,7 +67,7 @@ def qemu(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
 
 
 def here(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
-    return inside(params, boot['workload'], boot.get('profile'))
+    return inside(params, boot['workload'])
 
 
 def arm64(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
@@ -91,12 +89,12 @@ ENGINES = {
     'uml': Engine(('UML has no caches: the scopes cpu, cache and cache_shard have the same pods',
                    "UML has none of the CPU's instructions for ciphers: they are slower than on the machine itself",
                    "UML's CPUs cannot go offline"),
-                  uml, writes_log=True, profiles={WAITS: WAITS, CYCLES: TIMES}),
-    'qemu': Engine((), qemu, writes_log=False, profiles={WAITS: WAITS, CYCLES: CYCLES}),
-    'here': Engine(('one kernel runs at a time: the other one has to be booted by hand',), here, writes_log=False,
-                   profiles={WAITS: WAITS, CYCLES: CYCLES}),
+                  uml, writes_log=True),
+    'qemu': Engine((), qemu, writes_log=False),
+    'here': Engine(('one kernel runs at a time: the other one has to be booted by hand',), here,
+                   writes_log=False),
     'arm64': Engine(('nothing here was measured: the time of the guest is computed, see workqueue-simulated.rst',),
-                    arm64, writes_log=True, profiles={}),
+                    arm64, writes_log=True),
 }
 
 
@@ -106,17 +104,9 @@ def limits(params: dict[str, Any]) -> list[str]:
     if params['accel'] == 'tcg':
         found.append('QEMU emulates the CPUs: compare the variants, not with other machines; p99 and beyond also '
                      'contain pauses of the emulator')
-    if params.get('profile') == [WAITS]:
-        found.append(f"where the CPUs' time goes is not shown: {outside.why_not()}")
     for name in params['workloads']:
         found += [f'{name}: {note}' for note in workloads.known(params)[name].notes(params['cpus'])]
     return found
-
-
-def profiles(engine: str) -> list[str]:
-    """Return the kinds of profile that can be recorded."""
-    kinds = ENGINES[engine].profiles
-    return [kind for kind, way in kinds.items() if way != TIMES or not outside.why_not()]
 
 
 def accelerator(params: dict[str, Any], build: Build) -> str | None:
@@ -152,11 +142,10 @@ def time_limit(params: dict[str, Any]) -> int:
     return int(BOOT_S[params['engine']] + 2 * most * (first + each * params['seconds']))
 
 
-def inside(params: dict[str, Any], workload: str, profile: str | None = None) -> list[str]:
+def inside(params: dict[str, Any], workload: str) -> list[str]:
     """Return the command that runs the cases of a workload."""
     command = [str(LAB), 'workload-inside', workload, '--set', params['set'], '--seconds', f"{params['seconds']:g}"]
     command += [f'--cases={pattern}' for pattern in params['cases']]
-    command += ['--profile', ENGINES[params['engine']].profiles[profile]] if profile else []
     command += ['--spoil', params['spoil']] if params['spoil'] else []
     return [*command, '--seed', str(params['seed'])]
 
@@ -183,22 +172,8 @@ def newest(log: Path, read: Callable[[str], list[dict]] = lines.read) -> str:
 
 def run_boot(build: Build | None, params: dict, boot: dict, log: Path, tick: Callable[[float, str], None]) -> dict:
     """Boot once and run a workload. Return the entry of this boot for the record, or raise BootError."""
-    engine = ENGINES[params['engine']]
-    argv = engine.start(build, params, boot, log)
-    if engine.profiles.get(boot.get('profile', '')) != TIMES:
-        return run_command(argv, params, boot, log, tick)
-    data = log.with_suffix('.perf')
-    try:
-        entry = run_command(outside.sampled(argv, data), params, boot, log, tick)
-        return {**entry, 'profiles': outside.fill(entry['profiles'], data)}
-    except Failure as error:
-        raise BootError(f'no profile: {error}') from None
-    finally:
-        data.unlink(missing_ok=True)
-
-
-def run_command(argv: list[str], params: dict, boot: dict, log: Path, tick: Callable[[float, str], None]) -> dict:
     engine, limit, read = ENGINES[params['engine']], time_limit(params), reader(params, boot)
+    argv = engine.start(build, params, boot, log)
     with open(os.devnull if engine.writes_log else log, 'wb') as out:
         status, said, seconds = bench_boot.run_guest(argv, lambda now: tick(now, newest(log, read)), out, limit)
     with open(log, 'a', encoding='utf-8') as file:

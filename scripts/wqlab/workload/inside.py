@@ -15,7 +15,6 @@ from wqlab.guest.engines.engine import folder_for_memory
 from wqlab.steps import Failure
 from wqlab.workload import cases, disks, lines, machine, workloads
 from wqlab.workload.cases import Group, Lacking, Place, Wrong
-from wqlab.workload.profile import recorded
 
 # What a file system says after it has noticed that its disk is wrong: an error, or that it cannot be written any more.
 DAMAGED = (errno.EIO, errno.EUCLEAN, errno.EROFS)
@@ -24,13 +23,12 @@ DAMAGED = (errno.EIO, errno.EUCLEAN, errno.EROFS)
 class Run:
     """The cases of this run, and how many of them have figures."""
 
-    def __init__(self, seconds: float, spoil: str | None, profile: str | None):
-        self.seconds, self.spoil, self.profile, self.done = seconds, spoil, profile, 0
+    def __init__(self, seconds: float, spoil: str | None):
+        self.seconds, self.spoil, self.done = seconds, spoil, 0
 
     def case(self, place: Place, case: str) -> None:
         try:
-            with recorded.case(case, self.profile):
-                unit, figures = place.measure(case, self.seconds)
+            unit, figures = place.measure(case, self.seconds)
         except Lacking as error:
             lines.emit('skip', name=case, why=str(error))
         except Wrong as error:
@@ -64,7 +62,6 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--cases', action='append', default=[], metavar='PATTERN')
     parser.add_argument('--seconds', type=float, default=1.0, help='how long each case runs, about')
     parser.add_argument('--seed', type=int, help='what random choices depend on')
-    parser.add_argument('--profile', choices=tuple(recorded.RECORDINGS), help='record where the time goes')
     parser.add_argument('--spoil', choices=tuple(disks.SPOIL),
                         help='make disks change data or keep older data')
     return parser
@@ -80,7 +77,7 @@ def main(argv: list[str]) -> int:
     chosen = cases.chosen_cases(workload, workload.names(cpus), args.set, args.cases)
     log = machine.KernelLog()
     lines.emit('begin', release=platform.release(), cpus=cpus, cases=chosen)
-    run = Run(args.seconds, args.spoil, args.profile)
+    run = Run(args.seconds, args.spoil)
     for group in workload.groups(chosen, cpus):
         run.group(group)
     lines.emit('trouble', lines=log.complaints())

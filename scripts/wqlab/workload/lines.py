@@ -4,7 +4,6 @@
 kind      other fields
 begin     release, cpus, cases: the names in their order
 case      name, unit, figures
-profile   name of the case, profile: its kind, and what profile/ has recorded
 skip      name, why: this kernel cannot run the case
 wrong     name, why: data was lost or changed
 trouble   lines: complaints in the kernel's log
@@ -58,5 +57,4 @@ def parse(text: str, reader: Callable[[str], list[dict]] = read) -> dict:
     if end[0]['cases'] != len(runs):
         raise LinesError(f"{end[0]['cases']} cases were run, but only {len(runs)} can be read")
     return {'release': begin[0]['release'], 'cpus': begin[0]['cpus'], 'runs': runs, 'skipped': of('skip'),
-            'wrong': of('wrong'), 'profiles': of('profile'),
-            'trouble': [line for one in of('trouble') for line in one['lines']]}
+            'wrong': of('wrong'), 'trouble': [line for one in of('trouble') for line in one['lines']]}

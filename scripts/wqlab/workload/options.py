@@ -13,11 +13,10 @@ from wqlab.simulated import machines
 from wqlab.steps import Failure
 from wqlab.workload import cases, disks, engines, simulated, workloads
 
-# of a set: (pairs of boots, seconds for each case); a profile needs one pair, since its rates are not compared
+# of a set: (pairs of boots, seconds for each case)
 AMOUNT = {'quick': (2, 0.5), 'default': (3, 1.0)}
 MOST_SEED = (1 << 32) - 1
 SHORTEST, SHORTEST_REAL = 0.005, 0.1        # seconds; the second one if time is measured
-PROFILE_PAIRS = 1
 EPILOG = """\
 workloads:
 {workloads}
@@ -29,7 +28,6 @@ examples:
   scripts/run-workload.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --quick
   scripts/run-workload.sh --machine ryzen dm-crypt  on a simulated machine
   scripts/run-workload.sh --here                    on this machine, with the kernel that runs now
-  scripts/run-workload.sh --profile dm-crypt        how long items wait, and where the CPUs' time goes
   scripts/run-workload.sh --resume                  continue the latest unfinished run
 
 Documentation/core-api/workqueue-workloads.rst says what is run and how to read the tables.
@@ -85,9 +83,6 @@ def build_parser() -> argparse.ArgumentParser:
     how.add_argument('--seed', type=number(0, MOST_SEED), metavar='N',
                      help='what the random choices of endure depend on (default: another one in each run)')
     rest = parser.add_argument_group('other')
-    rest.add_argument('--profile', action='store_true',
-                      help='record how long items wait, by workqueue, and how much of the time the lock of the pool, '
-                           'waking and the items take; rates of such a run say nothing (default 1 pair)')
     rest.add_argument('--spoil', choices=tuple(disks.SPOIL),
                       help='make disks change bytes (corrupt) or keep older data (stale): the run has to fail')
     rest.add_argument('--no-build', action='store_true', help='use the existing kernels, do not build')
@@ -108,7 +103,7 @@ def check_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 
 def resolve_machine(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Fill in what follows from the machine. Its constants are kept, since its file may change."""
-    for option in ('engine', 'here', 'cpus', 'topology', 'profile', 'spoil'):
+    for option in ('engine', 'here', 'cpus', 'topology', 'spoil'):
         if getattr(args, option):
             parser.error(f'--machine says what there is, and measures nothing: leave --{option} out')
     try:
@@ -179,9 +174,8 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     pairs, each = AMOUNT[chosen]
     return {'workloads': args.workloads, 'engine': args.engine, 'machine': args.machine, 'cpus': args.cpus,
             'topology': args.topology, 'mem': args.mem, 'variant': args.variant, 'set': chosen, 'cases': args.cases,
-            'pairs': args.pairs or (PROFILE_PAIRS if args.profile else pairs), 'seconds': args.seconds or each,
+            'pairs': args.pairs or pairs, 'seconds': args.seconds or each,
             'append_cmwq': args.append_cmwq, 'spoil': args.spoil,
-            'profile': engines.profiles(args.engine) if args.profile else [],
             'seed': random.randint(0, MOST_SEED) if args.seed is None else args.seed,
             'accel': None}      # determined after the kernels are built
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wqlab import files, procs
+from wqlab import procs
 from wqlab.bench import record as bench_record
 from wqlab.bench import turns
 from wqlab.bench.boot import BootError, Build
@@ -15,24 +15,20 @@ from wqlab.bench.options import VARIANTS
 from wqlab.bench.record import RecordError
 from wqlab.paths import ROOT
 from wqlab.simulated import root
-from wqlab.steps import locked, told
+from wqlab.steps import locked
 from wqlab.workload import engines, options, plot, stats, workloads
 from wqlab.workload import record as workload_record
-from wqlab.workload.profile import tables as profile_tables
 
 RESULTS = ROOT / 'build' / 'workload'
-NOT_COMPARABLE = 'profiled: the rates contain the cost of tracing and sampling; do not compare them with others'
 Builds = dict[str, Build]
 
 
 def describe_boot(boot: dict, params: dict) -> str:
-    profile = f", profile of {boot['profile']}" if 'profile' in boot else ''
-    return f"pair {boot['pair']} of {params['pairs']}, {boot['workload']}, {boot['variant']}{profile}"
+    return f"pair {boot['pair']} of {params['pairs']}, {boot['workload']}, {boot['variant']}"
 
 
 def stem(boot: dict) -> str:
-    profile = f"-{boot['profile']}" if 'profile' in boot else ''
-    return f"{boot['pair']:03d}-{boot['workload']}-{boot['variant']}{profile}"
+    return f"{boot['pair']:03d}-{boot['workload']}-{boot['variant']}"
 
 
 def outline(entry: dict) -> str:
@@ -49,17 +45,14 @@ say, shown = PROGRAM.say, turns.shown
 def boots_to_make(params: dict[str, Any]) -> list[dict]:
     """Return all boots in order. The two variants of a workload follow each other, and take turns at being first."""
     variants = [params['variant']] if params['variant'] else VARIANTS
-    kinds = [{'profile': kind} for kind in params.get('profile', [])] or [{}]
-    return [{'pair': pair, 'workload': workload, 'variant': variant, **kind}
+    return [{'pair': pair, 'workload': workload, 'variant': variant}
             for pair in range(1, params['pairs'] + 1)
             for workload in params['workloads']
-            for kind in kinds
             for variant in variants[::1 if pair % 2 else -1]]
 
 
 def boots_left(record: dict[str, Any]) -> list[dict]:
-    made = [{key: boot[key] for key in ('pair', 'workload', 'variant', 'profile') if key in boot}
-            for boot in record['boots']]
+    made = [{key: boot[key] for key in ('pair', 'workload', 'variant')} for boot in record['boots']]
     return [boot for boot in boots_to_make(record['parameters']) if boot not in made]
 
 
@@ -172,38 +165,21 @@ def complaints(record: dict[str, Any]) -> list[str]:
     return lines + turns.failures(PROGRAM, record)
 
 
-def report_profile(record: dict[str, Any], folder: Path) -> bool:
-    """Print the tables of the profile, and write them beside the record. Return True if that succeeded."""
-    text = '\n'.join(profile_tables.lines(record['boots'], lambda boot: describe_boot(boot, record['parameters'])))
-    print(f'\n{text}', flush=True)
-    try:
-        files.write(folder / 'profile.txt', text + '\n')
-    except OSError as error:
-        say(f'FAILED: {shown(folder)}/profile.txt cannot be written: {told(error)}')
-        return False
-    say(f'profile: {shown(folder)}/profile.txt; results.json also has the functions of each share')
-    return True
-
-
-def report(record: dict[str, Any], folder: Path) -> bool:
+def report(record: dict[str, Any]) -> bool:
     """Print the tables and what went wrong. Return True if nothing did."""
     params = record['parameters']
     known, heading = workloads.described(params), options.heading(params)
     print('\n'.join(stats.format_summary(record['summary'], known, heading)), flush=True)
-    good = True
-    if params.get('profile'):
-        say(NOT_COMPARABLE)
-        good = report_profile(record, folder)
     for line in skipped(record):
         say(line)
     bad = complaints(record)
     for line in bad:
         say(f'FAILED: {line}')
-    return good and not bad
+    return not bad
 
 
 def finish(results: turns.Results, status: int) -> int:
-    good = report(results.record, results.folder) if results.record['boots'] else True
+    good = report(results.record) if results.record['boots'] else True
     waiting = results.record['parameters']['engine'] == 'here' and not possible(results.record)
     if not waiting or results.record['complete']:
         return turns.finish(results, status, good)

@@ -7,15 +7,13 @@ from wqlab.bench.stats import BASE, NAMES, OURS, both, in_order, spread, with_sp
 from wqlab.workload import workloads
 from wqlab.workload.cases import Workload
 
-Pair = tuple[int, str | None]
-
 
 def short(value: float) -> str:
     """Return a number with three digits, or more if it is large."""
     return f'{value:,.0f}' if value >= 100 else f'{value:.3g}'
 
 
-def paired_ratio(ours: dict[Pair, float], base: dict[Pair, float]) -> dict[str, Any] | None:
+def paired_ratio(ours: dict[int, float], base: dict[int, float]) -> dict[str, Any] | None:
     """Return the spread of ours / base over the pairs that have both, or None if there is no such pair."""
     ratios = [ours[pair] / base[pair] for pair in ours if base.get(pair)]
     return spread(ratios) if ratios else None
@@ -29,9 +27,9 @@ def ratio_text(stat: dict[str, Any] | None) -> str:
     return f"{stat['median']:.2f} ({stat['min']:.2f}-{stat['max']:.2f})"
 
 
-def by_pair(boots: list[dict], name: str, metric: str) -> dict[Pair, float]:
-    """Return {pair: figure} of the boots that have the figure. A pair has the same kind of profile, or none."""
-    return {(boot['pair'], boot.get('profile')): run['figures'][metric] for boot in boots for run in boot['runs']
+def by_pair(boots: list[dict], name: str, metric: str) -> dict[int, float]:
+    """Return {pair: figure} of the boots that have the figure."""
+    return {boot['pair']: run['figures'][metric] for boot in boots for run in boot['runs']
             if run['name'] == name and metric in run['figures']}
 
 
@@ -47,7 +45,7 @@ def summarise(boots: list[dict]) -> list[dict[str, Any]]:
 
 def summary_row(boots: list[dict], workload: str, run: dict) -> dict[str, Any]:
     row: dict[str, Any] = {'workload': workload, 'name': run['name'], 'unit': run['unit']}
-    values: dict[str, dict[str, dict[Pair, float]]] = {}
+    values: dict[str, dict[str, dict[int, float]]] = {}
     for variant in in_order(boot['variant'] for boot in boots):
         mine = [boot for boot in boots if boot['variant'] == variant]
         values[variant] = {metric: by_pair(mine, run['name'], metric) for metric in run['figures']}

@@ -28,8 +28,6 @@ DROP_CACHES = Path('/proc/sys/vm/drop_caches')
 MOUNTS = Path('/proc/mounts')
 SHARD_SIZES = (1, 2, 3, 4, 8)
 MAX_ACTIVE = (1, 2, 5, 16, 256)
-# With loop devices, an item of `writeback` waits until another one has written what is below.
-LEAST_ACTIVE = {'writeback': 5}
 RECLAIMED, PAGES_AND_INODES = '16M', '3'
 
 
@@ -121,11 +119,6 @@ def some_cpus(path: Path, chance: Random) -> str:
     return mask_text(chance.sample(present, chance.randint(1, len(present))))
 
 
-def active(path: Path, chance: Random) -> str:
-    least = LEAST_ACTIVE.get(path.parent.name, 1)
-    return str(chance.choice([number for number in MAX_ACTIVE if number >= least]))
-
-
 def other_state(path: Path, chance: Random) -> str:
     return '0' if content(path) == '1' else '1'
 
@@ -135,7 +128,7 @@ SETTINGS = (
     Kind('strict', 2, of_queues('affinity_strict'), lambda path, chance: str(chance.randint(0, 1))),
     Kind('cpumask', 3, of_queues('cpumask'), some_cpus),
     Kind('nice', 2, of_queues('nice'), lambda path, chance: str(chance.randint(-20, 19))),
-    Kind('max_active', 3, of_queues('max_active'), active),
+    Kind('max_active', 3, of_queues('max_active'), lambda path, chance: str(chance.choice(MAX_ACTIVE))),
     Kind('all_cpumask', 2, lambda: writable(scopes.SYSFS, 'cpumask'), some_cpus),
     Kind('all_scope', 2, lambda: parameter(scopes.DEFAULT), default_scope),
     Kind('shard_size', 2, lambda: parameter(SHARD_SIZE), lambda path, chance: str(chance.choice(SHARD_SIZES))),

@@ -12,7 +12,7 @@ PROGRAMS = {
     'base': ('kernels.base', 'get the base kernel tree'),
     'tree': ('kernels.tree', 'put our files and patches into a copy of the base tree (make tree)'),
     'kernel': ('kernels.build', 'build one kernel (make kernel)'),
-    'hooks': ('kernels.hooks', 'find the places where a kernel tree does not fit our hooks'),
+    'hooks': ('kernels.hooks', 'find the places where our patches do not fit a kernel tree'),
     'module': ('kernels.module', 'build our modules for another kernel (make module)'),
     'dkms': ('dkms.package', 'make a Debian package of our modules for any kernel (make dkms)'),
     'deb': ('kernels.deb', 'make Debian packages of a kernel with our workqueue (make deb)'),

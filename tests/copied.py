@@ -6,8 +6,8 @@ import subprocess
 from types import SimpleNamespace
 
 from wqlab import procs
-from wqlab.bench.boot import Build
-from wqlab.bench.options import VARIANTS
+from wqlab.kernels.kinds import VARIANTS
+from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
 
 

@@ -5,7 +5,7 @@ import pytest
 import guests
 from progress import say
 from wqlab.bench import options, simulated, why
-from wqlab.bench.boot import Build
+from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
 from wqlab.simulated import explain
 

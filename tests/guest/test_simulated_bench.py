@@ -3,7 +3,7 @@
 import guests
 from progress import say
 from wqlab.bench import options, simulated
-from wqlab.bench.boot import Build
+from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
 
 pytestmark = guests.needs('arm64')

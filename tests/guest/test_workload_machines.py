@@ -5,7 +5,7 @@ import re
 import pytest
 
 import guests
-from wqlab.bench.boot import Build
+from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
 from wqlab.simulated import machines, stalls
 from wqlab.workload import engines, options

@@ -7,7 +7,7 @@ import pytest
 
 import guests
 from calls import call
-from wqlab.bench.boot import Build
+from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
 from wqlab.workload import disks, engines, options
 

@@ -19,8 +19,9 @@ from damage import bugs
 from wqlab.advise import keeper, loads, machine, measure, options, plot, pods, verdict, waits, words
 from wqlab.advise import record as advise_record
 from wqlab.advise import run as advise
-from wqlab.bench import parse, stats
-from wqlab.bench.record import RecordError
+from wqlab.bench import parse
+from wqlab.measure import stats
+from wqlab.measure.record import RecordError
 from wqlab.paths import ROOT
 from wqlab.steps import Failure
 
@@ -496,9 +497,9 @@ def test_the_table():
     (['--minutes', 'x'], '"x" is not a number'), (['--minutes', '0'], '0 is not between'),
     (['--minutes', 'nan'], 'nan is not between'), (['--slice-ms', '0'], '0 is not between'),
     (['--threshold', '101'], '101 is not between'),
-    (['--cpus', '2'], '--cpus is for guests: add --engine'),
-    (['--variant', 'base'], '--variant is for guests'),
-    (['--engine', 'uml', '--module', 'x'], '--module is for this machine'),
+    (['--cpus', '2'], 'this machine is advised without --engine: leave --cpus out'),
+    (['--variant', 'base'], 'leave --variant out'),
+    (['--engine', 'uml', '--module', 'x'], 'leave --module out'),
     (['--engine', 'uml', '--topology', 'cores=2'], '--topology needs --engine qemu'),
     (['--engine', 'uml', '--cpus', '500'], 'UML cannot have more CPUs than this machine'),
     (['--engine', 'qemu', '--cpus', '3', '--topology', 'cores=2'], '3 CPUs do not fit'),

@@ -19,16 +19,18 @@ import pytest
 import copied
 from damage import bugs, replaced, without
 from wqlab import procs
-from wqlab.bench import boot as bench_boot
+from wqlab.bench import by_scope, seat, why
 from wqlab.bench import options as bench_options
 from wqlab.bench import parse as bench_parse
 from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
 from wqlab.bench import run as bench
-from wqlab.bench import seat
-from wqlab.bench import stats as bench_stats
 from wqlab.bench import summary as bench_summary
 from wqlab.logs import check
+from wqlab.measure import boot as measure_boot
+from wqlab.measure import options as measure_options
+from wqlab.measure import plot, stats, turns
+from wqlab.measure import record as measure_record
 from wqlab.paths import ROOT
 
 RECORDED = (ROOT / 'tests/data/bench/uml-base.log').read_text()
@@ -56,9 +58,9 @@ def params(*argv):
 
 def record(boots, *argv):
     chosen = params(*argv)
-    return {'format': bench_record.FORMAT, 'complete': False, 'parameters': chosen,
+    return {'format': measure_record.FORMAT, 'complete': False, 'parameters': chosen,
             'engine': chosen['engine'], 'topology': {'cpus': chosen['cpus']}, 'kernels': {},
-            'boots': boots, 'failed_boots': [], 'summary': bench_stats.summarise(boots)}
+            'boots': boots, 'failed_boots': [], 'summary': by_scope.summarise(boots)}
 
 
 # Parsing
@@ -132,9 +134,9 @@ def test_a_result_needs_every_key(kind, parse, key):
 # Statistics
 
 def test_spread_of_known_values():
-    assert bench_stats.spread([4, 1, 3, 2, 5]) == {
+    assert stats.spread([4, 1, 3, 2, 5]) == {
         'median': 3, 'min': 1, 'max': 5, 'spread_percent': round(100 / 3, 2), 'boots': 5}
-    assert bench_stats.spread([7]) == {
+    assert stats.spread([7]) == {
         'median': 7, 'min': 7, 'max': 7, 'spread_percent': 0.0, 'boots': 1}
 
 
@@ -146,7 +148,7 @@ def test_repeats_within_a_boot_count_as_their_median():
     third['items_per_s'] *= 2
     one['runs'] += [again, third]
     expected = recorded_runs()[0]['items_per_s'] * 2
-    assert bench_stats.boot_value(one, 'cpu', 'items_per_s') == expected
+    assert by_scope.boot_value(one, 'cpu', 'items_per_s') == expected
 
 
 def with_rates(pair, variant, rates):
@@ -158,7 +160,7 @@ def with_rates(pair, variant, rates):
 
 
 def ratio_of(boots):
-    return bench_stats.summarise(boots)[0]['ratio']['items_per_s']
+    return by_scope.summarise(boots)[0]['ratio']['items_per_s']
 
 
 def test_ratio_is_taken_repeat_by_repeat():
@@ -179,7 +181,7 @@ def test_interval_is_about_as_wide_as_it_should_be():
     for repeats, found in widths.items():
         for _ in range(60):
             pairs = [[1.1 * chance.lognormvariate(0, 0.05) for _ in range(repeats)] for _ in range(6)]
-            low, high = bench_stats.interval(pairs)
+            low, high = stats.interval(pairs)
             hits += low <= 1.1 <= high
             found.append(high - low)
     assert 100 <= hits <= 120 and 2 * sum(widths[64]) < sum(widths[4])
@@ -187,7 +189,7 @@ def test_interval_is_about_as_wide_as_it_should_be():
 
 def test_interval_knows_that_boots_differ():
     """Repeats agree within a boot, but boots do not agree with each other."""
-    low, high = bench_stats.interval([[value] * 50 for value in (0.9, 0.95, 1.0, 1.05, 1.1)])
+    low, high = stats.interval([[value] * 50 for value in (0.9, 0.95, 1.0, 1.05, 1.1)])
     assert low <= 0.95 and high >= 1.05
 
 
@@ -196,20 +198,20 @@ def test_interval_knows_that_boots_differ():
 def test_gate(factors, passed):
     boots = [boot(pair, variant, factor if variant == 'cmwq' else 1.0)
              for pair, factor in enumerate(factors) for variant in ('cmwq', 'base')]
-    text = bench_stats.gate(bench_stats.summarise(boots), 'items_per_s')
+    text = by_scope.gate(by_scope.summarise(boots), 'items_per_s')
     assert text.startswith('gate: passed' if passed else 'gate: NOT passed') and ('cpu ' in text) != passed
 
 
 def test_half_a_pair_gives_no_ratio():
-    rows = bench_stats.summarise([boot(1, 'cmwq'), boot(2, 'base')])
+    rows = by_scope.summarise([boot(1, 'cmwq'), boot(2, 'base')])
     assert rows[0]['ratio']['items_per_s'] is None
-    assert ' - ' in bench_stats.table(rows)[2]
+    assert ' - ' in by_scope.table(rows)[2]
 
 
 def test_table_names_scopes_values_and_ratio():
     boots = [boot(pair, variant, factor) for pair in (1, 2, 3)
              for variant, factor in (('cmwq', 1.5), ('base', 1.0))]
-    lines = bench_summary.lines(bench_stats.summarise(boots), params())
+    lines = bench_summary.lines(by_scope.summarise(boots), params())
     assert [line.split()[0] for line in lines[2:8]] == SCOPES
     assert ' 1.50 ' in lines[2] and 'ours/base' in lines[0] and '(95%)' in lines[1]
     rate = recorded_runs()[0]['items_per_s']
@@ -219,7 +221,7 @@ def test_table_names_scopes_values_and_ratio():
 
 def test_table_says_what_the_percentiles_time():
     boots = [boot(1, 'cmwq'), boot(1, 'base')]
-    lines = bench_summary.lines(bench_stats.summarise(boots), params())
+    lines = bench_summary.lines(by_scope.summarise(boots), params())
     assert lines[0].split()[:9] == ['scope', 'ours', 'base', 'ours/base', *['queue_work()', 'call'] * 2, 'kworkers']
     assert re.findall(r'(p\d+ ns), ours / base', lines[1]) == ['p50 ns', 'p99 ns']
     assert 'not how long the item waits' in lines[-3] and lines[-2].startswith('start: from queueing')
@@ -231,13 +233,13 @@ def test_table_says_what_the_percentiles_time():
 
 def test_table_of_one_variant_and_of_a_sweep():
     boots = [boot(1, 'base', shard_size=size) for size in (4, 16)]
-    lines = bench_stats.table(bench_stats.summarise(boots))
+    lines = by_scope.table(by_scope.summarise(boots))
     assert 'shard size' in lines[0] and 'ours' not in lines[0] + lines[1] and lines[1].endswith(' base')
     assert [line.split()[1] for line in lines[2:]] == ['4'] * 6 + ['16'] * 6
 
 
 def test_instructions_instead_of_rates():
-    lines = bench_stats.table(bench_stats.summarise([boot(1, 'base')]), 'insns')
+    lines = by_scope.table(by_scope.summarise([boot(1, 'base')]), 'insns')
     run = recorded_runs()[0]
     assert ' base ' in lines[0] and ' insns/item ' in lines[1]
     assert f"{run['elapsed_ns'] / run['items']:,.0f}" in lines[2]
@@ -246,13 +248,13 @@ def test_instructions_instead_of_rates():
 def test_second_table_shows_waits():
     boots = [boot(pair, variant, shard_size=size, **changes) for pair in (1, 2) for size in (4, 16)
              for variant, changes in (('cmwq', {'start_p50_ns': 1500}), ('base', {'start_p50_ns': 3000}))]
-    lines = bench_summary.lines(bench_stats.summarise(boots), params())
+    lines = bench_summary.lines(by_scope.summarise(boots), params())
     at = lines.index('') + 1
     assert re.findall(r'(?:start|done) p[0-9.]+, us', lines[at]) == \
         ['start p50, us', 'start p99, us', 'start p99.9, us', 'done p50, us', 'done p99, us']
     assert lines[at + 2].split()[:6] == ['cpu', '4', '1.50', '/', '3.00', '0.50']
     assert max(map(len, lines)) <= 150
-    lines = bench_summary.lines(bench_stats.summarise(boots), params('--icount'))
+    lines = bench_summary.lines(by_scope.summarise(boots), params('--icount'))
     assert lines[at + 2].split()[:6] == ['cpu', '4', '1,500', '/', '3,000', '0.50']
 
 
@@ -270,7 +272,7 @@ def in_mode(mode):
     ('spread', ['makespan p50, us', 'CPUs']), ('mixed', ['probe p50, us', 'probe p99, us', 'probe p99.9, us']),
 ])
 def test_second_table_follows_the_mode(mode, words):
-    rows = bench_stats.summarise(in_mode(mode))
+    rows = by_scope.summarise(in_mode(mode))
     lines = bench_summary.lines(rows, params())
     at = lines.index('') + 1
     for word in words:
@@ -299,14 +301,14 @@ def test_results_without_waits_have_one_table():
     for run in (run for one in boots for run in one['runs']):
         for key in bench_parse.WAITS:
             del run[key]
-    rows = bench_stats.summarise(boots)
+    rows = by_scope.summarise(boots)
     lines = bench_summary.lines(rows, params())
     assert lines[8] == '' and lines[9].startswith('±') and 'start' not in ''.join(lines)
     assert len(bench_plot.panels({**record(boots), 'summary': rows})) == 3
 
 
 def test_no_boots_make_no_table():
-    assert bench_summary.lines(bench_stats.summarise([]), params()) == ['no runs']
+    assert bench_summary.lines(by_scope.summarise([]), params()) == ['no runs']
 
 
 # Options
@@ -322,7 +324,7 @@ def test_defaults():
 def test_topology_gives_the_cpus():
     chosen = params('--engine', 'qemu', '--topology', 'sockets=2,cores=4,threads=2,llcs=4,nodes=2')
     assert chosen['cpus'] == 16
-    argv = seat.guest_arguments(ROOT, bench_boot.Build(ROOT, 'qemu', 'cmwq'), chosen,
+    argv = seat.guest_arguments(ROOT, measure_boot.Build(ROOT, 'qemu', 'cmwq'), chosen,
                                 {'variant': 'cmwq', 'shard_size': 4}, 'x.log')
     assert 'sockets=2,cores=4,threads=2,llcs=4,nodes=2' in argv
     assert 'workqueue.cache_shard_size=4' in argv
@@ -331,7 +333,7 @@ def test_topology_gives_the_cpus():
 def guest_arguments(*argv, size=None, variant='cmwq'):
     """Return {option: value} of the guest that a boot starts."""
     chosen = params(*argv)
-    built = bench_boot.Build(ROOT, chosen['engine'], 'cmwq')
+    built = measure_boot.Build(ROOT, chosen['engine'], 'cmwq')
     boot = {'variant': variant, 'shard_size': size, 'pair': 1}
     words = seat.guest_arguments(ROOT, built, chosen, boot, Path('x.log'))
     return {word: value for word, value in itertools.pairwise(words) if word.startswith('--')}
@@ -359,7 +361,7 @@ def test_arm64_is_emulated():
     assert (chosen['engine'], chosen['cpus']) == ('arm64', 1)
     words = guest_arguments('--engine', 'arm64', '--topology', 'cores=4,llcs=2')
     assert (words['--engine'], words['--cpus'], words['--topology']) == ('arm64', '4', 'cores=4,llcs=2')
-    assert bench_boot.accelerator(chosen, None) == 'tcg'
+    assert measure_boot.accelerator(chosen, None) == 'tcg'
     assert params('--icount', '--engine', 'arm64', '--mode', 'life', '--sweep', '8,72')['cpus'] == 72
 
 
@@ -454,14 +456,14 @@ BAD_OPTIONS = [
     (['--engine', 'qemu', '--topology', 'cores=0'], 'NUMBER from 1 to 1024'),
     (['--engine', 'qemu', '--topology', 'sockets=2,llcs=3'], 'multiple of sockets'),
     (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '2'], '2 CPUs do not fit the topology, which has 4'),
-    (['--icount', '--engine', 'uml'], 'one CPU'),
-    (['--icount', '--engine', 'uml', '--mode', 'life'], 'leave --engine uml out'),
+    (['--icount', '--engine', 'uml'], 'leave --engine out'),
+    (['--icount', '--engine', 'uml', '--mode', 'life'], 'leave --engine out'),
     (['--icount', '--sweep', '8,256', '--mode', 'life'], 'at most 255 CPUs'),
     (['--icount', '--cpus', '2'], 'one CPU'),
     (['--icount', '--cpus', '2', '--engine', 'arm64'], 'one CPU'),
-    (['--append-cmwq', 'quiet', '--variant', 'base'], 'needs a guest of our workqueue'),
-    (['--batch', '4'], 'no effect in --mode latency'),
-    (['--burn-us', '4'], 'needs --mode spread or mixed'),
+    (['--append-cmwq', 'quiet', '--variant', 'base'], 'leave --append-cmwq out'),
+    (['--batch', '4'], '--mode latency has one item in flight: leave --batch out'),
+    (['--burn-us', '4'], 'only in --mode spread and mixed'),
     (['--mode', 'spread', '--burn-us', '0'], 'not between'),
     (['--mode', 'spread', '--burn-us', '100001'], 'not between'),
     (['--mode', 'limit', '--max-active', '32'], 'less than --batch'),
@@ -472,9 +474,9 @@ BAD_OPTIONS = [
     (['--mode', 'roam', '--icount', '--cpus', '256'], 'at most 255 CPUs'),
     (['--mode', 'spread', '--icount', '--topology', 'sockets=4,cores=64'], 'at most 255 CPUs'),
     (['--mode', 'life', '--icount', '--topology', 'sockets=4,cores=64'], 'at most 255 CPUs'),
-    (['--mode', 'roam', '--icount', '--engine', 'uml'], 'leave --engine uml out'),
+    (['--mode', 'roam', '--icount', '--engine', 'uml'], 'leave --engine out'),
     (['--mode', 'floor'], 'invalid choice'),
-    (['--floor', '--mode', 'mixed'], '--floor needs --mode latency or batch'),
+    (['--floor', '--mode', 'mixed'], 'only --mode latency and batch have short items: leave --floor out'),
     (['--sweep', '2,2', '--engine', 'qemu'], 'twice'),
     (['--sweep', '0', '--engine', 'qemu'], 'not between'),
     (['--sweep', '2,513', '--engine', 'qemu'], 'not between'),
@@ -493,8 +495,8 @@ BAD_OPTIONS = [
     (['--wq', 'bh', '--max-active', '4'], 'has its own limit'),
     (['--wq', 'ordered', '--max-active', '4'], 'has its own limit'),
     (['--max-active', '0'], 'not between'),
-    (['--shard-size', '4,8'], 'needs --engine qemu'),
-    (['--icount', '--shard-size', '4'], 'one shard'),
+    (['--shard-size', '4,8'], 'use --engine qemu'),
+    (['--icount', '--shard-size', '4'], 'one CPU'),
     (['--engine', 'qemu', '--shard-size', '4', '--scopes', 'cpu,numa'], 'add cache_shard'),
     (['--cpus', '512'], 'UML cannot have more CPUs than this machine'),
     (['--boot-timeout', '5'], 'not between'),
@@ -510,12 +512,11 @@ BAD_OPTIONS = [
 
 @pytest.mark.parametrize('argv, why', BAD_OPTIONS, ids=lambda value: ' '.join(value)
                          if isinstance(value, list) else '')
-def test_bad_options_are_refused(argv, why):
-    done = subprocess.run([ROOT / 'scripts/run-bench.sh', *argv], capture_output=True, text=True,
-                          check=False)
-    assert done.returncode == 2
-    assert why in done.stderr.splitlines()[-1]
-    assert done.stdout == ''
+def test_bad_options_are_refused(argv, why, capsys):
+    with pytest.raises(SystemExit) as ended:
+        bench_options.parse_args(argv)
+    said = capsys.readouterr()
+    assert ended.value.code == 2 and why in said.err.splitlines()[-1] and not said.out
 
 
 def test_help_explains_each_mode():
@@ -527,10 +528,10 @@ def test_help_explains_each_mode():
 
 def test_what_spoils_figures_is_said(monkeypatch):
     chosen = params('--engine', 'qemu', '--cpus', '512')
-    assert any('512 guest CPUs' in line for line in bench_options.warnings(chosen))
+    assert any('512 guest CPUs' in line for line in measure_options.warnings(chosen))
     monkeypatch.setattr(os, 'getloadavg', lambda: (99.0, 99.0, 99.0))
-    assert any('load 99' in line for line in bench_options.warnings(params()))
-    assert not any('load 99' in line for line in bench_options.warnings(params('--icount')))
+    assert any('load 99' in line for line in measure_options.warnings(params()))
+    assert not any('load 99' in line for line in measure_options.warnings(params('--icount')))
 
 
 # Records
@@ -546,30 +547,30 @@ def test_boots_alternate():
 
 def test_record_survives_writing_and_reading(tmp_path):
     one = record([boot(1, 'cmwq'), boot(1, 'base')])
-    bench_record.save(one, tmp_path)
-    assert bench_record.load(tmp_path) == json.loads(json.dumps(one))
+    measure_record.save(one, tmp_path)
+    assert measure_record.load(tmp_path, bench_record.BENCH) == json.loads(json.dumps(one))
     assert os.listdir(tmp_path) == ['results.json']
 
 
 def test_boots_left_to_make(tmp_path):
     one = record([boot(1, 'cmwq'), boot(1, 'base'), boot(2, 'cmwq')], '--pairs', '3')
-    bench_record.save(one, tmp_path)
-    left = bench_record.boots_left(bench_record.load(tmp_path))
+    measure_record.save(one, tmp_path)
+    left = bench_record.boots_left(measure_record.load(tmp_path, bench_record.BENCH))
     assert [(boot['pair'], boot['variant']) for boot in left] == [(2, 'base'), (3, 'cmwq'), (3, 'base')]
 
 
 @pytest.mark.parametrize('text, why', [
     (None, 'does not exist'),
     ('{"format": 1,', 'cannot be read'),
-    ('[]', 'was not written by this version of the benchmark'),
-    ('{"format": 99}', 'was not written by this version of the benchmark'),
+    ('[]', 'was not written by this version of the scripts'),
+    ('{"format": 99}', 'was not written by this version of the scripts'),
     ('{"format": 1}', 'lacks boots, complete, engine, kernels, parameters, summary, topology'),
 ])
 def test_damaged_records_are_refused(tmp_path, text, why):
     if text is not None:
         (tmp_path / 'results.json').write_text(text)
-    with pytest.raises(bench_record.RecordError, match=re.escape(why)):
-        bench_record.load(tmp_path)
+    with pytest.raises(measure_record.RecordError, match=re.escape(why)):
+        measure_record.load(tmp_path, bench_record.BENCH)
 
 
 ONE = record([boot(1, 'cmwq'), boot(1, 'base')])
@@ -605,37 +606,38 @@ class Figure:
 
 def used(folder):
     """Do with a record what scripts/lab plot and run-bench.sh --resume do, without the picture and the boots."""
-    one = bench_record.load(folder, bench_record.BENCH, bench_record.RESUMED)
-    bench_plot.write(one, folder, lambda one: bench_plot.check_figures(one) or Figure(bench_plot.title(one)))
+    one = measure_record.load(folder, bench_record.BENCH, bench_record.RESUMED)
+    plot.write(one, folder, lambda one: bench_plot.check_figures(one) or Figure(bench_plot.title(one)))
+    why.write(one, folder)
     bench_record.boots_left(one)
     bench_summary.summarise(one['boots'])
     bench_summary.lines(one['summary'], one['parameters'], bench_options.names(one['parameters']))
-    bench.complaints({'failed_boots': [], **one})
+    turns.complaints(bench.PROGRAM, {'failed_boots': [], **one})
 
 
 @pytest.mark.tier('test')
 def test_no_damage_is_a_bug(tmp_path, monkeypatch):
     """Whatever a record lacks or has of another type: it can be used, or is refused in a line."""
-    monkeypatch.setattr(bench_stats, 'RESAMPLES', 40)
-    monkeypatch.setattr(bench_plot, 'plotting', lambda: SimpleNamespace(close=lambda figure: None))
+    monkeypatch.setattr(stats, 'RESAMPLES', 40)
+    monkeypatch.setattr(plot, 'plotting', lambda: SimpleNamespace(close=lambda figure: None))
     one = record([{**boot(1, variant), 'runs': recorded_runs()[:1]} for variant in ('cmwq', 'base')])
-    found, refused = bugs(one, tmp_path / 'results.json', lambda: used(tmp_path), bench_record.RecordError)
+    found, refused = bugs(one, tmp_path / 'results.json', lambda: used(tmp_path), measure_record.RecordError)
     assert not found and refused > 1000
 
 
 def test_newest_unfinished_record_is_found(tmp_path):
     for name, complete in (('2026-01-01', False), ('2026-01-02', False), ('2026-01-03', True)):
         (tmp_path / name).mkdir()
-        bench_record.save({**record([]), 'complete': complete}, tmp_path / name)
+        measure_record.save({**record([]), 'complete': complete}, tmp_path / name)
     (tmp_path / '2026-01-04').mkdir()
     (tmp_path / '2026-01-04' / 'results.json').write_text('damaged')
-    assert bench_record.find_unfinished(tmp_path).name == '2026-01-02'
-    with pytest.raises(bench_record.RecordError, match='nothing to resume'):
-        bench_record.find_unfinished(tmp_path / '2026-01-03')
+    assert measure_record.find_unfinished(tmp_path, bench.PROGRAM.load).name == '2026-01-02'
+    with pytest.raises(measure_record.RecordError, match='nothing to resume'):
+        measure_record.find_unfinished(tmp_path / '2026-01-03', bench.PROGRAM.load)
 
 
 def test_folders_of_the_same_second_differ(tmp_path):
-    folders = {bench_record.new_folder(tmp_path) for _ in range(3)}
+    folders = {measure_record.new_folder(tmp_path) for _ in range(3)}
     assert len(folders) == 3 and all((folder / 'logs').is_dir() for folder in folders)
 
 
@@ -734,14 +736,14 @@ def test_whole_run(project):
 
 def test_guests_take_turns():
     """Of two runs of a scope in turn, each guest makes the first one as often as the other."""
-    turns = []
+    passes = []
     seats = [SimpleNamespace(scopes=['cpu', 'numa'], lost=lambda: False,
-                             make_pass=lambda line, repeat, clock, name=name: turns.append((name, repeat, line)))
+                             make_pass=lambda line, repeat, clock, name=name: passes.append((name, repeat, line)))
              for name in 'AB']
     seat.make_passes(seats, params('--repeats', '4'), None)
-    order = [name for name, _, line in turns if 'scopes=cpu' in line]
+    order = [name for name, _, line in passes if 'scopes=cpu' in line]
     assert ''.join(order) == 'ABBAABBA'
-    assert [repeat for _, repeat, _ in turns] == [repeat for repeat in (1, 2, 3, 4) for _ in 'ABAB']
+    assert [repeat for _, repeat, _ in passes] == [repeat for repeat in (1, 2, 3, 4) for _ in 'ABAB']
 
 
 LOG = '[ 0.0] tsc: Detected {} MHz processor\n'
@@ -759,7 +761,7 @@ def test_guests_whose_clocks_differ_are_refused(tmp_path, texts, differ):
     for one, text in zip(seats, texts, strict=True):
         one.log.write_text(text)
     if differ:
-        with pytest.raises(bench_boot.BootError, match='cmwq 2596 MHz, base 427 MHz'):
+        with pytest.raises(measure_boot.BootError, match='cmwq 2596 MHz, base 427 MHz'):
             seat.check_clocks(seats)
     else:
         seat.check_clocks(seats)
@@ -840,7 +842,7 @@ def test_another_kernel_is_not_resumed(project):
     project.mark('dies-001-base')
     project.mark('dies-001-base-attempt2')
     project.run('--no-build', '--pairs', '1')
-    bench_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
+    measure_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
     done = project.run('--resume')
     assert done.returncode == 1 and 'start a new run' in done.stderr
 
@@ -849,7 +851,7 @@ def test_a_kernel_that_changes_meanwhile_ends_the_run(project):
     project.mark('sleeps-002-cmwq')
     process = project.run('--no-build', '--pairs', '2', wait=False)
     asleep(project)
-    bench_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
+    measure_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
     (project.root / 'scripts/awake').touch()
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 1, messages
@@ -952,7 +954,7 @@ def test_no_place_for_results(project):
 
 
 def test_missing_kernel_is_named(project):
-    bench_boot.Build(project.root, 'uml', 'base').module.unlink()
+    measure_boot.Build(project.root, 'uml', 'base').module.unlink()
     done = project.run('--no-build')
     assert done.returncode == 1
     assert 'test_workqueue.ko is missing: run make kernel ENGINE=uml VARIANT=base' in done.stderr
@@ -981,7 +983,7 @@ def test_missing_venv_is_made_first(project):
                                for variant in ('cmwq', 'base') for size in (4, 8)]),
 ], ids=['both', 'one', 'icount', 'sweep'])
 def test_pictures_of_recorded_data(tmp_path, argv, boots):
-    bench_record.save(record(boots, *argv), tmp_path)
+    measure_record.save(record(boots, *argv), tmp_path)
     assert bench_plot.main([str(tmp_path)]) == 0
     assert (tmp_path / 'plot.png').stat().st_size > 10000
     svg = (tmp_path / 'plot.svg').read_text()
@@ -990,7 +992,7 @@ def test_pictures_of_recorded_data(tmp_path, argv, boots):
 
 
 def test_no_picture_without_data(tmp_path, capsys):
-    bench_record.save(record([]), tmp_path)
+    measure_record.save(record([]), tmp_path)
     assert bench_plot.main([str(tmp_path)]) == 1
     assert 'nothing to draw' in capsys.readouterr().err
     assert os.listdir(tmp_path) == ['results.json']
@@ -998,5 +1000,5 @@ def test_no_picture_without_data(tmp_path, capsys):
 
 def test_complaints_name_boot_and_kind():
     one = record([boot(1, 'cmwq', lost=1, outside=2)])
-    text, = bench.complaints(one)
+    text, = turns.complaints(bench.PROGRAM, one)
     assert text == 'pair 1 of 5, cmwq: the contract was broken: 6 lost, 12 outside'

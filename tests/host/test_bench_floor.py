@@ -7,11 +7,13 @@ import pytest
 
 import copied
 from test_bench import FAKE_GUEST, RECORDED, SCOPES, boot, guest_arguments, params, record
-from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
 from wqlab.bench import parse, seat, summary, sweep
 from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
+from wqlab.measure import boot as measure_boot
+from wqlab.measure import plot
+from wqlab.measure import record as measure_record
 from wqlab.paths import ROOT
 
 FLOOR = (ROOT / 'tests/data/bench/uml-floor.log').read_text()
@@ -125,7 +127,7 @@ def test_each_boot_of_a_sweep_has_its_own_items():
 def test_guest_of_a_sweep_has_its_cpus():
     chosen = params('--engine', 'qemu', '--sweep', '2,8')
     one = {'variant': 'base', 'shard_size': None, 'pair': 1, 'cpus': 8}
-    argv = seat.guest_arguments(ROOT, bench_boot.Build(ROOT, 'qemu', 'base'), bench_options.of_boot(chosen, one), one,
+    argv = seat.guest_arguments(ROOT, measure_boot.Build(ROOT, 'qemu', 'base'), bench_options.of_boot(chosen, one), one,
                                 'x.log')
     assert argv[argv.index('--cpus') + 1] == '8'
 
@@ -134,8 +136,8 @@ def test_boots_of_a_sweep(tmp_path):
     one = record([boot(1, 'cmwq'), boot(1, 'base')], '--engine', 'qemu', '--sweep', '2,8', '--pairs', '1')
     for made in one['boots']:
         made['cpus'] = 2
-    bench_record.save(one, tmp_path)
-    left = bench_record.boots_left(bench_record.load(tmp_path))
+    measure_record.save(one, tmp_path)
+    left = bench_record.boots_left(measure_record.load(tmp_path))
     assert [(made['cpus'], made['variant']) for made in left] == [(8, 'cmwq'), (8, 'base')]
 
 
@@ -171,7 +173,7 @@ def test_table_of_a_sweep():
 
 @pytest.mark.tier('test')
 def test_picture_of_a_sweep(tmp_path):
-    bench_record.save(swept(), tmp_path)
+    measure_record.save(swept(), tmp_path)
     assert bench_plot.main([str(tmp_path)]) == 0
     assert (tmp_path / 'plot.png').read_bytes().startswith(b'\x89PNG')
     svg = (tmp_path / 'plot.svg').read_text()
@@ -181,8 +183,8 @@ def test_picture_of_a_sweep(tmp_path):
 
 def test_lines_of_the_picture():
     """The floor is drawn once, although each guest measured it."""
-    pyplot = bench_plot.plotting()
-    figure = sweep.draw(swept(third=False), pyplot, bench_plot.COLOURS)
+    pyplot = plot.plotting()
+    figure = sweep.draw(swept(third=False), pyplot, plot.COLOURS)
     first = figure.axes[0]
     assert len(figure.legends) == 1 and not any(axes.get_legend() for axes in figure.axes)    # it would cover lines
     lines = {line.get_label(): line for line in first.get_lines()}

@@ -11,10 +11,10 @@ from test_bench import params, record
 from wqlab.bench import life, parse, seat, summary
 from wqlab.bench import options as bench_options
 from wqlab.bench import plot as bench_plot
-from wqlab.bench import record as bench_record
 from wqlab.guest.engines.qemu import TAKING_TURNS, Qemu
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
+from wqlab.measure import record as measure_record
 from wqlab.paths import ROOT
 
 RECORDED = (ROOT / 'tests/data/bench/uml-life.log').read_text()
@@ -107,7 +107,7 @@ def test_table():
 @pytest.mark.parametrize('argv, cpus', [(SWEEP, (8, 72)), (('--mode', 'life'), (None,))])
 def test_pictures(tmp_path, argv, cpus):
     boots = [boot(variant, 1, each) for each in cpus for variant in ('cmwq', 'base')]
-    bench_record.save({**record(boots, *argv), 'summary': summary.summarise(boots)}, tmp_path)
+    measure_record.save({**record(boots, *argv), 'summary': summary.summarise(boots)}, tmp_path)
     assert bench_plot.main([str(tmp_path)]) == 0
     assert 'bytes that a workqueue keeps' in (tmp_path / 'plot.svg').read_text()
 

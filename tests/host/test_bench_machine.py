@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """run-bench.sh --machine: options, orders, guests, tables. tests/guest/test_simulated.py boots real ones."""
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import copied
-from test_bench import FAKE_GUEST, RECORDED, SCOPES, Figure, guest_arguments, params
+from test_bench import FAKE_GUEST, RECORDED, SCOPES, guest_arguments, params
 from wqlab.bench import machine, simulated
 from wqlab.bench import options as bench_options
 from wqlab.bench import plot as bench_plot
 from wqlab.bench import record as bench_record
+from wqlab.measure import options as measure_options
+from wqlab.measure import record as measure_record
 from wqlab.simulated import machines, stalls
 
 
@@ -22,7 +23,7 @@ def test_defaults():
     assert chosen['machine']['constants'] == machines.load('grace').constants()
     burning = params('--machine', 'vm8', '--mode', 'mixed', '--batch', '16')
     assert burning['items'] * burning['burn_us'] * 8 <= machine.BURN_TIME_US
-    assert list(bench_options.warnings(chosen)) == [machine.COMPUTED]
+    assert list(measure_options.warnings(chosen)) == [measure_options.COMPUTED]
 
 
 def test_a_sweep_has_machines_of_all_sizes():
@@ -60,10 +61,10 @@ def test_machine_of_the_user_is_found_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     chosen = params('--machine', 'mine.toml')
     assert chosen['machine']['name'] == str(place) and chosen['machine']['about'] == machines.load('vm8').about
-    bench_record.check_same_machine(chosen)
+    measure_record.check_same_machine(chosen)
     place.write_text(place.read_text().replace('wake = 5000', 'wake = 5001'))
-    with pytest.raises(bench_record.RecordError, match='has changed since this run began'):
-        bench_record.check_same_machine(chosen)
+    with pytest.raises(measure_record.RecordError, match='has changed since this run began'):
+        measure_record.check_same_machine(chosen)
 
 
 def test_orders_come_with_the_command():
@@ -147,11 +148,3 @@ def test_interrupted_run_is_resumed_on_the_same_machine(project):
     project.run('--resume')
     _, result = project.results()
     assert result['complete'] and len(result['boots']) == 4
-
-
-def test_pictures_of_other_programs_need_no_reasons(tmp_path, monkeypatch):
-    """advise.sh has no boots, and the runs of workloads have no scope."""
-    monkeypatch.setattr(bench_plot, 'plotting', lambda: SimpleNamespace(close=lambda figure: None))
-    for boots in ({}, {'boots': [{'runs': [{'name': 'x'}]}]}):
-        paths = bench_plot.write({'parameters': {}, **boots}, tmp_path, lambda record: Figure('x'))
-        assert [path.name for path in paths] == ['plot.png', 'plot.svg']

@@ -12,7 +12,7 @@ import pytest
 from calls import call, refuses, stub
 from test_kernels import LINUX, PACKAGE, TESTED, copy, fake_tree, pin  # noqa: F401  (copy is a fixture)
 from wqlab import steps
-from wqlab.bench.boot import Build
+from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
 
 MIB = 1 << 20

@@ -14,7 +14,6 @@ import pytest
 
 import guests
 from wqlab import cpus
-from wqlab.bench import boot as bench_boot
 from wqlab.bench import options as bench_options
 from wqlab.bench import seat
 from wqlab.guest import GuestError, boot, initramfs, kvm, run, tsc
@@ -24,6 +23,7 @@ from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.engines.qemu import Qemu
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology, complete, parse
+from wqlab.measure import boot as measure_boot
 
 # CPU lists
 
@@ -172,7 +172,7 @@ def test_who_boots_a_guest_refuses_the_same_machines(folder, capsys, text, numbe
 ])
 def test_the_bench_counts_the_cpus_that_its_guests_have(folder, words, machine):
     params = bench_options.parse_args(['--engine', 'qemu', *words])[0]
-    argv = seat.guest_arguments(folder, bench_boot.Build(folder, 'qemu', 'cmwq'), {**params, 'accel': None},
+    argv = seat.guest_arguments(folder, measure_boot.Build(folder, 'qemu', 'cmwq'), {**params, 'accel': None},
                                       {'shard_size': None, 'variant': 'cmwq'}, 'log')
     args = run.options().parse_args(argv[2:])
     assert complete(parse(args.topology or ''), args.cpus) == machine

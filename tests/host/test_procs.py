@@ -159,7 +159,7 @@ def test_the_priority_of_a_session():
 
 BUILDING = '''import os, signal, subprocess, sys, time
 from wqlab import procs
-from wqlab.bench.boot import Build
+from wqlab.measure.boot import Build
 def start_and_signal(*args, **options):
     child = start(*args, **options)
     while not os.path.exists(sys.argv[1] + '/up'): time.sleep(0.01)

@@ -11,7 +11,7 @@ import pytest
 
 import copied
 from calls import call
-from wqlab.bench.boot import Build
+from wqlab.measure.boot import Build
 from wqlab.paths import BUILD
 from wqlab.simulated import root
 from wqlab.steps import Failure

@@ -13,8 +13,9 @@ import pytest
 import copied
 from calls import call, refuses
 from damage import bugs
-from wqlab.bench import record as bench_record
-from wqlab.bench.boot import BootError, Build
+from wqlab.measure import record as measure_record
+from wqlab.measure import turns
+from wqlab.measure.boot import BootError, Build
 from wqlab.paths import ROOT
 from wqlab.steps import Failure
 from wqlab.workload import (
@@ -61,7 +62,7 @@ def boot(pair, workload, variant, factor=1.0, **changes):
 
 def record(boots, *argv):
     chosen = params(*argv)
-    return {'format': bench_record.FORMAT, 'complete': False, 'parameters': chosen, 'engine': chosen['engine'],
+    return {'format': measure_record.FORMAT, 'complete': False, 'parameters': chosen, 'engine': chosen['engine'],
             'topology': {'cpus': chosen['cpus']}, 'kernels': {}, 'boots': boots, 'failed_boots': [],
             'summary': stats.summarise(boots)}
 
@@ -484,8 +485,8 @@ def test_here_takes_no_release():
     (['--spoil', 'everything'], 'invalid choice'),
     (['--here', '--engine', 'uml'], '--here uses this machine as it is'),
     (['--here', '--cpus', '2'], '--here uses this machine as it is'),
-    (['--here', '--append-cmwq', 'quiet'], 'leave --here out'),
-    (['--variant', 'base', '--append-cmwq', 'quiet'], 'leave --variant base out'),
+    (['--here', '--append-cmwq', 'quiet'], '--here uses this machine as it is'),
+    (['--variant', 'base', '--append-cmwq', 'quiet'], 'leave --append-cmwq out'),
     (['--topology', 'cores=2'], 'needs --engine qemu'),
     (['--cpus', '512'], 'UML cannot have more CPUs than this machine'),
     (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '3'], '3 CPUs do not fit'),
@@ -493,9 +494,11 @@ def test_here_takes_no_release():
     (['--resume', '--quick'], 'give no other options'),
     (['--nonsense'], 'unrecognized'),
 ], ids=lambda value: ' '.join(value) if isinstance(value, list) else '')
-def test_bad_options_are_refused(argv, why):
-    done = call('scripts/run-workload.sh', *argv)
-    assert done.returncode == 2 and re.search(why, done.stderr.splitlines()[-1]) and not done.stdout
+def test_bad_options_are_refused(argv, why, capsys):
+    with pytest.raises(SystemExit) as ended:
+        options.parse_args(argv)
+    said = capsys.readouterr()
+    assert ended.value.code == 2 and re.search(why, said.err.splitlines()[-1]) and not said.out
 
 
 def test_help_and_list():
@@ -573,7 +576,7 @@ def test_table_has_cases_figures_and_ratio():
     for name in workloads.ALL:
         for case in lines.parse(RECORDED[name])['runs']:
             row, = (line for line in text if line.startswith(f'{case["name"]} '))
-            assert '1.50 (1.50-1.50)' in row and case['unit'] in row
+            assert '  1.50  ' in row and case['unit'] in row
             assert stats.short(case['figures']['rate']) in row and stats.short(case['figures']['p99_us']) in row
     assert 'p50, p99, p99.9: one call of fsync()' in text and text[-1].startswith('ours/base')
 
@@ -597,7 +600,7 @@ def test_short_numbers():
 
 def test_complaints_name_boot_and_place():
     wrong = boot(1, 'dm-crypt', 'base', wrong=[{'name': 'aes/ram/queue', 'why': 'fio: verify: bad header'}])
-    assert run.complaints(record([wrong])) == [
+    assert turns.complaints(run.PROGRAM, record([wrong])) == [
         'pair 1 of 3, dm-crypt, base: WRONG DATA in aes/ram/queue: fio: verify: bad header']
 
 
@@ -613,7 +616,7 @@ def test_skipped_cases_are_told_once():
     [boot(1, 'writeback', 'base')],
 ], ids=['both', 'one'])
 def test_pictures_of_recorded_data(tmp_path, boots):
-    bench_record.save(record(boots), tmp_path)
+    measure_record.save(record(boots), tmp_path)
     assert plot.main([str(tmp_path)]) == 0
     assert (tmp_path / 'plot.png').stat().st_size > 10000 and '</svg>' in (tmp_path / 'plot.svg').read_text()
 
@@ -626,17 +629,17 @@ def test_no_damage_is_a_bug(tmp_path):
     one = {**record(boots), 'failed_boots': [{**boots[0], 'attempt': 1, 'error': 'd'}]}
 
     def used():
-        found = run.load(tmp_path)
+        found = run.PROGRAM.load(tmp_path)
         plot.title(found)
         known = workloads.described(found['parameters'])
         assert found['summary'] == [] or plot.panels(found['summary'], known[found['summary'][0]['workload']])
         run.boots_left(found)
         run.skipped(found)
-        run.complaints({'failed_boots': [], **found})
+        turns.complaints(run.PROGRAM, {'failed_boots': [], **found})
         stats.format_summary(found['summary'], known)
         stats.summarise(found['boots'])
 
-    found, refused = bugs(one, tmp_path / 'results.json', used, bench_record.RecordError)
+    found, refused = bugs(one, tmp_path / 'results.json', used, measure_record.RecordError)
     assert not found and refused > 200
 
 
@@ -645,7 +648,7 @@ def test_record_of_the_other_script_is_refused(tmp_path, program):
     one = record([boot(1, 'writeback', 'base')])
     if program == 'workload-plot':
         one['parameters'].pop('workloads')
-    bench_record.save(one, tmp_path)
+    measure_record.save(one, tmp_path)
     refuses(rf'^plot: {tmp_path}/results.json: parameters lacks .*: it is damaged, or another script wrote it: ',
             'scripts/lab', program, tmp_path)
 
@@ -664,7 +667,7 @@ def kernel(monkeypatch, variant):
 
 def test_here_needs_root(monkeypatch):
     monkeypatch.setattr(os, 'geteuid', lambda: 1000)
-    with pytest.raises(bench_record.RecordError, match='needs root'):
+    with pytest.raises(measure_record.RecordError, match='needs root'):
         run.check_running(record([], '--here'))
 
 
@@ -681,10 +684,10 @@ def test_here_measures_one_kernel_after_the_other(monkeypatch, root):
 
 def test_here_refuses_another_kernel(monkeypatch, root):
     kernel(monkeypatch, 'base')
-    with pytest.raises(bench_record.RecordError, match='the running kernel is base, not cmwq'):
+    with pytest.raises(measure_record.RecordError, match='the running kernel is base, not cmwq'):
         run.check_running(record([], '--here', '--variant', 'cmwq'))
     other = {**record([], '--here'), 'kernels': {'base': {'release': '6.1', 'version': '#2'}}}
-    with pytest.raises(bench_record.RecordError, match='has measured another base kernel'):
+    with pytest.raises(measure_record.RecordError, match='has measured another base kernel'):
         run.check_running(other)
 
 
@@ -692,8 +695,8 @@ def test_here_refuses_another_kernel(monkeypatch, root):
 def test_here_says_how_to_go_on(monkeypatch, root, tmp_path, capsys):
     kernel(monkeypatch, 'base')
     made = [boot(1, name, 'base') for name in workloads.UNNAMED]
-    results = run.turns.Results(run.PROGRAM, record(made, '--here', '--pairs', '1'), tmp_path)
-    assert run.finish(results, 0) == 0
+    results = turns.Results(run.PROGRAM, record(made, '--here', '--pairs', '1'), tmp_path)
+    assert turns.finish(results, 0) == 0
     said = capsys.readouterr()
     assert 'to compare it with the cmwq kernel, boot that and run: scripts/run-workload.sh --resume' in said.err
     assert 'plot.png' in said.out and (tmp_path / 'plot.png').exists()
@@ -820,7 +823,7 @@ def test_another_kernel_is_not_resumed(project):
 def test_run_of_the_benchmark_is_not_resumed(project):
     folder = project.root / 'build/bench/x'
     folder.mkdir(parents=True)
-    bench_record.save({**record([]), 'parameters': {}}, folder)
+    measure_record.save({**record([]), 'parameters': {}}, folder)
     done = project.run('--resume', str(folder))
     assert done.returncode == 1 and 'another script wrote it: start a new run' in done.stderr
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from wqlab.advise import pods
 from wqlab.advise.keeper import Keeper
 from wqlab.bench import parse, seat
-from wqlab.bench.boot import Build
+from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
 from wqlab.steps import Failure, first_match
 

@@ -2,12 +2,24 @@
 """The command line of advise.sh."""
 import argparse
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from wqlab.advise import loads, pods
-from wqlab.bench import options as bench_options
-from wqlab.guest import GuestError, topology
-from wqlab.kernels.kinds import TREE
+from wqlab.bench.options import memory_for
+from wqlab.kernels.kinds import TREE, VARIANTS
+from wqlab.measure.options import (
+    Useless,
+    add_guest,
+    add_rest,
+    decimal,
+    names_of,
+    number,
+    number_list,
+    refuse,
+    refuse_more,
+    resolve_cpus,
+)
 
 MINUTES, SLICE_MS, THRESHOLD = 8, 150, 5
 SIZES = (2, 4, 8, 16, 32)
@@ -42,28 +54,6 @@ Exit status: 0 there is advice, which may be to leave everything as it is; 1 som
 """
 
 
-def minutes(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
-    if not 0.01 <= value <= MOST_MINUTES:
-        raise argparse.ArgumentTypeError(f'{text} is not between 0.01 and {MOST_MINUTES}')
-    return value
-
-
-def names_of(known: tuple[str, ...], what: str) -> Any:
-    def parse(text: str) -> list[str]:
-        names = text.split(',')
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f'"{name}" is not {what}: choose from {", ".join(known)}')
-        if len(set(names)) != len(names):
-            raise argparse.ArgumentTypeError(f'"{text}" contains a name twice')
-        return [name for name in known if name in names]
-    return parse
-
-
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog='advise.sh', formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EPILOG,
@@ -75,73 +65,49 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument('--scopes', type=names_of(pods.SCOPES, 'an affinity scope'), metavar='A,B,...',
                       help='affinity scopes to compare with the default (default: all that the kernel has)')
     sizes = ','.join(map(str, SIZES))
-    what.add_argument('--shard-sizes', type=bench_options.number_list(1, 65536), nargs='?', const=list(SIZES),
+    what.add_argument('--shard-sizes', type=number_list(1, 65536), nargs='?', const=list(SIZES),
                       metavar='N,...', help=f'also try these sizes of shards (without a list: {sizes}), if the kernel '
                       'can change them while it runs')
     how = parser.add_argument_group('how')
-    how.add_argument('--minutes', type=minutes, default=MINUTES, metavar='N',
+    how.add_argument('--minutes', type=decimal(0.01, MOST_MINUTES), default=MINUTES, metavar='N',
                      help=f'how long to measure (default {MINUTES}); building and first runs take about a minute more')
-    how.add_argument('--slice-ms', type=bench_options.number(1, 5000), default=SLICE_MS, metavar='N',
+    how.add_argument('--slice-ms', type=number(1, 5000), default=SLICE_MS, metavar='N',
                      help=f'how long a run takes in the default scope (default {SLICE_MS})')
-    how.add_argument('--threshold', type=bench_options.number(1, 100), default=THRESHOLD, metavar='PERCENT',
+    how.add_argument('--threshold', type=number(1, 100), default=THRESHOLD, metavar='PERCENT',
                      help=f'smaller differences do not count (default {THRESHOLD})')
     where = parser.add_argument_group('where')
     where.add_argument('--module', metavar='FILE', help='use this test_workqueue.ko, and build none')
     where.add_argument('--engine', choices=('uml', 'qemu'), help='advise for a guest, not for this machine')
-    where.add_argument('--cpus', type=bench_options.number(1, 512), metavar='N', help='CPUs of the guest (default 2)')
-    where.add_argument('--topology', type=bench_options.understood_by(topology.parse), metavar='KEY=N,...',
-                       help='qemu only; `scripts/lab guest --help` explains it')
-    where.add_argument('--mem', type=bench_options.understood_by(bench_options.memory), metavar='SIZE',
-                       help='memory of the guest (default 512M)')
-    where.add_argument('--variant', choices=bench_options.VARIANTS,
+    add_guest(where, '2', '512M')
+    where.add_argument('--variant', choices=VARIANTS,
                        help="of the guest's kernel: cmwq is ours (the default), base is the base kernel's")
-    where.add_argument('--no-build', action='store_true', help='use the kernel or module that is there, build none')
     rest = parser.add_argument_group('other')
-    rest.add_argument('--resume', nargs='?', const='', metavar='DIR',
-                      help='continue an interrupted run with its options (default: the latest)')
+    add_rest(rest)
     rest.add_argument('--report', metavar='DIR', help='print the advice of an earlier run again, and draw its plots')
     return parser
 
 
-def refuse_nonsense(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    given = [name for name in OF_GUESTS if getattr(args, name)]
-    if given and not args.engine:
-        parser.error(f'--{given[0]} is for guests: add --engine')
-    if args.module and args.engine:
-        parser.error('--module is for this machine: a guest has the module of its kernel')
-    if args.topology and args.engine == 'uml':
-        parser.error('--topology needs --engine qemu: UML has no topology')
-    if args.shard_sizes and args.variant == 'base':
-        parser.error('--shard-sizes: the base kernel can change the size only at boot')
+def useless(args: argparse.Namespace) -> Iterator[Useless]:
+    """Yield (whether it applies, options, why they have no effect then)."""
+    yield not args.engine, OF_GUESTS, 'this machine is advised without --engine'
+    yield args.engine, ['module'], 'a guest has the module of its kernel'
+    yield args.variant == 'base', ['shard_sizes'], 'the base kernel can change the size of shards only at boot'
+
+
+def refuse_variables(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     for name in ('KDIR',) if args.engine else TREE:
         if os.environ.get(name) and args.resume is None and args.report is None:
             parser.error(f'{name}= is for ' + ('this machine: leave --engine out' if args.engine else
                                                'guests: add --engine'))
-    host = len(os.sched_getaffinity(0))
-    if args.engine == 'uml' and (args.cpus or 1) > host:
-        parser.error(f'--cpus {args.cpus}: UML cannot have more CPUs than this machine ({host}): use --engine qemu')
-
-
-def refuse_more(parser: argparse.ArgumentParser, args: argparse.Namespace, option: str) -> None:
-    """Refuse options beside one that takes those of an earlier run."""
-    expected = parser.parse_args([])
-    setattr(expected, option, getattr(args, option))
-    if args != expected:
-        parser.error(f'--{option} uses the options of that run: give no other options')
 
 
 def of_guest(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """Fill in what wqlab.bench.seat wants to know of a guest."""
-    if args.engine == 'uml':
-        args.cpus = args.cpus or min(2, len(os.sched_getaffinity(0)))
-    try:
-        args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
-    except GuestError as error:
-        parser.error(str(error))
+    resolve_cpus(parser, args)
     if args.loads and not any(loads.LOADS[name].cpus <= args.cpus for name in args.loads):
         parser.error(f'--loads {",".join(args.loads)}: needs more CPUs than {args.cpus}')
-    args.mem = args.mem or bench_options.memory_for(args.cpus)
-    args.variant = args.variant or bench_options.VARIANTS[0]
+    args.mem = args.mem or memory_for(args.cpus)
+    args.variant = args.variant or VARIANTS[0]
     args.icount, args.accel = False, None       # the accelerator is determined after the kernel is built
     args.boot_timeout = round(60 * args.minutes) + SPARE_S
 
@@ -153,7 +119,8 @@ def parse_args(argv: list[str]) -> tuple[dict[str, Any], str | None, str | None,
     for option in ('resume', 'report'):
         if getattr(args, option) is not None:
             refuse_more(parser, args, option)
-    refuse_nonsense(parser, args)
+    refuse(parser, args, useless(args))
+    refuse_variables(parser, args)
     if args.engine:
         of_guest(args, parser)
     params = vars(args)

@@ -6,7 +6,7 @@ from typing import Any
 
 from wqlab.advise import pods, verdict, words
 from wqlab.advise.verdict import PROVE
-from wqlab.bench import plot as bench_plot
+from wqlab.measure import plot
 
 COLOURS = {verdict.BETTER: '#2ca02c', verdict.WORSE: '#d62728', verdict.SAME: '#1f77b4', verdict.UNCLEAR: '#7f7f7f'}
 TITLE_CHARS = 140
@@ -46,7 +46,7 @@ def draw(record: dict[str, Any]) -> Any:
     rows = record['rows']
     keys = list(dict.fromkeys(row['key'] for row in rows))
     names = list(dict.fromkeys(row['setting'] for row in rows))
-    figure, grid = bench_plot.plotting().subplots(
+    figure, grid = plot.plotting().subplots(
         1, max(len(keys), 1), figsize=(2.6 * max(len(keys), 4), 3 + 0.35 * len(names)), layout='constrained',
         squeeze=False, sharey=True)
     for axes, key in zip(grid[0], keys):
@@ -59,7 +59,7 @@ def draw(record: dict[str, Any]) -> Any:
 
 
 def write(record: dict[str, Any], folder: Path) -> list[Path]:
-    return bench_plot.write(record, folder, draw)
+    return plot.write(record, folder, draw)
 
 
 def has_plot(record: dict[str, Any]) -> bool:

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from wqlab.advise import loads, pods
-from wqlab.bench import record as bench_record
-from wqlab.bench.boot import Build
-from wqlab.bench.record import RecordError
+from wqlab.measure import record as measure_record
+from wqlab.measure.boot import Build
+from wqlab.measure.record import RecordError
 from wqlab.paths import BUILD, ROOT
 from wqlab.shape import NOTHING, NUMBER
 
 RESULTS = BUILD / 'advise'
-FORMAT = 1
 NAMES = {*loads.LOADS}
 SIZE = (int, NOTHING)
 RUN = {f'{name}?': NUMBER for name in loads.KEPT if name != 'actual'}
@@ -31,38 +30,33 @@ Record = dict[str, Any]
 def kernel_of(target: Path | Build) -> dict[str, str]:
     """Describe the kernel of a guest, or the running one with the module that is loaded into it."""
     if isinstance(target, Build):
-        return bench_record.describe_kernel(target)
+        return measure_record.describe_kernel(target)
     return {'release': platform.release(), 'version': platform.version(),
-            'module_sha256': bench_record.file_digest(target)}
+            'module_sha256': measure_record.file_digest(target)}
 
 
 def new(params: dict[str, Any], kernel: dict[str, str]) -> Record:
-    return {'format': FORMAT, 'complete': False, 'started': bench_record.utc_now().isoformat(timespec='seconds'),
-            'finished': None, 'machine': bench_record.describe_machine(), 'git': bench_record.describe_git(ROOT),
-            'kernel': kernel, 'parameters': params, 'present': None, 'settings': [], 'same': {}, 'lacking': [],
-            'items': {}, 'seconds': 0.0, 'turns': [], 'rows': [], 'advice': None}
+    return {**measure_record.begun(ROOT), 'kernel': kernel, 'parameters': params, 'present': None, 'settings': [],
+            'same': {}, 'lacking': [], 'items': {}, 'seconds': 0.0, 'turns': [], 'rows': [], 'advice': None}
 
 
 def save(record: Record, folder: Path) -> None:
-    bench_record.save(record, folder)
+    measure_record.save(record, folder)
 
 
 def load(folder: Path) -> Record:
-    path = folder / 'results.json'
-    record = bench_record.read(path)
-    if not isinstance(record, dict) or record.get('format') != FORMAT:
-        raise RecordError(f'{path} was not written by this version of advise.sh: start a new run')
-    bench_record.check(record, path, SHAPE)
+    path, record = folder / 'results.json', measure_record.load(folder, SHAPE)
     names = [pods.DEFAULT.name, pods.AGAIN, *(pods.Setting(**one).name for one in record['settings'])]
     rounds = {load: dict.fromkeys(names, RUN) for load in record['items']}
-    bench_record.check(record, path, {'turns': [{'rounds': [rounds]}]}, *([{'cpus': int}] if record['present'] else []))
+    measure_record.check(record, path, {'turns': [{'rounds': [rounds]}]},
+                         *([{'cpus': int}] if record['present'] else []))
     if record['turns'] and not rounds:
         raise RecordError(f'{path}: turns of no items: it is damaged: start a new run')
     return record
 
 
 def find_unfinished() -> Path:
-    return bench_record.find_unfinished(RESULTS, load)
+    return measure_record.find_unfinished(RESULTS, load)
 
 
 def check_same(record: Record, found: dict[str, Any]) -> None:

@@ -9,17 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wqlab import procs
 from wqlab.advise import machine, measure, options, plot, pods, verdict, waits, words
 from wqlab.advise import record as advise_record
 from wqlab.advise.loads import LOADS
 from wqlab.advise.machine import Subject
-from wqlab.bench import boot as bench_boot
-from wqlab.bench import record as bench_record
-from wqlab.bench import turns
-from wqlab.bench.boot import BootError, Build
-from wqlab.bench.record import RecordError
 from wqlab.kernels import module as kernel_module
+from wqlab.measure import boot as measure_boot
+from wqlab.measure import record as measure_record
+from wqlab.measure import turns
+from wqlab.measure.boot import BootError, Build
+from wqlab.measure.record import RecordError
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, locked, sayer, shown, told, using
 
@@ -55,13 +54,12 @@ def module_for_here(params: dict[str, Any], build: bool) -> Path:
 def kernel_for_guest(params: dict[str, Any], build: bool, held: contextlib.ExitStack) -> Build:
     kernel = Build(ROOT, params['engine'], params['variant'])
     if build:
-        if procs.run([ROOT / 'scripts/deps.sh']):
-            raise Failure('could not install what a guest needs: see the lines above')
+        measure_boot.install('a guest')
         say(f'building the {kernel.variant} kernel for {kernel.engine}')
         kernel.make(ROOT)
     held.enter_context(using(kernel.folder))
     kernel.check()
-    params['accel'] = bench_boot.accelerator(params, kernel)
+    params['accel'] = measure_boot.accelerator(params, kernel)
     return kernel
 
 
@@ -69,7 +67,7 @@ def kernel_for_guest(params: dict[str, Any], build: bool, held: contextlib.ExitS
 def opened(params: dict[str, Any], target: Path | Build, folder: Path) -> Iterator[Subject]:
     """Yield the machine, ready for orders."""
     if isinstance(target, Build):
-        log = folder / 'logs' / f"{bench_record.utc_now().strftime('%H-%M-%S')}.log"
+        log = folder / 'logs' / f"{measure_record.utc_now().strftime('%H-%M-%S')}.log"
         with machine.guest(target, params, log, lambda seconds, _: say(f'the guest boots: {seconds:.0f} s')) as guest:
             yield guest
     else:
@@ -184,7 +182,7 @@ def start(where: str | None, params: dict[str, Any], build: bool,
         return record, folder, target
     record = advise_record.new(params, kernel)
     record['base'] = target.base() if isinstance(target, Build) else None
-    folder = bench_record.new_folder(advise_record.RESULTS)
+    folder = measure_record.new_folder(advise_record.RESULTS)
     advise_record.save(record, folder)
     return record, folder, target
 
@@ -201,7 +199,7 @@ def advise(record: Record, folder: Path, target: Path | Build) -> int:
             measure.Measuring(subject, record, saver.save, say).go()
     advise_record.check_same(record, {'kernel': advise_record.kernel_of(target)})
     conclude(record)
-    record.update(complete=True, finished=bench_record.utc_now().isoformat(timespec='seconds'))
+    record.update(complete=True, finished=measure_record.now())
     saver.save()
     return report(record, folder, saver.unsaved)
 

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from wqlab.advise import loads, pods
-from wqlab.bench import stats
+from wqlab.measure import stats
 
 BLOCK = 3               # turns
 FEWEST = 4              # turns in each half

@@ -6,7 +6,7 @@ from typing import Any
 from wqlab import tables
 from wqlab.advise import loads, pods, verdict
 from wqlab.advise.verdict import PROVE, Row
-from wqlab.bench import stats
+from wqlab.measure import stats
 
 WIDTH = 100
 NOISY_MARK = ' !'

@@ -8,7 +8,8 @@ in flight. With --icount it is a number of instructions.
 from statistics import median
 
 from wqlab import tables
-from wqlab.bench import parse, stats
+from wqlab.bench import by_scope, parse
+from wqlab.measure import stats
 
 SAME = 'same'
 MEANING = 'above the floor: how much more a round trip costs than that of two threads that wake each other on one CPU'
@@ -46,7 +47,7 @@ def cell(row, variant, number):
 
 def cells(rows, row, variants, ratios):
     """Return the line of a row: its figures, those of the floor, the differences, and their ratios."""
-    line = stats.begin(rows, row)
+    line = by_scope.begin(rows, row)
     for source in (row, ground_of(rows, row)):
         line += [cell(row, variant, source[variant]['ns_per_item']['median']) if variant in source else '-'
                  for variant in variants]
@@ -60,13 +61,13 @@ def table(rows, unit, names):
     if not shown:
         return []
     variants = stats.variants_of(shown)
-    ratios = {name: head for name, head in stats.ratios_of(rows, names).items()
+    ratios = {name: head for name, head in by_scope.ratios_of(rows, names).items()
               if any(name in row['above_ratio'] for row in shown)}
-    head = stats.begin(rows)
+    head = by_scope.begin(rows)
     head += [f"{names[variant]}\n{what}, {unit or 'ns'}" for what in ('round trip', 'floor', 'above')
              for variant in variants]
     head += [f'{text}\nabove' for text in ratios.values()]
-    return tables.lines(head, [cells(rows, row, variants, ratios) for row in shown], stats.numbers(head))
+    return tables.lines(head, [cells(rows, row, variants, ratios) for row in shown], by_scope.numbers(head))
 
 
 def legend(rows):

@@ -7,8 +7,9 @@ There are no items. A row is a kind of workqueue, or for an unbound one its scop
 import re
 
 from wqlab import tables
-from wqlab.bench import parse, stats
-from wqlab.bench.boot import read_text
+from wqlab.bench import by_scope, parse
+from wqlab.measure import stats
+from wqlab.measure.boot import read_text
 
 KINDS = ('percpu', 'reclaim', 'ordered')
 SCOPES = ['cpu', 'cache_shard', 'system']
@@ -79,12 +80,13 @@ def cell(row, metric, ratios):
 
 
 def table(rows, unit, names):
-    ratios = stats.ratios_of(rows, names)
+    ratios = by_scope.ratios_of(rows, names)
     pair = ' / '.join(names[variant] for variant in stats.variants_of(rows))
     metrics = {**{f'{step}_p25_ns': f'{step}, {unit}' for step in parse.LIFE}, 'bytes': 'memory, bytes'}
-    head = stats.begin(rows) + ['\n'.join([title, '  '.join([pair, *ratios.values()])]) for title in metrics.values()]
-    body = [stats.begin(rows, row) + [cell(row, metric, ratios) for metric in metrics] for row in rows]
-    return tables.lines(head, body, stats.numbers(head))
+    head = by_scope.begin(rows)
+    head += ['\n'.join([title, '  '.join([pair, *ratios.values()])]) for title in metrics.values()]
+    body = [by_scope.begin(rows, row) + [cell(row, metric, ratios) for metric in metrics] for row in rows]
+    return tables.lines(head, body, by_scope.numbers(head))
 
 
 def boots(rows, names):

@@ -10,14 +10,6 @@ ITEMS, FEWEST = 30000, 128
 WARMUP = 1000           # per thread; by then each CPU has its own pool if it needs one
 BURN_TIME_US = 200_000
 SLOWEST = 600, 20       # seconds to boot, and items per second
-COMPUTED = 'nothing here was measured: the time of the guest is computed, see workqueue-simulated.rst'
-
-
-def refuse_nonsense(parser, args):
-    for option, given in (('--engine', args.engine not in (None, 'arm64')), ('--topology', args.topology),
-                          ('--icount', args.icount)):
-        if given:
-            parser.error(f'--machine simulates an arm64 machine: leave {option} out')
 
 
 def resolve(parser, args):

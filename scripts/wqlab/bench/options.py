@@ -2,14 +2,15 @@
 """The command line of the benchmark: parse and check it, and derive other parameters from it."""
 
 import argparse
-import os
 
-from wqlab.bench import life, machine, parse, stats
-from wqlab.guest import GuestError, topology
+from wqlab.bench import life, machine, parse
+from wqlab.kernels.kinds import VARIANTS
+from wqlab.measure import options as measure_options
+from wqlab.measure import stats
+from wqlab.measure.options import add_guest, add_rest, add_variant, names_of, number, number_list
 from wqlab.simulated import machines
 
 SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
-VARIANTS = ('cmwq', 'base')
 # Emulation is slower by an order of magnitude. Fewer items give the same figures.
 ITEMS = {'uml': 50000, 'qemu': 10000, 'arm64': 10000}
 REPEATS = {'uml': 8, 'qemu': 4, 'arm64': 4}
@@ -34,7 +35,6 @@ WITH_SCOPES = ('unbound', 'unbound_highpri')
 OWN_LIMIT = ('bh', 'ordered')
 NEED_CPUS = ('roam', 'spread')
 TAKE_TURNS = ('life', *NEED_CPUS)       # with --icount there may be several CPUs, one of which runs at a time
-NOT_BH = ('mixed', 'limit')
 # The slowest guest that does not hang: seconds to boot, and items per second.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'arm64': (300, 500)}
 SLOWEST_LIFE = 600, 20    # seconds for all rows, and for each CPU
@@ -158,55 +158,6 @@ def rate(params):
     return 'ns_per_item', f'{what} per item (lower is better)'
 
 
-def number(low, high):
-    def parse(text):
-        try:
-            value = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f'{value} is not between {low} and {high}')
-        return value
-    return parse
-
-
-def number_list(low, high):
-    parse_one = number(low, high)
-
-    def parse(text):
-        values = [parse_one(part) for part in text.split(',')]
-        if len(set(values)) != len(values):
-            raise argparse.ArgumentTypeError(f'"{text}" contains a value twice')
-        return values
-    return parse
-
-
-def scope_list(text):
-    names = text.split(',')
-    for name in names:
-        if name not in SCOPES:
-            raise argparse.ArgumentTypeError(
-                f'"{name}" is not an affinity scope: choose from {", ".join(SCOPES)}')
-    if len(set(names)) != len(names):
-        raise argparse.ArgumentTypeError(f'"{text}" contains a scope twice')
-    return names
-
-
-def understood_by(parse):
-    """Make an option type of a function that parses an option of guests."""
-    def checked(text):
-        try:
-            return parse(text)
-        except GuestError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-    return checked
-
-
-def memory(text):
-    topology.megabytes(text)
-    return text
-
-
 def build_parser():
     parser = argparse.ArgumentParser(
         prog='run-bench.sh', formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -219,21 +170,15 @@ def build_parser():
     where.add_argument('--machine', metavar='NAME',
                        help=f'simulate the time of this machine: {", ".join(machines.known())}, or a file.toml; '
                             'workqueue-simulated.rst says how, and how far to trust it')
-    where.add_argument('--cpus', type=number(1, 512), metavar='N',
-                       help='CPUs of the guest (default 2, or those of --topology or --machine)')
-    where.add_argument('--topology', type=understood_by(topology.parse), metavar='KEY=N,...',
-                       help='not for uml; `scripts/lab guest --help` explains it')
+    add_guest(where, '2, or those of --topology or --machine', '512M, or more for more than 16 CPUs')
     where.add_argument('--sweep', type=number_list(1, 512), metavar='N,N,...',
                        help='compare both variants and the floor with each of these numbers of CPUs, all in one LLC, '
                             'or in as many LLCs of --machine as they fill')
-    where.add_argument('--mem', type=understood_by(memory), metavar='SIZE',
-                       help='guest memory (default 512M, or more for more than 16 CPUs)')
     where.add_argument('--icount', action='store_true',
                        help='qemu or arm64 with one CPU, where an instruction counts as one nanosecond; in the modes '
                             f'life, roam and spread with up to {MOST_CPUS} CPUs, which take turns')
     what = parser.add_argument_group('what')
-    what.add_argument('--variant', choices=VARIANTS,
-                      help='measure only one: cmwq is ours, base is the base kernel\'s (default both)')
+    add_variant(what)
     what.add_argument('--gate', action='store_true',
                       help='boot one variant (default cmwq) in both places, to see how far the ratios can be trusted')
     what.add_argument('--append-cmwq', metavar='ARGS', default='',
@@ -253,7 +198,7 @@ def build_parser():
                       help=f'microseconds that an item takes in the modes spread and mixed (default {BURN_US})')
     what.add_argument('--max-active', type=number(1, 65536), metavar='N',
                       help='of the workqueue (default: the kernel\'s, in limit mode a quarter of --batch)')
-    what.add_argument('--scopes', type=scope_list, metavar='A,B,...',
+    what.add_argument('--scopes', type=names_of(SCOPES, 'an affinity scope'), metavar='A,B,...',
                       help='affinity scopes (default: all; cache_shard with --shard-size; cpu, cache_shard and system '
                            'with --sweep or --mode life)')
     what.add_argument('--strict', action='store_true',
@@ -275,99 +220,58 @@ def build_parser():
                      help='runs of each scope in one boot (default uml 8, qemu 4, --icount and --machine 1)')
     how.add_argument('--boot-timeout', type=number(10, 86400), metavar='S',
                      help='time limit in seconds for one boot (default: depends on the items)')
-    rest = parser.add_argument_group('other')
-    rest.add_argument('--no-build', action='store_true', help='use the existing kernels, do not build')
-    rest.add_argument('--resume', nargs='?', const='', metavar='DIR',
-                      help='continue an interrupted run with its options (default: the latest)')
+    add_rest(parser.add_argument_group('other'))
     return parser
 
 
-def refuse_nonsense_of_mode(parser, args):
-    if args.batch and args.mode == 'latency':
-        parser.error('--batch has no effect in --mode latency: one item is in flight')
-    if args.burn_us and args.mode not in BURNING:
-        parser.error(f'--burn-us needs --mode {" or ".join(BURNING)}')
-    if args.mode == 'limit' and (args.max_active or 1) >= (args.batch or BATCH):
-        parser.error('--mode limit needs a --max-active that is less than --batch')
-    if args.floor and args.mode not in WITH_FLOOR:
-        parser.error(f'--floor needs --mode {" or ".join(WITH_FLOOR)}: the floor is a round trip of a short item')
+def useless(args):
+    """Yield (whether it applies, options, why they have no effect then)."""
+    one_cpu = args.icount and args.mode not in TAKE_TURNS
+    yield args.mode == 'life', NOT_OF_LIFE, '--mode life makes workqueues without items'
+    yield args.mode == 'latency', ['batch'], '--mode latency has one item in flight'
+    yield args.mode not in BURNING, ['burn_us'], f'only in --mode {" and ".join(BURNING)} items use a CPU for a time'
+    yield args.mode not in WITH_FLOOR, ['floor'], f'only --mode {" and ".join(WITH_FLOOR)} have short items'
+    yield (args.wq not in WITH_SCOPES, ['strict', 'shard_size', *(['scopes'] if args.scopes != ['default'] else [])],
+           f'--wq {args.wq} has no scopes')
+    yield args.wq == 'bh' and args.mode == 'mixed', ['mode'], 'items of --wq bh cannot sleep'
+    yield args.wq == 'bh' and args.mode == 'limit', ['mode'], 'items of --wq bh cannot be limited'
+    yield args.wq in OWN_LIMIT, ['max_active'], f'--wq {args.wq} has its own limit'
+    yield (args.sweep, ['cpus', 'topology', 'shard_size', *(['icount'] if one_cpu else [])],
+           '--sweep sets the number of CPUs')
+    yield (args.machine, ['topology', 'icount', *(['engine'] if args.engine != 'arm64' else [])],
+           '--machine simulates an arm64 machine')
+    yield args.variant == 'base', ['append_cmwq'], '--variant base has no guest of our workqueue'
+    yield (one_cpu, ['topology', 'shard_size', *(['cpus'] if args.cpus != 1 else [])],
+           f'--icount has one CPU in --mode {args.mode}')
+    yield args.icount and args.engine == 'uml', ['engine'], '--icount uses QEMU'
+    yield ((args.engine or 'uml') == 'uml' and not args.icount and not args.machine, ['shard_size'],
+           'on UML each CPU is a shard of its own: use --engine qemu')
 
 
-def refuse_nonsense_of_kind(parser, args):
-    if args.wq not in WITH_SCOPES and (args.scopes not in (None, ['default']) or args.strict or args.shard_size):
-        parser.error(f'--wq {args.wq} has no scopes: leave --scopes, --strict and --shard-size out')
-    if args.wq == 'bh' and args.mode in NOT_BH:
-        parser.error(f'items of --wq bh cannot {"sleep" if args.mode == "mixed" else "be limited"}: '
-                     f'leave --mode {args.mode} out')
-    if args.wq in OWN_LIMIT and args.max_active:
-        parser.error(f'--wq {args.wq} has its own limit: leave --max-active out')
-
-
-def refuse_nonsense_of_sweep(parser, args):
-    for option, given in (('--cpus', args.cpus), ('--topology', args.topology), ('--shard-size', args.shard_size),
-                          ('--icount', args.icount and args.mode not in TAKE_TURNS)):
-        if args.sweep and given:
-            parser.error(f'--sweep sets the number of CPUs: leave {option} out')
-    if args.sweep and args.mode in NEED_CPUS and min(args.sweep) == 1:
-        parser.error(f'--mode {args.mode} needs more than one CPU')
-
-
-def refuse_nonsense_of_life(parser, args):
-    for name in NOT_OF_LIFE:
-        if getattr(args, name) != parser.get_default(name):
-            parser.error(f'--mode life makes workqueues without items: leave --{name.replace("_", "-")} out')
-
-
-def refuse_nonsense(parser, args):
-    """Refuse options that would have no effect, or that the record would describe wrongly."""
-    if args.mode == 'life':
-        refuse_nonsense_of_life(parser, args)
-    refuse_nonsense_of_mode(parser, args)
-    refuse_nonsense_of_kind(parser, args)
-    refuse_nonsense_of_sweep(parser, args)
+def resolve_cpus(parser, args):
+    """Fill in the number of CPUs, and refuse what cannot be with it."""
+    if args.icount and args.mode not in TAKE_TURNS:
+        args.cpus = 1
     if args.machine:
-        machine.refuse_nonsense(parser, args)
-    if args.append_cmwq and args.variant == 'base':
-        parser.error('--append-cmwq needs a guest of our workqueue: leave --variant base out')
-    if args.icount and args.shard_size and args.mode not in TAKE_TURNS:
-        parser.error('--icount has one CPU, which is always one shard: leave --shard-size out')
-    if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):
-        parser.error('--shard-size has no effect on these --scopes: add cache_shard')
-    if args.engine in ('qemu', 'arm64') or args.icount or args.machine:
-        return
-    if args.shard_size:
-        parser.error('--shard-size needs --engine qemu: on UML each CPU is a shard of its own')
-    host = len(os.sched_getaffinity(0))
-    for option, most in (('--cpus', args.cpus), ('--sweep', max(args.sweep or [0]))):
-        if most and most > host:
-            parser.error(f'{option} {most}: UML cannot have more CPUs than this machine ({host}): use --engine qemu')
-    if not args.topology and not args.sweep:
-        args.cpus = args.cpus or min(2, host)
+        machine.resolve(parser, args)
+    if args.sweep:
+        args.cpus = max(args.sweep)
+    measure_options.resolve_cpus(parser, args, 'sweep' if args.sweep else 'cpus')
+    if args.icount and args.cpus > MOST_CPUS:
+        parser.error(f'--icount emulates a machine that has at most {MOST_CPUS} CPUs')
+    if args.mode in NEED_CPUS and min(args.sweep or [args.cpus]) == 1:
+        parser.error(f'--mode {args.mode} needs more than one CPU')
 
 
 def resolve(parser, args):
     """Fill in defaults that depend on other options, and refuse conflicting options."""
-    if args.icount:
-        one = args.mode not in TAKE_TURNS
-        if args.engine == 'uml' or one and (args.topology or args.cpus not in (None, 1)):
-            parser.error('--icount uses QEMU with one CPU: leave --engine uml, --cpus and --topology out' if one else
-                         '--icount uses QEMU: leave --engine uml out')
-        args.engine, args.cpus = args.engine or 'qemu', 1 if one else args.cpus
-    if args.machine:
-        machine.resolve(parser, args)
-    args.engine = args.engine or 'uml'
-    if args.topology and args.engine == 'uml':
-        parser.error('--topology needs --engine qemu: UML has no topology')
-    try:
-        if args.sweep:
-            args.cpus = max(args.sweep)
-        args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
-    except GuestError as error:
-        parser.error(str(error))
-    if args.icount and args.cpus > MOST_CPUS:
-        parser.error(f'--icount emulates a machine that has at most {MOST_CPUS} CPUs')
-    if args.mode in NEED_CPUS and args.cpus == 1:
-        parser.error(f'--mode {args.mode} needs more than one CPU')
+    measure_options.refuse(parser, args, useless(args))
+    if args.mode == 'limit' and (args.max_active or 1) >= (args.batch or BATCH):
+        parser.error('--mode limit needs a --max-active that is less than --batch')
+    if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):
+        parser.error('--shard-size has no effect on these --scopes: add cache_shard')
+    args.engine = args.engine or ('qemu' if args.icount else 'uml')
+    resolve_cpus(parser, args)
     args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR)
     args.mem = args.mem or memory_for(args.cpus)
     args.pairs = args.pairs or default_pairs(args)
@@ -437,37 +341,13 @@ def default_timeout(args):
     return guests * (boot + runs * args.items * (args.threads or args.cpus) // rate)
 
 
-def warnings(params):
-    """Yield warnings about these parameters."""
-    cores = os.cpu_count() or 1
-    if params.get('machine'):
-        yield machine.COMPUTED
-        return
-    if params['cpus'] > cores and not params['icount']:
-        yield (f"{params['cpus']} guest CPUs on {cores} cores: the figures depend more on the "
-               f"host's scheduler than on the workqueue")
-    load = os.getloadavg()[0]
-    if load > 2 * cores and not params['icount']:
-        yield (f'this machine is busy (load {load:.0f}, {cores} cores): the figures will vary; '
-               '--icount is not affected')
-
-
-def refuse_more(parser, args):
-    """Refuse options beside --resume. Those of the run that it continues apply."""
-    expected = parser.parse_args([])
-    expected.resume = args.resume
-    if args != expected:
-        parser.error('--resume uses the options of that run: give no other options')
-
-
 def parse_args(argv):
     """Return (parameters, resume, build). resume is None, a folder, or '' for the latest run."""
     parser = build_parser()
     args = parser.parse_args(argv)
     if args.resume is not None:
-        refuse_more(parser, args)
+        measure_options.refuse_more(parser, args)
     else:
-        refuse_nonsense(parser, args)
         resolve(parser, args)
     params = vars(args)
     params['accel'] = None      # determined after the kernels are built

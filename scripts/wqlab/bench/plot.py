@@ -4,31 +4,15 @@
 usage: scripts/lab plot build/bench/TIME [...]
 """
 
-import sys
-from pathlib import Path
-
-from wqlab import files
-from wqlab.bench import floor, life, machine, sweep, why
+from wqlab.bench import by_scope, floor, life, machine, sweep, why
 from wqlab.bench import options as bench_options
-from wqlab.bench import record as bench_record
-from wqlab.bench import stats as bench_stats
+from wqlab.bench.record import BENCH
+from wqlab.measure import plot
+from wqlab.measure.plot import COLOURS, error_bars
+from wqlab.measure.record import RecordError
+from wqlab.measure.stats import in_order, variants_of
 
-COLOURS = {bench_stats.OURS: '#1f77b4', bench_stats.WITH: '#2ca02c', bench_stats.BASE: '#b0b0b0'}
 LINE = 'line'       # of the floor: so much faster than all else that it has no bar
-
-
-def plotting():
-    """Load matplotlib and make it draw to files, not to a display."""
-    import matplotlib
-    matplotlib.use('Agg')
-    matplotlib.rcParams['svg.hashsalt'] = 'bench'
-    matplotlib.rcParams['svg.fonttype'] = 'none'    # text stays text, and the file small
-    from matplotlib import pyplot
-    return pyplot
-
-
-def variants_of(rows):
-    return [variant for variant in bench_stats.ORDER if any(row.get(variant) for row in rows)]
 
 
 def load(params):
@@ -53,13 +37,7 @@ def title(record):
     fast = [floor.pooled(row, 'items_per_s') for row in record['summary'] if row['scope'] == LINE]
     if fast:
         lines.append(f'two threads that spin on one word: {max(fast):,.0f} round trips/s')
-    return '\n'.join(lines + bench_stats.legend_of_names(record['summary'], params))
-
-
-def error_bars(stats):
-    """Return the distances from the median to the minimum and to the maximum."""
-    return [[stat['median'] - stat['min'] for stat in stats],
-            [stat['max'] - stat['median'] for stat in stats]]
+    return '\n'.join(lines + by_scope.legend_of_names(record['summary'], params))
 
 
 def draw_bars(axes, rows, metric, label, names):
@@ -73,7 +51,7 @@ def draw_bars(axes, rows, metric, label, names):
         axes.bar([i + offset for i, _ in shown], [stat['median'] for stat in stats], width,
                  yerr=error_bars(stats), capsize=3, label=names[variant],
                  color=COLOURS[variant], edgecolor='black', linewidth=0.5)
-    axes.set_xticks(range(len(rows)), [bench_stats.label(row['scope']) for row in rows], rotation=20)
+    axes.set_xticks(range(len(rows)), [by_scope.label(row['scope']) for row in rows], rotation=20)
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0)
     axes.grid(axis='y', alpha=0.3)
@@ -82,7 +60,7 @@ def draw_bars(axes, rows, metric, label, names):
 def draw_sweep(axes, rows, metric, label, names):
     """Draw a line over the shard size for each variant and scope."""
     sizes = sorted({row['shard_size'] for row in rows})
-    for scope in bench_stats.in_order(row['scope'] for row in rows):
+    for scope in in_order(row['scope'] for row in rows):
         style = '-' if scope == 'cache_shard' else '--'
         for variant in variants_of(rows):
             mine = sorted((row for row in rows if row['scope'] == scope and row.get(variant)),
@@ -91,7 +69,7 @@ def draw_sweep(axes, rows, metric, label, names):
             axes.errorbar([sizes.index(row['shard_size']) for row in mine],
                           [stat['median'] for stat in stats], yerr=error_bars(stats),
                           fmt=f'o{style}', capsize=3, color=COLOURS[variant],
-                          label=f'{names[variant]}, {bench_stats.label(scope)}')
+                          label=f'{names[variant]}, {by_scope.label(scope)}')
     axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
     axes.set_xlabel('cores in a shard, at most')
     axes.set_ylabel(label)
@@ -120,14 +98,14 @@ def check_figures(record):
         for variant in variants_of([row]):
             lacking = [metric for metric, _ in panels(record) if metric not in row[variant]]
             if lacking:
-                raise bench_record.RecordError(f"the summary of {variant}, {row['scope']}, lacks {', '.join(lacking)}: "
+                raise RecordError(f"the summary of {variant}, {row['scope']}, lacks {', '.join(lacking)}: "
                                                'start a new run')
 
 
 def draw(record):
-    pyplot = plotting()
+    pyplot = plot.plotting()
     if not variants_of(record['summary']):
-        raise bench_record.RecordError('no boot is recorded: nothing to draw; finish it by run-bench.sh --resume')
+        raise RecordError('no boot is recorded: nothing to draw; finish it by run-bench.sh --resume')
     if record['parameters'].get('sweep'):
         return sweep.draw(record, pyplot, COLOURS)
     check_figures(record)
@@ -143,37 +121,9 @@ def draw(record):
     return figure
 
 
-def write(record, folder, draw=draw):
-    """Write both plots, each atomically. Return their paths."""
-    try:
-        figure = draw(record)
-    except bench_record.RecordError as error:
-        raise bench_record.RecordError(f'{folder}/results.json: {error}') from None
-    paths = []
-    for kind in ('png', 'svg'):
-        path = Path(folder) / f'plot.{kind}'
-        with files.replacing(path) as temp:
-            figure.savefig(temp, format=kind, dpi=120)
-            if kind == 'svg':       # matplotlib leaves spaces at the ends of lines, which git complains about
-                temp.write_text('\n'.join(line.rstrip() for line in temp.read_text().split('\n')))
-        paths.append(path)
-    plotting().close(figure)
-    return [*paths, *why.write(record, Path(folder))]
+def write(record, folder):
+    return [*plot.write(record, folder, draw), *why.write(record, folder)]
 
 
-def main(folders, draw=draw, usage=__doc__, shapes=()):
-    if not folders or '--help' in folders:
-        print(usage.strip())
-        return 0 if folders else 2
-    for folder in folders:
-        try:
-            paths = write(bench_record.load(folder, *shapes), folder, draw)
-        except bench_record.RecordError as error:
-            print(f'plot: {error}', file=sys.stderr)
-            return 1
-        except ImportError as error:
-            print(f'plot: {error}: run scripts/deps.sh', file=sys.stderr)
-            return 1
-        for path in paths:
-            print(path)
-    return 0
+def main(folders):
+    return plot.main(folders, write, __doc__, BENCH)

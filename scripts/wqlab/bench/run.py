@@ -1,63 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0
 """The benchmark that scripts/run-bench.sh runs: see --help.
 
-options.py  the command line          parse.py    the output of a boot
-boot.py     builds and boots          stats.py    medians, ratios, the first table
-seat.py     guests in turn            waits.py    the table of waits
-record.py   results.json, resuming    summary.py  both tables, and what they mean
-turns.py    groups of boots, shared   floor.py    the table of what is above the floor
-            with run-workload.sh      plot.py     the plots
-machine.py  --machine, its options    simulated.py  and its guests
-why.py      what CPUs waited for      sweep.py    the plots over numbers of CPUs
-life.py     --mode life
+options.py  the command line          parse.py      the output of a boot
+seat.py     guests in turn            by_scope.py   rows of figures, the first table
+record.py   results.json              waits.py      the table of waits
+machine.py  --machine, its options    floor.py      the table of what is above the floor
+life.py     --mode life               summary.py    all tables, and what they mean
+why.py      what CPUs waited for      plot.py       the plots
+simulated.py  guests of --machine     sweep.py      the plots over numbers of CPUs
+
+../measure/ has what it shares with run-workload.sh.
 """
 
-import contextlib
-import os
-import signal
-from pathlib import Path
-
-from wqlab import procs
-from wqlab.bench import boot as bench_boot
-from wqlab.bench import options as bench_options
-from wqlab.bench import parse as bench_parse
-from wqlab.bench import plot as bench_plot
+from wqlab.bench import by_scope, options, parse, plot, seat, simulated, summary, why
 from wqlab.bench import record as bench_record
-from wqlab.bench import seat, simulated, turns, why
-from wqlab.bench import stats as bench_stats
-from wqlab.bench import summary as bench_summary
+from wqlab.measure import turns
+from wqlab.measure.boot import Build, accelerator, install
+from wqlab.measure.options import warnings
 from wqlab.paths import ROOT
-from wqlab.steps import locked
-
-RESULTS = ROOT / 'build' / 'bench'
 
 
-def prepare_builds(params, build, held):
-    builds = {place: bench_boot.Build(ROOT, params['engine'], variant)
-              for place, variant in bench_options.places(params).items()}
-    if build and procs.run([ROOT / 'scripts/deps.sh'], env={**os.environ, 'ENGINE': params['engine']}):
-        raise bench_boot.BootError('could not install what the benchmark needs: see the lines above')
-    return turns.prepare(PROGRAM, builds, build, held)
-
-
-def begin(params, build, held):
-    builds = prepare_builds(params, build, held)
-    params['accel'] = bench_boot.accelerator(params, next(iter(builds.values())))
-    record = bench_record.new_record(params, ROOT, builds)
-    folder = bench_record.new_folder(RESULTS)
-    bench_record.save(record, folder)
-    return turns.Results(PROGRAM, record, folder), builds
-
-
-def resume(where, held):
-    folder = Path(where) if where else bench_record.find_unfinished(RESULTS)
-    record = bench_record.load(folder, bench_record.BENCH, bench_record.RESUMED)
-    if record['complete']:
-        raise bench_record.RecordError(f'{folder} is complete: there is nothing to resume')
-    bench_record.check_same_machine(record['parameters'])
-    builds = prepare_builds(record['parameters'], False, held)
-    bench_record.check_same_kernels(record, builds)
-    return turns.Results(PROGRAM, record, folder), builds
+def kernels(params, build):
+    if build:
+        install('the benchmark', ENGINE=params['engine'])
+    return {place: Build(ROOT, params['engine'], variant) for place, variant in options.places(params).items()}
 
 
 def describe_boot(boot, params):
@@ -80,15 +46,8 @@ def group(boot):
     return boot['pair'], boot['shard_size'], boot.get('cpus')
 
 
-PROGRAM = turns.Program('run-bench', 'scripts/lab plot', describe_boot, group, stem, outline, bench_summary.summarise,
-                        bench_plot.write)
-say, shown = PROGRAM.say, turns.shown
-
-
-def once(results, builds):
+def once(params, builds):
     """Return the function that makes the boots of a group."""
-    params = results.record['parameters']
-
     def make(boots, logs, tick):
         if params.get('machine'):
             return simulated.play(ROOT, builds, params, boots, logs, tick)
@@ -108,55 +67,34 @@ def lacking_scopes(record):
             for variant, scope in sorted(lacking)]
 
 
-def complaints(record):
-    """Return a line for each boot with violations, kernel warnings, or no results."""
+def violations(record):
+    """Return a line for each boot with violations."""
     lines = []
     for boot in record['boots']:
         if boot['violations']:
-            kinds = {key: sum(run[key] for run in boot['runs']) for key in bench_parse.VIOLATIONS}
+            kinds = {key: sum(run[key] for run in boot['runs']) for key in parse.VIOLATIONS}
             text = ', '.join(f'{count} {key}' for key, count in kinds.items() if count)
             lines.append(f"{describe_boot(boot, record['parameters'])}: the contract was broken: {text}")
-    return lines + turns.failures(PROGRAM, record)
+    return lines
 
 
 def report(record):
-    """Print the table and what went wrong. Return True if nothing did."""
-    params, names = record['parameters'], bench_options.names(record['parameters'])
-    print('\n'.join(bench_summary.lines(record['summary'], params, names) + why.lines(record)), flush=True)
+    """Print the tables, and what is not in them."""
+    params, names = record['parameters'], options.names(record['parameters'])
+    print('\n'.join(summary.lines(record['summary'], params, names) + why.lines(record)), flush=True)
     if params.get('gate') and not params.get('append_cmwq') and all(row.get('ratio') for row in record['summary']):
-        say(bench_stats.gate(record['summary'], 'items_per_s'))
+        PROGRAM.say(by_scope.gate(record['summary'], 'items_per_s'))
     for line in lacking_scopes(record):
-        say(line)
-    bad = complaints(record)
-    for line in bad:
-        say(f'FAILED: {line}')
-    return not bad
+        PROGRAM.say(line)
 
 
-def measure(results, builds):
-    """Run the remaining boots. Return the exit status."""
-    for line in bench_options.warnings(results.record['parameters']):
-        say(f'note: {line}')
-    say(f'results go to {shown(results.folder)}/')
-    status = turns.make(results, bench_record.boots_left(results.record), once(results, builds), builds)
-    if not status:
-        results.complete()
-    return status
+PROGRAM = turns.Program(
+    name='run-bench', results='bench', redraw='scripts/lab plot',
+    shapes=(bench_record.BENCH, bench_record.RESUMED), kernels=kernels, accelerator=accelerator,
+    left=bench_record.boots_left, possible=bench_record.boots_left, once=once,
+    describe=describe_boot, group=group, stem=stem, outline=outline, notes=warnings,
+    summarise=summary.summarise, report=report, wrong=violations, draw=plot.write)
 
 
 def main(argv):
-    params, where, build = bench_options.parse_args(argv)
-    signal.signal(signal.SIGTERM, turns.on_term)
-    try:
-        # computed figures do not depend on what else runs
-        with locked('measurement', shared=bool((params or {}).get('machine'))), contextlib.ExitStack() as held:
-            results, builds = begin(params, build, held) if where is None else resume(where, held)
-            status = measure(results, builds)
-    except (bench_boot.BootError, bench_record.RecordError) as error:
-        say(f'{error}')
-        return 1
-    except KeyboardInterrupt:
-        say('interrupted')
-        return 130
-    good = report(results.record) if results.record['boots'] else True
-    return turns.finish(results, status, good)
+    return turns.run(PROGRAM, *options.parse_args(argv))

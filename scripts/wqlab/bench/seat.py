@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
-from wqlab.bench import life, options, stats
+from wqlab.bench import by_scope, life, options
 from wqlab.bench import parse as bench_parse
-from wqlab.bench.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
 from wqlab.logs import check
+from wqlab.measure.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
 
 GUEST_MODULE = '/test_workqueue.ko'
 PARAMETERS = '/sys/module/test_workqueue/parameters'
@@ -56,7 +56,7 @@ def outline(runs: list[dict]) -> str:
     """Return the results of these runs in a few words."""
     if any(run['mode'] == 'life' for run in runs):
         return life.outline(runs)
-    return 'items/s: ' + ', '.join(f"{stats.label(run['scope'])} {run['items_per_s'] / 1000:,.0f}k" for run in runs)
+    return 'items/s: ' + ', '.join(f"{by_scope.label(run['scope'])} {run['items_per_s'] / 1000:,.0f}k" for run in runs)
 
 
 class Clock:

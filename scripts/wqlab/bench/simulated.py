@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab.bench import machine, options, seat
-from wqlab.bench.boot import Build
+from wqlab.measure.boot import Build
 from wqlab.simulated import explain, stalls
 from wqlab.steps import Failure
 

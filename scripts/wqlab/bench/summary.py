@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
 """The summary of a run as text: its tables, and what they mean."""
 
-from wqlab.bench import floor, life, machine, options, stats, waits
+from wqlab.bench import by_scope, floor, life, machine, options, waits
+from wqlab.measure.stats import NAMES
 
 
 def summarise(boots):
     """Return the rows of all tables."""
-    rows = stats.summarise(boots)
+    rows = by_scope.summarise(boots)
     floor.add(rows, boots)
     life.add(rows, boots)
     return rows
 
 
-def lines(rows, params, names=stats.NAMES):
+def lines(rows, params, names=NAMES):
     """Return the text. `params` are those of the run."""
     if not rows:
         return ['no runs']
     unit = options.unit(params)
     if params['mode'] == 'life':
-        return machine.heading(params) + life.lines(rows, unit, names) + stats.legend_of_names(rows, params)
-    tables = [stats.table(rows, unit, names), waits.table(rows, unit, names), floor.table(rows, unit, names)]
+        return machine.heading(params) + life.lines(rows, unit, names) + by_scope.legend_of_names(rows, params)
+    tables = [by_scope.table(rows, unit, names), waits.table(rows, unit, names), floor.table(rows, unit, names)]
     text = [line for table in tables if table for line in (*machine.heading(params), *table, '')]
-    return text + stats.legend(rows, names) + waits.legend(rows) + floor.legend(rows) \
-        + stats.legend_of_names(rows, params) + ([options.IDLE_TOO] if unit == 'ns' else [])
+    return text + by_scope.legend(rows, names) + waits.legend(rows) + floor.legend(rows) \
+        + by_scope.legend_of_names(rows, params) + ([options.IDLE_TOO] if unit == 'ns' else [])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Draw a sweep: both variants and the floor over the number of CPUs, a column for each scope."""
 
-from wqlab.bench import floor, life, machine, options, parse, stats
+from wqlab.bench import by_scope, floor, life, machine, options, parse
+from wqlab.measure import stats
 
 STYLES = {'same': '--', 'other': '-.', 'line': ':'}
 
@@ -53,7 +54,7 @@ def title(record):
     engine = '-'.join(filter(None, (record['engine'], params['accel'])))
     where = ''.join(machine.heading(params)) or engine
     head = f"{where}, {params['mode']}, {params['wq']} workqueue, {params['pairs']} boots of each"
-    return '\n'.join([head, *stats.legend_of_names(record['summary'], params)])
+    return '\n'.join([head, *by_scope.legend_of_names(record['summary'], params)])
 
 
 def draw(record, pyplot, colours):

@@ -2,8 +2,9 @@
 """The second table: how long items wait."""
 
 from wqlab import tables
-from wqlab.bench import stats
-from wqlab.bench.stats import NAMES, ORDER
+from wqlab.bench import by_scope
+from wqlab.measure import stats
+from wqlab.measure.stats import NAMES, ORDER
 
 # (metric, what the head says); RATIO: that of the metric in the column before
 RATIO = (None, '')
@@ -41,7 +42,7 @@ def columns_of(rows):
 
 def head(columns, rows, unit, names):
     pair = ' / '.join(names[variant] for variant in stats.variants_of(rows))
-    ratio = f'{stats.ratios_of(rows, names).get("ratio")}\n(95%)'
+    ratio = f'{by_scope.ratios_of(rows, names).get("ratio")}\n(95%)'
     units = {metric: f'{what}, {unit}' if metric and metric.endswith('_ns') else what for metric, what in columns}
     return [f'{units[metric]}\n{pair}' if metric else ratio for metric, _ in columns]
 
@@ -63,9 +64,9 @@ def table(rows, unit=None, names=NAMES):
     if not rows:
         return []
     unit, text = (unit, stats.number) if unit else ('us', microseconds)
-    columns, first = columns_of(rows), stats.begin(rows)
-    body = [stats.begin(rows, row) + cells(row, columns, text) for row in rows]
-    return tables.lines(first + head(columns, rows, unit, names), body, stats.numbers(first + [''] * len(columns)))
+    columns, first = columns_of(rows), by_scope.begin(rows)
+    body = [by_scope.begin(rows, row) + cells(row, columns, text) for row in rows]
+    return tables.lines(first + head(columns, rows, unit, names), body, by_scope.numbers(first + [''] * len(columns)))
 
 
 def legend(rows):

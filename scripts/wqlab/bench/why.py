@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import files
-from wqlab.bench import machine, options, stats
+from wqlab.bench import machine, options
+from wqlab.measure import stats
 from wqlab.simulated import explain, flames
 
 TEXT = 'why.txt'
@@ -19,12 +20,9 @@ def case_of(boot: dict[str, Any], run: dict[str, Any]) -> tuple[str, str]:
 
 
 def cases(record: dict[str, Any]) -> dict[tuple[str, str], explain.Kernels]:
-    """
-    Return what was explained, the base kernel first. More boots and repeats would say the same. The records of other
-    programs, whose pictures are drawn in the same way, explain nothing, and that of advise.sh has no boots.
-    """
+    """Return what was explained, the base kernel first. More boots and repeats would say the same."""
     found: dict[tuple[str, str], dict[str, explain.Explained]] = {}
-    for boot in record.get('boots', []):
+    for boot in record['boots']:
         for run in boot['runs']:
             if 'why' in run:
                 found.setdefault(case_of(boot, run), {}).setdefault(boot['variant'], run['why'])

@@ -14,17 +14,17 @@ exit status: 0 if all passed, 1 if one failed, 2 if the command line is wrong.
 import argparse
 import dataclasses
 import fnmatch
-import sys
 import textwrap
 import time
 
 from wqlab import files, tables
 from wqlab.guest import run as guest
-from wqlab.kernels.kinds import asked_linux
-from wqlab.steps import Failure, told
+from wqlab.kernels.kinds import VARIANTS, asked_linux
+from wqlab.steps import Failure, sayer, shown, told
 from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
 
+say = sayer('matrix')
 NUMA = 'sockets=2,cores=2,nodes=2'
 # own pools as soon as a CPU shares its pool
 OWN = 'workqueue.own_pools=2'
@@ -72,10 +72,6 @@ MATRIX = (
     Entry('qemu-debug', 'qemu', 'debug'),
     Entry('arm64', 'arm64', topology='cores=4,llcs=2'),
 )
-
-
-def say(text):
-    print(f'matrix: {text}', file=sys.stderr, flush=True)
 
 
 class Progress:
@@ -169,7 +165,7 @@ def print_table(made=()):
     try:
         runs = torture_runs.load(torture.KEPT)
     except torture_runs.RunsError as error:
-        say(error)
+        say(str(error))
         runs = []
     runs += [run for run in made if run not in runs]
     if not runs:
@@ -182,7 +178,7 @@ def print_table(made=()):
     try:
         files.write(torture.KEPT / 'runs.rst', text)
     except OSError as error:
-        say(f'the table could not be written to {torture.short(torture.KEPT)}/runs.rst: {told(error)}')
+        say(f'the table could not be written to {shown(torture.KEPT)}/runs.rst: {told(error)}')
         return False
     return True
 
@@ -199,7 +195,7 @@ def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--duration', type=torture.positive, default=60, metavar='S',
                         help='seconds for each configuration; default: %(default)s')
-    parser.add_argument('--variant', choices=('cmwq', 'base'), default='cmwq', help='default: %(default)s')
+    parser.add_argument('--variant', choices=VARIANTS, default='cmwq', help='default: %(default)s')
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument('--again', action='store_true', help='also run configurations that have passed')
     mode.add_argument('--list', action='store_true', help='print the configurations and exit')
@@ -225,7 +221,7 @@ def main(argv=None):
             return 0 if print_table() else 1
         good = run_all(entries, args.variant, args.duration, args.again, made)
     except (guest.GuestError, torture_runs.RunsError) as error:
-        say(error)
+        say(str(error))
         status = 2
     except KeyboardInterrupt:
         say('interrupted')

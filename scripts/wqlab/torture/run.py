@@ -28,10 +28,10 @@ from wqlab.guest import run as guest
 from wqlab.guest.engines import find_kernel
 from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.kernels.build import build as build_kernel
-from wqlab.kernels.kinds import Kind, asked_linux
+from wqlab.kernels.kinds import VARIANTS, Kind, asked_linux
 from wqlab.logs import check, races
 from wqlab.paths import ROOT
-from wqlab.steps import Failure, told
+from wqlab.steps import Failure, shown, told
 from wqlab.torture import runs as torture_runs
 
 KEPT = ROOT / 'build' / 'torture'
@@ -229,12 +229,6 @@ def keep_or_drop(outcome, name):
     return kept
 
 
-def short(path):
-    """Return a path relative to the repository if it lies inside."""
-    path = Path(path).absolute()
-    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-
-
 def where_to_look(outcome, folder):
     """Save the log and the memory of a failure. Yield lines that say where they are."""
     try:
@@ -243,9 +237,9 @@ def where_to_look(outcome, folder):
         kept = outcome.log
         yield f'the log could not be renamed: {told(error)}'
     if kept:
-        yield f'the log is {short(kept)}; SEED={outcome.seed} makes the same choices again'
+        yield f'the log is {shown(kept)}; SEED={outcome.seed} makes the same choices again'
     if outcome.core:
-        yield (f'to inspect its memory: {WQ_DUMP} --core {short(outcome.core)} --symbols {short(folder)}/vmlinux '
+        yield (f'to inspect its memory: {WQ_DUMP} --core {shown(outcome.core)} --symbols {shown(folder)}/vmlinux '
                '--stalls')
 
 
@@ -266,7 +260,7 @@ def note(run):
     try:
         torture_runs.add(KEPT, run)
     except (torture_runs.RunsError, OSError) as error:
-        print(f'torture: the run could not be recorded in {short(KEPT)}/runs.json: {told(error)}',
+        print(f'torture: the run could not be recorded in {shown(KEPT)}/runs.json: {told(error)}',
               file=sys.stderr, flush=True)
         return False
     return True
@@ -293,7 +287,7 @@ def seed_number(text):
 def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--engine', choices=tuple(BOOT_S), help='default: uml, or the engine of --kernel')
-    parser.add_argument('--variant', choices=('cmwq', 'base'), help='default: cmwq')
+    parser.add_argument('--variant', choices=VARIANTS, help='default: cmwq')
     parser.add_argument('--config', choices=CONFIGS, help='default: release')
     parser.add_argument('--kernel', metavar='DIR', help='use the kernel in this build folder')
     parser.add_argument('--duration', type=positive, default=60, metavar='S', help='seconds; default: %(default)s')

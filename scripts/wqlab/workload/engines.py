@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wqlab.bench import boot as bench_boot
-from wqlab.bench.boot import BootError, Build
 from wqlab.logs import check
+from wqlab.measure import boot as measure_boot
+from wqlab.measure.boot import BootError, Build
 from wqlab.paths import ROOT
 from wqlab.simulated import root
 from wqlab.steps import shown
@@ -110,11 +110,8 @@ def limits(params: dict[str, Any]) -> list[str]:
 
 
 def accelerator(params: dict[str, Any], build: Build) -> str | None:
-    """Return the accelerator of the guest: "kvm" or "tcg" for QEMU, else None."""
-    if params['engine'] != 'qemu':
-        return None
-    from wqlab.guest import run as guest  # this may boot a kernel to find out
-    return guest.accelerator(build.image)
+    """Return the accelerator of the guest. Figures of a simulated machine do not depend on it."""
+    return None if params.get('machine') else measure_boot.accelerator(params, build)
 
 
 def running_variant() -> str:
@@ -159,7 +156,7 @@ def reader(params: dict, boot: dict) -> Callable[[str], list[dict]]:
 
 def newest(log: Path, read: Callable[[str], list[dict]] = lines.read) -> str:
     """Describe how far a boot has come, from a log that is still growing."""
-    found = read(bench_boot.read_text(log))
+    found = read(measure_boot.read_text(log))
     planned = sum(len(one['cases']) for one in found if one['kind'] == 'begin')
     done = [one for one in found if one['kind'] in ('case', 'skip')]
     if not planned:
@@ -175,7 +172,7 @@ def run_boot(build: Build | None, params: dict, boot: dict, log: Path, tick: Cal
     engine, limit, read = ENGINES[params['engine']], time_limit(params), reader(params, boot)
     argv = engine.start(build, params, boot, log)
     with open(os.devnull if engine.writes_log else log, 'wb') as out:
-        status, said, seconds = bench_boot.run_guest(argv, lambda now: tick(now, newest(log, read)), out, limit)
+        status, said, seconds = measure_boot.run_guest(argv, lambda now: tick(now, newest(log, read)), out, limit)
     with open(log, 'a', encoding='utf-8') as file:
         file.write(said)        # QEMU's kernel log, and messages of the programs
     return entry_of(boot, log, status, limit, seconds, read)
@@ -190,9 +187,9 @@ def hint(text: str, trouble: list[str]) -> str:
 
 def entry_of(boot: dict, log: Path, status: int, limit: int, seconds: float,
              read: Callable[[str], list[dict]] = lines.read) -> dict:
-    text = bench_boot.read_text(log)
+    text = measure_boot.read_text(log)
     trouble = check.bad_lines(lines.others(text))
-    if status == bench_boot.TIMED_OUT:
+    if status == measure_boot.TIMED_OUT:
         raise BootError(f'the run took longer than {limit} s; see {shown(log)}')
     try:
         parsed = lines.parse(text, read)

@@ -6,9 +6,19 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from wqlab.bench.options import VARIANTS, memory, number, refuse_more, understood_by, warnings
-from wqlab.guest import GuestError, topology
 from wqlab.kernels.kinds import TREE
+from wqlab.measure.options import (
+    Useless,
+    add_guest,
+    add_rest,
+    add_variant,
+    decimal,
+    number,
+    refuse,
+    refuse_more,
+    resolve_cpus,
+    warnings,
+)
 from wqlab.simulated import machines
 from wqlab.steps import Failure
 from wqlab.workload import cases, disks, engines, simulated, workloads
@@ -37,16 +47,6 @@ Exit status: 0 success; 1 data was wrong, a kernel reported a problem, or someth
 """
 
 
-def seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
-    if not SHORTEST <= value <= 3600:
-        raise argparse.ArgumentTypeError(f'{text} is not between {SHORTEST:g} and 3600')
-    return value
-
-
 def build_parser() -> argparse.ArgumentParser:
     listed = '\n'.join(f'  {one.name:12}{one.what}' for one in workloads.ALL.values())
     parser = argparse.ArgumentParser(
@@ -61,14 +61,9 @@ def build_parser() -> argparse.ArgumentParser:
                        help=f'simulate the time of this machine: {", ".join(machines.known())}, or a file.toml; the '
                             'figures do not depend on this computer')
     where.add_argument('--here', action='store_true', help='this machine, with the kernel that runs now; needs root')
-    where.add_argument('--cpus', type=number(1, 512), metavar='N',
-                       help='CPUs of the guest (default 2, or those of --topology)')
-    where.add_argument('--topology', type=understood_by(topology.parse), metavar='KEY=N,...',
-                       help='qemu only; `scripts/lab guest --help` explains it')
-    where.add_argument('--mem', type=understood_by(memory), metavar='SIZE', help='guest memory (default 1536M)')
+    add_guest(where, '2, or those of --topology', '1536M')
     what = parser.add_argument_group('what')
-    what.add_argument('--variant', choices=VARIANTS,
-                      help="measure only one: cmwq is ours, base is the base kernel's (default both)")
+    add_variant(what)
     what.add_argument('--quick', action='store_true', help='fewer and shorter cases')
     what.add_argument('--cases', action='append', default=[], metavar='PATTERN',
                       help='run the cases whose names match this shell pattern, of all that --list prints; may be '
@@ -79,15 +74,14 @@ def build_parser() -> argparse.ArgumentParser:
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
                      help='boots of each variant and workload (default 3, quick 2)')
-    how.add_argument('--seconds', type=seconds, metavar='S', help='time for each case, about (default 1, quick 0.5)')
+    how.add_argument('--seconds', type=decimal(SHORTEST, 3600), metavar='S',
+                     help='time for each case, about (default 1, quick 0.5)')
     how.add_argument('--seed', type=number(0, MOST_SEED), metavar='N',
                      help='what the random choices of endure depend on (default: another one in each run)')
     rest = parser.add_argument_group('other')
     rest.add_argument('--spoil', choices=tuple(disks.SPOIL),
                       help='make disks change bytes (corrupt) or keep older data (stale): the run has to fail')
-    rest.add_argument('--no-build', action='store_true', help='use the existing kernels, do not build')
-    rest.add_argument('--resume', nargs='?', const='', metavar='DIR',
-                      help='continue an interrupted run with its options (default: the latest)')
+    add_rest(rest)
     return parser
 
 
@@ -103,9 +97,6 @@ def check_names(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 
 def resolve_machine(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Fill in what follows from the machine. Its constants are kept, since its file may change."""
-    for option in ('engine', 'here', 'cpus', 'topology', 'spoil'):
-        if getattr(args, option):
-            parser.error(f'--machine says what there is, and measures nothing: leave --{option} out')
     try:
         args.machine = machines.described(args.machine)
     except Failure as error:
@@ -115,38 +106,29 @@ def resolve_machine(parser: argparse.ArgumentParser, args: argparse.Namespace) -
     args.seed, args.pairs, args.seconds = args.seed or 0, args.pairs or 1, args.seconds or simulated.SECONDS
 
 
-def resolve_place(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+def useless(args: argparse.Namespace) -> Iterator[Useless]:
+    """Yield (whether it applies, options, why they have no effect then)."""
+    yield (args.machine, ('engine', 'here', 'cpus', 'topology', 'spoil'),
+           '--machine says what there is, and measures nothing')
+    yield (args.here, ('engine', 'cpus', 'topology', 'mem', 'append_cmwq'),
+           '--here uses this machine as it is, with the kernel that runs')
+    yield args.variant == 'base', ['append_cmwq'], '--variant base has no guest of our workqueue'
+
+
+def resolve(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Fill in the engine, the CPUs and the memory, and refuse conflicting options."""
+    refuse(parser, args, useless(args))
     if args.machine:
         return resolve_machine(parser, args)
     if args.seconds and args.seconds < SHORTEST_REAL:
         parser.error(f'--seconds {args.seconds:g}: must be at least {SHORTEST_REAL:g} without --machine')
-    host = len(os.sched_getaffinity(0))
     if args.here:
-        if args.engine or args.cpus or args.topology or args.mem:
-            parser.error('--here uses this machine as it is: leave --engine, --cpus, --topology and --mem out')
         for name in filter(os.environ.get, TREE):
             parser.error(f'--here uses the running kernel: leave {name}= out')
-        args.engine, args.cpus = 'here', host
+        args.engine, args.cpus = 'here', len(os.sched_getaffinity(0))
         return
     args.engine, args.mem = args.engine or 'uml', args.mem or '1536M'
-    if args.engine == 'uml':
-        if args.topology:
-            parser.error('--topology needs --engine qemu: UML has no topology')
-        if args.cpus and args.cpus > host:
-            parser.error(f'--cpus {args.cpus}: UML cannot have more CPUs than this machine ({host}): '
-                         'use --engine qemu')
-        args.cpus = args.cpus or min(2, host)
-    try:
-        args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
-    except GuestError as error:
-        parser.error(str(error))
-
-
-def refuse_nonsense(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    for option, there_is_none in (('--here', args.here), ('--variant base', args.variant == 'base')):
-        if args.append_cmwq and there_is_none:
-            parser.error(f'--append-cmwq needs a guest of our workqueue: leave {option} out')
+    resolve_cpus(parser, args)
 
 
 def with_cases(parser: argparse.ArgumentParser, params: dict[str, Any], unnamed: Iterable[str]) -> list[str]:
@@ -187,8 +169,7 @@ def parse_args(argv: list[str]) -> tuple[dict[str, Any], argparse.Namespace]:
     if args.resume is not None:
         refuse_more(parser, args)
     check_names(parser, args)
-    resolve_place(parser, args)
-    refuse_nonsense(parser, args)
+    resolve(parser, args)
     params = params_of(args)
     known = workloads.known(params)
     params['workloads'] = with_cases(parser, params, known if args.list else
@@ -210,4 +191,4 @@ def notes(params: dict[str, Any]) -> list[str]:
         found.append(f"ours is booted with {params['append_cmwq']}")
     if params['engine'] == 'here' or params.get('machine'):
         return found
-    return found + [line.partition('; --icount')[0] for line in warnings({**params, 'icount': False})]
+    return [*found, *warnings(params)]

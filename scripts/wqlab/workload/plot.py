@@ -7,9 +7,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from wqlab.bench import plot as bench_plot
-from wqlab.bench.record import RecordError
-from wqlab.bench.stats import NAMES, in_order
+from wqlab.measure import plot
+from wqlab.measure.plot import COLOURS, error_bars
+from wqlab.measure.record import RecordError
+from wqlab.measure.stats import NAMES, in_order, variants_of
 from wqlab.workload import options, workloads
 from wqlab.workload import record as workload_record
 from wqlab.workload.cases import Workload
@@ -31,22 +32,22 @@ def draw_ratios(axes: Any, rows: list[dict], metric: str, label: str) -> None:
     shown = [(place, row['ratio'][metric]) for place, row in enumerate(rows)
              if (row.get('ratio') or {}).get(metric)]
     axes.barh([place for place, _ in shown], [stat['median'] - 1 for _, stat in shown], left=1,
-              xerr=bench_plot.error_bars([stat for _, stat in shown]), capsize=2,
-              color=bench_plot.COLOURS['cmwq'], edgecolor='black', linewidth=0.5)
+              xerr=error_bars([stat for _, stat in shown]), capsize=2,
+              color=COLOURS['cmwq'], edgecolor='black', linewidth=0.5)
     axes.axvline(1, color='black', linewidth=1)
     axes.set_xlabel(label)
 
 
 def draw_rates(axes: Any, rows: list[dict], metric: str, label: str) -> None:
     """Draw the figure of each case for each variant."""
-    variants = bench_plot.variants_of(rows)
+    variants = variants_of(rows)
     for position, variant in enumerate(variants):
         shown = [(place, row[variant][metric]) for place, row in enumerate(rows) if row.get(variant, {}).get(metric)]
         width = 0.8 / len(variants)
         axes.barh([place + (position - (len(variants) - 1) / 2) * width for place, _ in shown],
                   [stat['median'] for _, stat in shown], width, label=NAMES[variant],
-                  xerr=bench_plot.error_bars([stat for _, stat in shown]), capsize=2,
-                  color=bench_plot.COLOURS[variant], edgecolor='black', linewidth=0.5)
+                  xerr=error_bars([stat for _, stat in shown]), capsize=2,
+                  color=COLOURS[variant], edgecolor='black', linewidth=0.5)
     axes.set_xscale('log')
     axes.legend()
     axes.set_xlabel(label)
@@ -70,7 +71,7 @@ def draw(record: dict[str, Any]) -> Any:
     names = in_order(row['workload'] for row in rows)
     groups = [[row for row in rows if row['workload'] == name] for name in names]
     heights = [2 + INCHES * len(group) for group in groups]
-    figure, axes = bench_plot.plotting().subplots(
+    figure, axes = plot.plotting().subplots(
         len(names), 2, figsize=(15, sum(heights)), layout='constrained', squeeze=False, sharey='row',
         gridspec_kw={'height_ratios': heights})
     for line, name, group in zip(axes, names, groups):
@@ -85,8 +86,8 @@ def draw(record: dict[str, Any]) -> Any:
 
 
 def write(record: dict[str, Any], folder: Path) -> list[Path]:
-    return bench_plot.write(record, folder, draw)
+    return plot.write(record, folder, draw)
 
 
 def main(folders: list[str]) -> int:
-    return bench_plot.main(folders, draw, __doc__, workload_record.SHAPES)
+    return plot.main(folders, write, __doc__, *workload_record.SHAPES)

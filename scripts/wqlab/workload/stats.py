@@ -3,7 +3,7 @@
 from typing import Any
 
 from wqlab import tables
-from wqlab.bench.stats import BASE, NAMES, OURS, both, in_order, spread, with_spread
+from wqlab.measure.stats import BASE, NAMES, OURS, both, in_order, ratio_text, spread, with_spread
 from wqlab.workload import workloads
 from wqlab.workload.cases import Workload
 
@@ -17,14 +17,6 @@ def paired_ratio(ours: dict[int, float], base: dict[int, float]) -> dict[str, An
     """Return the spread of ours / base over the pairs that have both, or None if there is no such pair."""
     ratios = [ours[pair] / base[pair] for pair in ours if base.get(pair)]
     return spread(ratios) if ratios else None
-
-
-def ratio_text(stat: dict[str, Any] | None) -> str:
-    if not stat:
-        return '-'
-    if stat['boots'] < 2:
-        return f"{stat['median']:.2f}"
-    return f"{stat['median']:.2f} ({stat['min']:.2f}-{stat['max']:.2f})"
 
 
 def by_pair(boots: list[dict], name: str, metric: str) -> dict[int, float]:
@@ -69,7 +61,7 @@ def table(rows: list[dict[str, Any]], workload: Workload) -> list[str]:
         line = [row['name'], row['unit']]
         line += [with_spread(row.get(variant, {}).get('rate'), short) for variant in variants]
         if len(variants) == 2:
-            line.append(ratio_text((row.get('ratio') or {}).get('rate')))
+            line.append(ratio_text((row.get('ratio') or {}).get('rate'), 'min', 'max'))
         lines.append(line + [both(row, metric, short) for metric, _ in columns])
     return tables.lines(head, lines, range(2, len(head)))
 

@@ -9,16 +9,17 @@ import contextlib
 import dataclasses
 import itertools
 import signal
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from wqlab import procs
-from wqlab.bench import record as bench_record
-from wqlab.bench.boot import BootError, Build
-from wqlab.paths import ROOT
-from wqlab.steps import told, using
+from wqlab.measure import record as measure_record
+from wqlab.measure.boot import BootError, Build
+from wqlab.measure.record import RecordError
+from wqlab.paths import BUILD, ROOT
+from wqlab.shape import Shape
+from wqlab.steps import locked, sayer, shown, told, using
 
 # If a boot fails, it is tried again: it says nothing about speed. Each failure is reported and recorded.
 ATTEMPTS = 2
@@ -26,42 +27,77 @@ Record = dict[str, Any]
 Boot = dict[str, Any]
 Tick = Callable[[float, str], None]         # (seconds since the boot began, what is new)
 Once = Callable[[list[Boot], list[Path], Tick], list[Boot]]    # make a group of boots, with these logs; return entries
+Builds = dict[str, Build]
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
     """What differs between the scripts."""
     name: str                                   # without its suffix; messages begin with it
+    results: str                                # the folder in build/ that has a folder for each run
     redraw: str                                 # the command that draws the plots of a folder later
+    shapes: tuple[Shape, ...]                   # of a record that can be continued
+    kernels: Callable[[Record, bool], Builds]   # of a run with these parameters; install what it needs, if asked to
+    accelerator: Callable[[Record, Build], str | None]
+    left: Callable[[Record], list[Boot]]        # the boots that have not been made
+    possible: Callable[[Record], list[Boot]]    # those of them that can be made now
+    once: Callable[[Record, Builds], Once]      # the function that makes the boots of a group
     describe: Callable[[Boot, Record], str]     # a boot in words; the second argument has the parameters
     group: Callable[[Boot], object]             # boots with the same value are made together
     stem: Callable[[Boot], str]                 # the name of its log, without a suffix
     outline: Callable[[Boot], str]              # the results of a boot in a few words
+    notes: Callable[[Record], Iterable[str]]    # what runs with these parameters cannot show
     summarise: Callable[[list[Boot]], list]     # the rows of the table
+    report: Callable[[Record], None]            # print the answer
+    wrong: Callable[[Record], list[str]]        # a line for each promise that was broken
     draw: Callable[[Record, Path], object]      # write plot.png and plot.svg
+    admit: Callable[[Record], None] = lambda record: None       # raise RecordError if it cannot be measured now
+
+    @property
+    def folder(self) -> Path:
+        return BUILD / self.results
 
     def say(self, text: str) -> None:
-        print(f'{self.name}: {text}', file=sys.stderr, flush=True)
+        sayer(self.name)(text)
 
+    def load(self, folder: Path) -> Record:
+        return measure_record.load(folder, *self.shapes)
 
-def shown(path):
-    """Return a path relative to the repository if it lies inside, else unchanged."""
-    path = Path(path).resolve()
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+    def prepare(self, params: Record, build: bool, held: contextlib.ExitStack) -> Builds:
+        """
+        Make sure that the kernels are there. With `build`, build what is not up to date. They stay as they are until
+        `held` is closed.
+        """
+        builds = self.kernels(params, build)
+        for one in builds.values() if build else ():
+            self.say(f'building the {one.variant} kernel for {one.engine}')
+            one.make(ROOT)
+        for one in builds.values():
+            held.enter_context(using(one.folder))
+            one.check()
+        return builds
 
+    def begin(self, params: Record, build: bool, held: contextlib.ExitStack) -> tuple['Results', Builds]:
+        builds = self.prepare(params, build, held)
+        if builds:
+            params['accel'] = self.accelerator(params, next(iter(builds.values())))
+        record = measure_record.new_record(params, ROOT, builds)
+        self.admit(record)
+        folder = measure_record.new_folder(self.folder)
+        measure_record.save(record, folder)
+        return Results(self, record, folder), builds
 
-def prepare(program: Program, builds: dict[str, Build], build: bool, held: contextlib.ExitStack) -> dict[str, Build]:
-    """
-    Make sure that the kernels are there. With `build`, build what is not up to date. They stay as they are until
-    `held` is closed.
-    """
-    for one in builds.values() if build else ():
-        program.say(f'building the {one.variant} kernel for {one.engine}')
-        one.make(ROOT)
-    for one in builds.values():
-        held.enter_context(using(one.folder))
-        one.check()
-    return builds
+    def resume(self, where: str, held: contextlib.ExitStack) -> tuple['Results', Builds]:
+        """Continue the run in a folder, or the latest one."""
+        folder = Path(where) if where else measure_record.find_unfinished(self.folder, self.load)
+        record = self.load(folder)
+        if record['complete']:
+            raise RecordError(f'{folder} is complete: there is nothing to resume')
+        measure_record.check_same_machine(record['parameters'])
+        builds = self.prepare(record['parameters'], False, held)
+        measure_record.check_same_kernels(record, builds)
+        self.admit(record)
+        return Results(self, record, folder), builds
 
 
 class Saver:
@@ -73,7 +109,7 @@ class Saver:
 
     def save(self):
         try:
-            bench_record.save(self.record, self.folder)
+            measure_record.save(self.record, self.folder)
         except OSError as error:
             if not self.unsaved:
                 self.say(f'{shown(self.folder)}/results.json cannot be written ({told(error)}): continuing without it')
@@ -97,7 +133,7 @@ class Results(Saver):
 
     def complete(self):
         self.record['complete'] = True
-        self.record['finished'] = bench_record.utc_now().isoformat(timespec='seconds')
+        self.record['finished'] = measure_record.now()
         self.save()
 
     def draw(self):
@@ -166,7 +202,7 @@ def make(results: Results, left: list[Boot], once: Once, builds: dict[str, Build
             boots = list(group)
             progress.start(boots)
             entries = with_retry(results, boots, once, progress)
-            bench_record.check_same_kernels(results.record, builds)
+            measure_record.check_same_kernels(results.record, builds)
             progress.done(entries)
             results.add(entries)
     except (BootError, OSError) as error:
@@ -178,28 +214,53 @@ def make(results: Results, left: list[Boot], once: Once, builds: dict[str, Build
     return 0
 
 
-def failures(program, record):
-    """Return a line for each boot whose kernel complained, and for each attempt that failed."""
-    lines = [f"{program.describe(boot, record['parameters'])}: the kernel reported problems "
+def complaints(program: Program, record: Record) -> list[str]:
+    """Return a line for each promise that was broken, each boot whose kernel complained, each attempt that failed."""
+    lines = program.wrong(record)
+    lines += [f"{program.describe(boot, record['parameters'])}: the kernel reported problems "
              f"({len(boot['trouble'])} lines), first: {boot['trouble'][0]}"
              for boot in record['boots'] if boot['trouble']]
     return lines + [f"{program.describe(boot, record['parameters'])}, attempt {boot['attempt']}: {boot['error']}"
                     for boot in record['failed_boots']]
 
 
-def finish(results: Results, status: int, good: bool) -> int:
-    """Say what is missing, or else draw the plots. Return the exit status."""
-    say, folder = results.program.say, shown(results.folder)
-    if not good:
-        status = status or 1
-    if results.unsaved:
-        say(f'FAILED: {folder}/results.json is not complete: {told(results.unsaved)}')
-        status = status or 1
-    if not results.record['complete']:
-        say(f'to continue: scripts/{results.program.name}.sh --resume {folder}')
-    elif not results.draw():
-        status = status or 1
+def measure(results: Results, builds: Builds) -> int:
+    """Make the boots that are left. Return the exit status."""
+    program, record = results.program, results.record
+    for line in program.notes(record['parameters']):
+        program.say(f'note: {line}')
+    program.say(f'results go to {shown(results.folder)}/')
+    status = make(results, program.possible(record), program.once(record['parameters'], builds), builds)
+    if not status and not program.left(record):
+        results.complete()
     return status
+
+
+def report(program: Program, record: Record) -> bool:
+    """Print the answer and what went wrong. Return True if nothing did."""
+    program.report(record)
+    bad = complaints(program, record)
+    for line in bad:
+        program.say(f'FAILED: {line}')
+    return not bad
+
+
+def finish(results: Results, status: int) -> int:
+    """Report, say what is missing, or else draw the plots. Return the exit status."""
+    program, record, folder = results.program, results.record, shown(results.folder)
+    good = report(program, record) if record['boots'] else True
+    if results.unsaved:
+        program.say(f'FAILED: {folder}/results.json is not complete: {told(results.unsaved)}')
+        good = False
+    again, left = f'scripts/{program.name}.sh --resume {folder}', program.left(record)
+    if left and not program.possible(record):
+        program.say(f"to compare it with the {left[0]['variant']} kernel, boot that and run: {again}")
+        good &= results.draw()
+    elif record['complete']:
+        good &= results.draw()
+    else:
+        program.say(f'to continue: {again}')
+    return status or (0 if good else 1)
 
 
 def on_term(signum, frame):
@@ -207,3 +268,20 @@ def on_term(signum, frame):
     for number in procs.ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+def run(program: Program, params: Record, where: str | None, build: bool) -> int:
+    """Begin a run, or continue that in the folder `where`, or the latest one if it is ''. Return the exit status."""
+    signal.signal(signal.SIGTERM, on_term)
+    try:
+        # computed figures do not depend on what else runs
+        with locked('measurement', shared=bool(params.get('machine'))), contextlib.ExitStack() as held:
+            results, builds = program.begin(params, build, held) if where is None else program.resume(where, held)
+            status = measure(results, builds)
+    except (BootError, RecordError) as error:
+        program.say(f'{error}')
+        return 1
+    except KeyboardInterrupt:
+        program.say('interrupted')
+        return 130
+    return finish(results, status)

@@ -10,6 +10,7 @@ from pathlib import Path
 from wqlab import procs
 from wqlab.guest.engines import ENGINES
 from wqlab.kernels import kinds
+from wqlab.paths import ROOT
 
 PROGRESS_S = 10     # between two progress lines of a boot
 TIMED_OUT = 124     # the status of a guest that took too long
@@ -57,6 +58,12 @@ class Build:
                             'see the lines above')
 
 
+def install(what, **environment):
+    """Install the packages that something needs."""
+    if procs.run([ROOT / 'scripts/deps.sh'], env={**os.environ, **environment}):
+        raise BootError(f'could not install what {what} needs: see the lines above')
+
+
 def accelerator(params, build):
     """Return the accelerator of the guest: "kvm" or "tcg" for QEMU, None for UML."""
     if params['engine'] == 'uml':
@@ -64,7 +71,7 @@ def accelerator(params, build):
     if not ENGINES[params['engine']].may_use_kvm:
         return 'tcg'
     from wqlab.guest import run  # accelerator() may boot a kernel to find out
-    return run.accelerator(build.image, icount=params['icount'])
+    return run.accelerator(build.image, icount=params.get('icount', False))
 
 
 def read_text(path):

@@ -6,39 +6,31 @@ memory layout and the state of the machine at that time. So they are reduced to 
 first. The two runs of one repeat in a pair of boots follow each other at once. So their ratio
 is taken first, then the median over the repeats, then that over the pairs.
 """
-
-import random
-from statistics import median, quantiles
+from statistics import median
 
 from wqlab import tables
 from wqlab.bench import parse
+from wqlab.measure.stats import (
+    BASE,
+    NAMES,
+    RATIO_OF,
+    WITH,
+    both,
+    in_order,
+    interval,
+    ratio_text,
+    spread,
+    variants_of,
+    with_spread,
+)
 
 LIFE = ('bytes', *(f'{step}_{key}' for step in parse.LIFE for key in parse.LIFE_FIGURES))
 METRICS = ('items_per_s', 'mean_ns', *parse.QUANTILES, *parse.WAITS, *parse.MAKESPAN, *parse.PROBE, 'cpus_mean',
            'kworkers', 'ns_per_item', *LIFE)
 RATIOS = ('items_per_s', 'ns_per_item', 'mean_ns', 'p50_ns', 'p99_ns', 'start_p50_ns', 'start_p99_ns', 'start_p999_ns',
           'done_p50_ns', 'done_p99_ns', 'makespan_p50_ns', 'probe_p50_ns', 'probe_p99_ns', 'probe_p999_ns', *LIFE)
-OURS, BASE = 'cmwq', 'base'
-NAMES = {OURS: 'ours', BASE: 'base'}
-WITH = 'cmwq-with'      # ours with the parameters of --append-cmwq, beside ours without
-ORDER = (OURS, WITH, BASE)
-RATIO_OF = {OURS: 'ratio', WITH: 'ratio_with'}      # to base
-RESAMPLES = 1000
 GATE = 0.02             # by how much ratios of a kernel to itself may be off
 CALL_TIME = 'queue_work() call: how long a call takes, not how long the item waits to run'
-
-
-def spread(values):
-    """Return the median, the extremes, and half the interquartile range in % of the median."""
-    values = sorted(values)
-    mid = median(values)
-    if len(values) > 1 and mid:
-        low, _, high = quantiles(values, n=4, method='inclusive')
-        percent = 100 * (high - low) / 2 / mid
-    else:
-        percent = 0.0
-    return {'median': mid, 'min': values[0], 'max': values[-1],
-            'spread_percent': round(percent, 2), 'boots': len(values)}
 
 
 def run_metric(run, metric):
@@ -75,14 +67,6 @@ def ratios_by_pair(ours, base, scope, metric):
     return list(pairs.values())
 
 
-def interval(pairs):
-    """Return the 95% confidence interval of the median over pairs, by bootstrap: of pairs, and of repeats in each."""
-    chance = random.Random(1)       # the same table each time
-    found = sorted(median(median(chance.choices(pair, k=len(pair))) for pair in chance.choices(pairs, k=len(pairs)))
-                   for _ in range(RESAMPLES))
-    return found[RESAMPLES // 40], found[-1 - RESAMPLES // 40]
-
-
 def ratio(ours, base, scope, metric):
     """Return the spread of ours / base with its interval, or None if no pair has both."""
     pairs = ratios_by_pair(ours, base, scope, metric)
@@ -90,10 +74,6 @@ def ratio(ours, base, scope, metric):
         return None
     low, high = interval(pairs)
     return {**spread(map(median, pairs)), 'low': low, 'high': high}
-
-
-def in_order(items):
-    return list(dict.fromkeys(items))
 
 
 def summarise(boots):
@@ -120,37 +100,6 @@ def summary_row(boots, size, scope):
 
 
 # The table
-
-def number(value):
-    return f'{value:,.0f}'
-
-
-def with_spread(stat, text=number):
-    if not stat:
-        return '-'
-    if stat['boots'] < 2:
-        return text(stat['median'])
-    return f"{text(stat['median'])} ±{stat['spread_percent']:.1f}%"
-
-
-def ratio_text(stat):
-    if not stat:
-        return '-'
-    if stat['low'] == stat['high']:
-        return f"{stat['median']:.2f}"
-    return f"{stat['median']:.2f} ({stat['low']:.2f}-{stat['high']:.2f})"
-
-
-def both(row, metric, text=number):
-    """Return 'ours / base', or only one if the other was not measured."""
-    texts = [text(row[variant][metric]['median']) if row[variant].get(metric) else '-'
-             for variant in ORDER if variant in row]
-    return ' / '.join(texts)
-
-
-def variants_of(rows):
-    return [variant for variant in ORDER if any(variant in row for row in rows)]
-
 
 def ratios_of(rows, names):
     """Return {name of the ratio in the rows: its head} of the ratios that the rows have."""

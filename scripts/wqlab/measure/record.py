@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0
+"""results.json: what was run, on which machine, and every result.
+
+The whole file is replaced after each boot. So it is always valid, and an interrupted run can be
+resumed from it.
+"""
+import datetime
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+from wqlab import files, shape
+from wqlab.kernels.kinds import VARIANTS
+from wqlab.shape import NOTHING, NUMBER
+from wqlab.simulated import machines
+from wqlab.steps import told
+
+FORMAT = 1
+STAT = {'median': NUMBER, 'min': NUMBER, 'max': NUMBER, 'boots': int, 'spread_percent': NUMBER}
+FAILED = {'attempt': int, 'error': str, 'pair': int, 'variant': str}
+COMMON = {'complete': bool, 'engine': str, 'kernels': {...: dict}, 'topology': {...: int}}
+PARAMETERS = {'cpus': int, 'pairs': int, 'variant': ({*VARIANTS}, NOTHING), 'accel': (str, NOTHING),
+              'machine?': ({'name': str, 'about': str, 'constants': {...: int}}, NOTHING)}
+
+
+class RecordError(Exception):
+    """A record cannot be read or continued."""
+
+
+def utc_now():
+    return datetime.datetime.now(datetime.UTC)
+
+
+def now():
+    """Return the time as records have it."""
+    return utc_now().isoformat(timespec='seconds')
+
+
+def command_line(*argv, cwd=None):
+    """Return the first line of a command's output, or None if the command fails."""
+    try:
+        done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    lines = done.stdout.splitlines()
+    return lines[0] if lines else ''
+
+
+def cpu_model():
+    try:
+        for line in Path('/proc/cpuinfo').read_text(encoding='utf-8').splitlines():
+            if line.startswith('model name'):
+                return line.partition(':')[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def describe_machine():
+    pages = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
+    return {
+        'cpu': cpu_model(),
+        'cores': os.cpu_count(),
+        'memory_mib': pages // 2**20,
+        'kernel': platform.release(),
+        'system': platform.freedesktop_os_release().get('PRETTY_NAME')
+                  if Path('/etc/os-release').exists() else None,
+        'load_at_start': round(os.getloadavg()[0], 2),
+        'python': platform.python_version(),
+        'gcc': command_line('gcc', '--version'),
+        'qemu': command_line('qemu-system-x86_64', '--version')
+                if shutil.which('qemu-system-x86_64') else None,
+    }
+
+
+def describe_git(root):
+    """Return the commit and whether files differ from it, or None outside a repository."""
+    commit = command_line('git', 'rev-parse', '--verify', 'HEAD', cwd=root)
+    changes = command_line('git', 'status', '--porcelain', cwd=root)
+    if commit is None and changes is None:
+        return None
+    return {'commit': commit, 'modified': bool(changes)}
+
+
+def file_digest(path):
+    with open(path, 'rb') as file:
+        return hashlib.file_digest(file, 'sha256').hexdigest()
+
+
+def describe_kernel(build):
+    module = {'module_sha256': file_digest(build.module)} if build.module else {}
+    return {
+        'folder': build.folder.name,
+        'release': build.release(),
+        'image_sha256': file_digest(build.image),
+        **module,
+        'config_sha256': file_digest(build.folder / '.config'),
+    }
+
+
+def begun(root):
+    """Return what each record begins with."""
+    return {'format': FORMAT, 'complete': False, 'started': now(), 'finished': None, 'machine': describe_machine(),
+            'git': describe_git(root)}
+
+
+def new_record(params, root, builds):
+    return {
+        **begun(root),
+        'engine': params['engine'],
+        'topology': {'cpus': params['cpus'], **(params['topology'] or {})},
+        'kernels': {variant: describe_kernel(build) for variant, build in builds.items()},
+        'base': next((build.base() for build in builds.values()), None),
+        'parameters': params,
+        'boots': [],
+        'summary': [],
+    }
+
+
+def new_folder(parent):
+    """Make build/PROGRAM/<UTC time>/. If it exists, append a number."""
+    stamp = utc_now().strftime('%Y-%m-%dT%H-%M-%SZ')
+    for suffix in [''] + [f'-{i}' for i in range(2, 100)]:
+        folder = Path(parent) / (stamp + suffix)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        (folder / 'logs').mkdir()
+        return folder
+    raise RecordError(f'{parent}: no free name for the folder of the results: try again in a second')
+
+
+def save(record, folder):
+    path = Path(folder) / 'results.json'
+    files.write(path, json.dumps(record, indent=1, ensure_ascii=False) + '\n')
+
+
+def read(path):
+    """Return what a results.json contains, unchecked."""
+    try:
+        return json.loads(path.read_text(encoding='utf-8'))
+    except FileNotFoundError:
+        raise RecordError(f'{path} does not exist: name the folder of a run') from None
+    except OSError as error:
+        raise RecordError(told(error)) from None
+    except ValueError as error:
+        raise RecordError(f'{path} cannot be read: {error}') from None
+
+
+def check(record, path, *shapes):
+    """Raise RecordError if a record does not have these shapes."""
+    for one in shapes:
+        wrong = shape.fault(record, one)
+        if wrong:
+            raise RecordError(f'{path}: {wrong}: it is damaged, or another script wrote it: start a new run')
+
+
+def load(folder, *shapes):
+    """Return a record of these shapes."""
+    path = Path(folder) / 'results.json'
+    record = read(path)
+    if not isinstance(record, dict) or record.get('format') != FORMAT:
+        raise RecordError(f'{path} was not written by this version of the scripts: start a new run')
+    check(record, path, *shapes)
+    return record
+
+
+def find_unfinished(parent, load):
+    """Return the latest folder below `parent` with an unfinished record that `load` takes."""
+    folders = sorted((path.parent for path in Path(parent).glob('*/results.json')), reverse=True)
+    for folder in folders:
+        try:
+            if not load(folder)['complete']:
+                return folder
+        except RecordError:
+            continue
+    raise RecordError(f'{parent} contains no unfinished run: there is nothing to resume')
+
+
+def check_same_machine(params):
+    """Raise RecordError if the simulated machine of a run, if it has one, has changed."""
+    machine = params.get('machine')
+    if machine and machines.described(machine['name'], params['cpus']) != machine:
+        raise RecordError(f"the machine {machine['name']} has changed since this run began: start a new run")
+
+
+def check_same_kernels(record, builds):
+    """Raise RecordError if a kernel has changed. One record must not mix boots of different kernels."""
+    for variant, build in builds.items():
+        if describe_kernel(build) != record['kernels'].get(variant):
+            raise RecordError(f'{build.folder} has changed since this run began: '
+                              'start a new run')

@@ -23,6 +23,7 @@ from wqlab.bench import parse
 from wqlab.measure import stats
 from wqlab.measure.record import RecordError
 from wqlab.paths import ROOT
+from wqlab.scopes import SCOPES, SHARD
 from wqlab.steps import Failure
 
 RECORDED = (ROOT / 'tests/data/bench/uml-base.log').read_text()
@@ -60,18 +61,18 @@ def sizes(machine_, scope, size=None):
 def test_shards_of_both_kernels(cores, size, ours, wanted):
     """Ours never has more cores in a shard than asked for, the base kernel comes close."""
     one = described(cores, mode=0o644 if ours else 0o444)
-    assert sizes(one, pods.SHARD, size) == wanted
+    assert sizes(one, SHARD, size) == wanted
 
 
 def test_shards_do_not_part_threads():
     one = described(6, threads=2, size='4')
-    assert sizes(one, pods.SHARD) == [6, 6] and {0, 1, 2, 6, 7, 8} in one.pods(pods.Setting(pods.SHARD))
+    assert sizes(one, SHARD) == [6, 6] and {0, 1, 2, 6, 7, 8} in one.pods(pods.Setting(SHARD))
     assert sizes(one, 'smt') == [2] * 6 and sizes(one, 'cpu') == [1] * 12
 
 
 def test_pods_of_all_scopes():
     one = described(16, llcs=4, nodes=2)
-    assert [len(one.pods(pods.Setting(scope))) for scope in pods.SCOPES] == [16, 16, 4, 4, 2, 1]
+    assert [len(one.pods(pods.Setting(scope))) for scope in SCOPES] == [16, 16, 4, 4, 2, 1]
 
 
 def test_cpus_that_unbound_items_may_not_use_are_in_no_pod():
@@ -79,10 +80,10 @@ def test_cpus_that_unbound_items_may_not_use_are_in_no_pod():
     assert one.usable == set(range(1, 8)) and sizes(one, 'system') == [7]
     # it still has a place in its shard
     one = described(8, size='4', **{pods.UNBOUND: '000000fe'})
-    assert sizes(one, pods.SHARD) == [4, 3]
+    assert sizes(one, SHARD) == [4, 3]
 
 
-def chosen(one, default='cache_shard', scopes=pods.SCOPES, shard_sizes=()):
+def chosen(one, default='cache_shard', scopes=SCOPES, shard_sizes=()):
     settings, same = pods.choose(one, default, scopes, shard_sizes)
     return [setting.name for setting in settings], same
 
@@ -128,7 +129,7 @@ def test_items_of_a_slice():
 
 class Fake:
     """A machine whose default scope does @rate items in a second, all threads together."""
-    cpus, scopes = 2, list(pods.SCOPES)
+    cpus, scopes = 2, list(SCOPES)
 
     def __init__(self, rate=200_000, **changes):
         self.rate, self.changes, self.orders, self.sizes = rate, changes, [], []
@@ -153,7 +154,7 @@ def test_a_slice_takes_about_as_long_as_asked_for():
 def measuring(fake, **changes):
     params = {'minutes': 0.01, 'threshold': 5, 'shard_sizes': [2], 'engine': None, 'loads': None, 'scopes': None}
     record = {'parameters': params, 'settings': [{'scope': 'cpu', 'shard_size': None},
-                                                 {'scope': pods.SHARD, 'shard_size': 2}],
+                                                 {'scope': SHARD, 'shard_size': 2}],
               'present': {'scope': 'cache_shard', 'shard_size': 8, 'can_resize': True}, 'items': {'latency': 5},
               'turns': [], 'seconds': 0.0, 'same': {}, 'lacking': [], **changes}
     said = []
@@ -189,7 +190,7 @@ def test_the_size_is_set_back_when_a_run_fails():
         raise KeyboardInterrupt
     fake.run = fail
     with pytest.raises(KeyboardInterrupt):
-        measure.one_run(fake, pods.Setting(pods.SHARD, 2), 'latency', 5, 8)
+        measure.one_run(fake, pods.Setting(SHARD, 2), 'latency', 5, 8)
     assert fake.sizes == [2, 8]
 
 
@@ -532,7 +533,7 @@ def test_options():
     assert (resume, report, build, params['engine'], params['minutes']) == (None, None, True, None, options.MINUTES)
     params, *_ = options.parse_args(['--engine', 'qemu', '--topology', 'cores=4', '--loads', 'spread,latency',
                                      '--shard-sizes'])
-    assert params['cpus'] == 4 and params['loads'] == ['latency', 'spread']
+    assert params['cpus'] == 4 and params['loads'] == ['spread', 'latency']
     assert params['shard_sizes'] == [2, 4, 8, 16, 32]
     assert params['mem'] == '512M' and params['variant'] == 'cmwq'
 
@@ -589,7 +590,7 @@ def here(tmp_path):
 def test_here(here):
     assert here.cpus == 2 and here.describe().can_resize
     here.find_scopes()
-    assert here.scopes == [scope for scope in pods.SCOPES if scope != 'smt']
+    assert here.scopes == [scope for scope in SCOPES if scope != 'smt']
     run = here.run(loads.LOADS['batch'].order('numa', 32, 2))
     assert run['scope'] == 'numa' and run['items_per_s'] > 0
     assert (here.parameters / 'mode').read_text() == 'batch\n'
@@ -605,7 +606,7 @@ def test_a_refused_run_is_told(here):
     here.error = 12
     with pytest.raises(Failure, match='the module refuses a run .Cannot allocate memory.: see dmesg'):
         here.run(loads.LOADS['latency'].order('numa', 32, 2))
-    here.lacks = pods.SCOPES
+    here.lacks = SCOPES
     here.error = 0
     here.find_scopes()
     assert here.scopes == []

@@ -16,9 +16,10 @@ from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
 from wqlab.measure import record as measure_record
 from wqlab.paths import ROOT
+from wqlab.scopes import FEW
 
 RECORDED = (ROOT / 'tests/data/bench/uml-life.log').read_text()
-ROWS = [*life.SCOPES, *life.KINDS]
+ROWS = [*FEW, *life.KINDS]
 SWEEP = ('--mode', 'life', '--icount', '--sweep', '8,72')
 
 
@@ -41,7 +42,7 @@ def test_recorded_lives_are_read():
     runs = recorded_runs()
     assert [run['scope'] for run in runs] == ROWS and {run['mode'] for run in runs} == {'life'}
     for run in runs:
-        assert ('change_p50_ns' in run) == (run['scope'] in life.SCOPES)
+        assert ('change_p50_ns' in run) == (run['scope'] in FEW)
         assert run['bytes'] > 0 and run['create_p50_ns'] <= run['create_max_ns'] and run['lost'] == 0
 
 
@@ -56,7 +57,7 @@ def test_a_life_needs_every_key(key):
 
 def test_defaults():
     chosen = params('--mode', 'life')
-    assert (chosen['engine'], chosen['pairs'], chosen['repeats'], chosen['scopes']) == ('uml', 1, 1, life.SCOPES)
+    assert (chosen['engine'], chosen['pairs'], chosen['repeats'], chosen['scopes']) == ('uml', 1, 1, list(FEW))
     assert bench_options.floor_of(chosen) == list(life.KINDS)
     chosen = params(*SWEEP)
     assert (chosen['engine'], chosen['cpus'], chosen['icount'], chosen['floor']) == ('qemu', 72, True, False)

@@ -18,6 +18,7 @@ from wqlab.advise.keeper import Keeper
 from wqlab.bench import parse, seat
 from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
+from wqlab.scopes import SCOPES
 from wqlab.steps import Failure, first_match
 
 SYS, MODULES = Path('/sys'), Path('/proc/modules')
@@ -111,7 +112,7 @@ class Here:
 
     def find_scopes(self) -> None:
         """Find out which scopes the kernel has: it refuses a run in any other scope with EOPNOTSUPP."""
-        for scope in pods.SCOPES:
+        for scope in SCOPES:
             try:
                 self.give({**FIRST, 'scopes': scope})
                 self.scopes.append(scope)
@@ -160,7 +161,7 @@ class Guest:
     def __init__(self, place: seat.Seat, tick: Callable[[float, str], None]):
         place.begin(None, seat.Clock(tick))
         self.seat, self.clock = place, seat.Clock(lambda seconds, newest: None)     # measure.py reports progress
-        self.scopes = [scope for scope in place.scopes if scope in pods.SCOPES]
+        self.scopes = [scope for scope in place.scopes if scope in SCOPES]
         self.told = place.said
         self.more: dict[str, str] = {}
         self.size: int | None = None

@@ -5,14 +5,13 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from wqlab.advise import loads, pods
+from wqlab.advise import loads
 from wqlab.bench.options import memory_for
 from wqlab.kernels.kinds import TREE, VARIANTS
 from wqlab.measure.options import (
     Useless,
     add_guest,
     add_rest,
-    decimal,
     names_of,
     number,
     number_list,
@@ -20,6 +19,7 @@ from wqlab.measure.options import (
     refuse_more,
     resolve_cpus,
 )
+from wqlab.scopes import SCOPES
 
 MINUTES, SLICE_MS, THRESHOLD = 8, 150, 5
 SIZES = (2, 4, 8, 16, 32)
@@ -62,14 +62,14 @@ def build_parser() -> argparse.ArgumentParser:
     what = parser.add_argument_group('what')
     what.add_argument('--loads', type=names_of(tuple(loads.LOADS), 'a load'), metavar='A,B,...',
                       help='see below (default: all)')
-    what.add_argument('--scopes', type=names_of(pods.SCOPES, 'an affinity scope'), metavar='A,B,...',
+    what.add_argument('--scopes', type=names_of(SCOPES, 'an affinity scope'), metavar='A,B,...',
                       help='affinity scopes to compare with the default (default: all that the kernel has)')
     sizes = ','.join(map(str, SIZES))
     what.add_argument('--shard-sizes', type=number_list(1, 65536), nargs='?', const=list(SIZES),
                       metavar='N,...', help=f'also try these sizes of shards (without a list: {sizes}), if the kernel '
                       'can change them while it runs')
     how = parser.add_argument_group('how')
-    how.add_argument('--minutes', type=decimal(0.01, MOST_MINUTES), default=MINUTES, metavar='N',
+    how.add_argument('--minutes', type=number(0.01, MOST_MINUTES, float), default=MINUTES, metavar='N',
                      help=f'how long to measure (default {MINUTES}); building and first runs take about a minute more')
     how.add_argument('--slice-ms', type=number(1, 5000), default=SLICE_MS, metavar='N',
                      help=f'how long a run takes in the default scope (default {SLICE_MS})')

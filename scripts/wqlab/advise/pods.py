@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from wqlab import cpus
+from wqlab.scopes import SCOPES, SHARD
 
 # Below /sys: patterns that both a shell and glob() understand.
 CPU = 'devices/system/cpu/cpu[0-9]*'
@@ -19,9 +20,6 @@ PARAMETERS = 'module/workqueue/parameters'
 SHARD_SIZE = f'{PARAMETERS}/cache_shard_size'
 FILES = (ONLINE, POSSIBLE, UNBOUND, f'{CPU}/topology/thread_siblings_list', f'{CPU}/cache/index*/level',
          f'{CPU}/cache/index*/shared_cpu_list', 'devices/system/node/node[0-9]*/cpulist', f'{PARAMETERS}/*')
-# In the order in which a pod grows. A kernel lacks some of them.
-SCOPES = ('cpu', 'smt', 'cache_shard', 'cache', 'numa', 'system')
-SHARD = 'cache_shard'
 
 Pods = frozenset[frozenset[int]]
 

@@ -20,6 +20,7 @@ from wqlab.measure import turns
 from wqlab.measure.boot import BootError, Build
 from wqlab.measure.record import RecordError
 from wqlab.paths import BUILD, ROOT
+from wqlab.scopes import SCOPES
 from wqlab.steps import Failure, locked, sayer, shown, told, using
 
 say = sayer('advise')
@@ -81,7 +82,7 @@ def present_of(subject: Subject) -> dict[str, Any]:
     """Return the present default, and what else the comparison depends on."""
     found = subject.describe()
     actual = subject.run(LOADS['latency'].order(pods.DEFAULT.scope, 1, subject.cpus))['actual']
-    if actual not in pods.SCOPES:
+    if actual not in SCOPES:
         raise Failure('this kernel has no affinity scopes: there is nothing to choose')
     return {'scope': actual, 'shard_size': found.shard_size, 'can_resize': found.can_resize,
             'usable_cpus': sorted(found.usable), 'parameters': found.parameters()}
@@ -89,7 +90,7 @@ def present_of(subject: Subject) -> dict[str, Any]:
 
 def settings_of(subject: Subject, params: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
     """Return the parts of the record that say what is compared."""
-    wanted, found = params['scopes'] or list(pods.SCOPES), subject.describe()
+    wanted, found = params['scopes'] or list(SCOPES), subject.describe()
     if params['shard_sizes'] and not present['can_resize']:
         raise Failure('--shard-sizes: this kernel can change the size of shards only at boot: leave the option out')
     has = [scope for scope in wanted if scope in subject.scopes]

@@ -7,6 +7,7 @@ from wqlab import tables
 from wqlab.advise import loads, pods, verdict
 from wqlab.advise.verdict import PROVE, Row
 from wqlab.measure import stats
+from wqlab.scopes import SHARD
 
 WIDTH = 100
 NOISY_MARK = ' !'
@@ -62,7 +63,7 @@ def legend(record: dict[str, Any], rows: list[Row]) -> list[str]:
 def present(record: dict[str, Any]) -> str:
     size = record['present']['shard_size']
     scope = record['present']['scope']
-    return named(f'{scope}/{size}') if scope == pods.SHARD and size else scope
+    return named(f'{scope}/{size}') if scope == SHARD and size else scope
 
 
 def gain_text(row: Row) -> str:
@@ -138,7 +139,7 @@ def ends_of_sizes(record: dict[str, Any]) -> dict[str, tuple[str, str]]:
 def between(record: dict[str, Any]) -> str:
     """Say what the settings at both ends, which are shards of one core and whole caches, tell about sizes."""
     ends = ends_of_sizes(record)
-    if record['present']['scope'] != pods.SHARD or not ends or record['advice']['verdict'] not in verdict.DECIDED:
+    if record['present']['scope'] != SHARD or not ends or record['advice']['verdict'] not in verdict.DECIDED:
         return ''
     better = {row['setting'] for row in record['rows'] if row[f'{PROVE}_class'] == verdict.BETTER}
     found = [f'The scope {name} was better in a load, so {words[1]} shards may be.' for name, words in ends.items()

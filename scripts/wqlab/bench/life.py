@@ -12,7 +12,6 @@ from wqlab.measure import stats
 from wqlab.measure.boot import read_text
 
 KINDS = ('percpu', 'reclaim', 'ordered')
-SCOPES = ['cpu', 'cache_shard', 'system']
 DEFAULT_SCOPE = '/sys/module/workqueue/parameters/default_affinity_scope'
 # Slabs keep up to a thousand freed objects of a size. So a pass makes more workqueues than that, but no more than fit
 # into memory if each has a pwq for each CPU. A rescuer is a thread with a stack, and the number of threads is limited.

@@ -8,16 +8,17 @@ from wqlab.kernels.kinds import VARIANTS
 from wqlab.measure import options as measure_options
 from wqlab.measure import stats
 from wqlab.measure.options import add_guest, add_rest, add_variant, names_of, number, number_list
+from wqlab.scopes import FEW, SHARD
+from wqlab.scopes import SCOPES as KERNEL_SCOPES
 from wqlab.simulated import machines
 
-SCOPES = ('default', 'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
+SCOPES = ('default', *KERNEL_SCOPES)
 # Emulation is slower by an order of magnitude. Fewer items give the same figures.
 ITEMS = {'uml': 50000, 'qemu': 10000, 'arm64': 10000}
 REPEATS = {'uml': 8, 'qemu': 4, 'arm64': 4}
 PAIRS = 5
 BATCH = 32
 MEMORY = {16: '512M', 256: '2G', 512: '4G'}     # that a guest with up to so many CPUs gets
-SWEEP_SCOPES = ['cpu', 'cache_shard', 'system']
 FEWEST = 200            # items of a thread in a sweep
 BURN_US = 100
 BURNING = ('spread', 'mixed')
@@ -268,7 +269,7 @@ def resolve(parser, args):
     measure_options.refuse(parser, args, useless(args))
     if args.mode == 'limit' and (args.max_active or 1) >= (args.batch or BATCH):
         parser.error('--mode limit needs a --max-active that is less than --batch')
-    if args.shard_size and args.scopes and not {'default', 'cache_shard'}.intersection(args.scopes):
+    if args.shard_size and args.scopes and not {'default', SHARD}.intersection(args.scopes):
         parser.error('--shard-size has no effect on these --scopes: add cache_shard')
     args.engine = args.engine or ('qemu' if args.icount else 'uml')
     resolve_cpus(parser, args)
@@ -310,12 +311,12 @@ def default_pairs(args):
 
 def default_scopes(args):
     if args.mode == 'life':
-        return life.SCOPES
+        return list(FEW)
     if args.wq not in WITH_SCOPES:
         return ['default']
     if args.sweep:
-        return SWEEP_SCOPES
-    return ['cache_shard'] if args.shard_size else None
+        return list(FEW)
+    return [SHARD] if args.shard_size else None
 
 
 def default_items(args):

@@ -11,6 +11,7 @@ from wqlab.measure import plot
 from wqlab.measure.plot import COLOURS, error_bars
 from wqlab.measure.record import RecordError
 from wqlab.measure.stats import in_order, variants_of
+from wqlab.scopes import SHARD
 
 LINE = 'line'       # of the floor: so much faster than all else that it has no bar
 
@@ -61,7 +62,7 @@ def draw_sweep(axes, rows, metric, label, names):
     """Draw a line over the shard size for each variant and scope."""
     sizes = sorted({row['shard_size'] for row in rows})
     for scope in in_order(row['scope'] for row in rows):
-        style = '-' if scope == 'cache_shard' else '--'
+        style = '-' if scope == SHARD else '--'
         for variant in variants_of(rows):
             mine = sorted((row for row in rows if row['scope'] == scope and row.get(variant)),
                           key=lambda row: row['shard_size'])

@@ -11,6 +11,7 @@ from typing import Any
 
 from wqlab.bench import machine, options, seat
 from wqlab.measure.boot import Build
+from wqlab.scopes import SCOPES
 from wqlab.simulated import explain, stalls
 from wqlab.steps import Failure
 
@@ -21,7 +22,7 @@ FUNCTIONS = f'fresh() {{ echo begin >{SWITCH}; }}; over() {{ echo end >{SWITCH};
 
 def passes(params: dict[str, Any]) -> list[tuple[int, str]]:
     """Return (repeat, scope or row) of all passes. A kernel that lacks a scope says so."""
-    rows = [*(params['scopes'] or options.SCOPES[1:]), *options.floor_of(params)]
+    rows = [*(params['scopes'] or SCOPES), *options.floor_of(params)]
     return [(repeat, row) for repeat in range(1, params['repeats'] + 1) for row in rows]
 
 

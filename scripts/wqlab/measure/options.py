@@ -13,26 +13,14 @@ COMPUTED = 'nothing here was measured: the time of the guest is computed, see wo
 Useless = tuple[object, Iterable[str], str]
 
 
-def number(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
+def number(low: float, high: float, kind: type = int) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
         try:
-            value = int(text)
+            value = kind(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
         if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f'{value} is not between {low} and {high}')
-        return value
-    return parse
-
-
-def decimal(low: float, high: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f'"{text}" is not a number') from None
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f'{text} is not between {low:g} and {high:g}')
+            raise argparse.ArgumentTypeError(f'{text} is not between {low} and {high}')
         return value
     return parse
 
@@ -56,7 +44,7 @@ def names_of(known: Sequence[str], what: str) -> Callable[[str], list[str]]:
                 raise argparse.ArgumentTypeError(f'"{name}" is not {what}: choose from {", ".join(known)}')
         if len(set(names)) != len(names):
             raise argparse.ArgumentTypeError(f'"{text}" contains a name twice')
-        return [name for name in known if name in names]
+        return names
     return parse
 
 

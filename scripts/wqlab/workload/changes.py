@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 
 from wqlab import cpus
+from wqlab.scopes import SCOPES, SHARD
 from wqlab.steps import Failure
 from wqlab.workload import machine, scopes
 
@@ -94,8 +95,7 @@ def parameter(path: Path) -> list[Path]:
 
 
 def known_scopes() -> list[str]:
-    shards = ['cache_shard'] if SHARD_SIZE.exists() else []
-    return ['cpu', 'smt', 'cache', *shards, 'numa', 'system']
+    return [scope for scope in SCOPES if scope != SHARD or SHARD_SIZE.exists()]
 
 
 def queue_scope(path: Path, chance: Random) -> str:

@@ -12,7 +12,6 @@ from wqlab.measure.options import (
     add_guest,
     add_rest,
     add_variant,
-    decimal,
     number,
     refuse,
     refuse_more,
@@ -74,7 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
                      help='boots of each variant and workload (default 3, quick 2)')
-    how.add_argument('--seconds', type=decimal(SHORTEST, 3600), metavar='S',
+    how.add_argument('--seconds', type=number(SHORTEST, 3600, float), metavar='S',
                      help='time for each case, about (default 1, quick 0.5)')
     how.add_argument('--seed', type=number(0, MOST_SEED), metavar='N',
                      help='what the random choices of endure depend on (default: another one in each run)')

@@ -121,8 +121,9 @@ void wq_release(struct workqueue_struct *wq)
 }
 
 /* allocate a workqueue, but not yet its pwqs and its rescuer */
-static __printf(1, 0)
-struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags, int max_active, va_list args)
+__printf(1, 0)
+static struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags, int max_active,
+					 va_list args)
 {
 	bool unbound = flags & WQ_UNBOUND;
 	struct workqueue_struct *wq;

@@ -8,10 +8,12 @@
 #include <linux/percpu.h>
 #include <linux/workqueue.h>
 
-void wq_set_own_work(struct work_struct *work);
-extern unsigned int wq_own_pools;
 enum { OWN_PWQ, OWN_POOL, OWN_NR_KINDS };
+
+extern unsigned int wq_own_pools;
 DECLARE_PER_CPU(struct workqueue_struct * [OWN_NR_KINDS], wq_wants_own);
 DECLARE_PER_CPU(struct workqueue_struct *, wq_sharing_timed);	/* for KUnit */
+
+void wq_set_own_work(struct work_struct *work);
 
 #endif /* _KERNEL_WORKQUEUE_QUEUE_H */

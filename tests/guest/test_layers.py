@@ -13,6 +13,7 @@ import pytest
 import guests
 from wqlab.paths import ROOT
 
+pytestmark = pytest.mark.tier('quick')
 HOME = ROOT / 'kernel/workqueue'
 LISTED = re.compile(r'^workqueue-(y|\$\(\w+\))\s*[:+]=(.*)$', re.M)
 INCLUDED = re.compile(r'^#include "(.*)"', re.M)
@@ -65,8 +66,8 @@ def test_all_files_have_a_place():
 
 
 @pytest.mark.parametrize('kernel', [
-    pytest.param(('uml', 'release'), marks=[guests.needs('uml'), pytest.mark.tier('quick')]),
-    pytest.param(('uml', 'debug'), marks=guests.needs('uml', 'debug')),
+    pytest.param(('uml', 'release'), marks=guests.needs('uml')),
+    pytest.param(('uml', 'debug'), marks=[guests.needs('uml', 'debug'), pytest.mark.tier('test')]),
     pytest.param(('qemu', 'rt'), marks=[guests.needs('qemu', 'rt'), pytest.mark.tier('all')]),
 ], ids='-'.join)
 def test_files_only_look_down(kernel):
@@ -85,7 +86,6 @@ def test_no_header_is_above_who_includes_it():
 # The check finds what goes up: the real objects in a wrong order, and a call, data and headers of a made-up folder.
 
 @guests.needs('uml')
-@pytest.mark.tier('quick')
 def test_a_wrong_order_is_found():
     files, _ = order((HOME / 'Makefile').read_text(encoding='utf-8'))
     objects = symbols((guests.kernel('uml') / 'kernel/workqueue').glob('[!.]*.o'))

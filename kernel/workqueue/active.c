@@ -51,11 +51,9 @@
 /* how long a turn lasts, in ns: an item that begins in it may use a slot again */
 #define SLOT_TURN	(50 * NSEC_PER_USEC)
 
-/**
- * pwq_release_markers - let markers run that are behind no held-back item
- * @pwq: the pwq, its pool locked; the caller kicks the pool
- *
- * They need no slot: see own.c.
+/*
+ * Let markers run that are behind no held-back item: they need no slot, see own.c.  L; the caller
+ * kicks the pool.
  */
 void pwq_release_markers(struct pool_workqueue *pwq)
 {
@@ -142,12 +140,9 @@ static bool pwq_reserve_slot(struct pool_workqueue *pwq)
 	       (pwq_take_spare(pwq, slots) || slots_take_or_park(slots, pwq));
 }
 
-/**
- * pwq_reserve_active - may one more item of a pwq become active?
- * @pwq: the pwq, its pool locked; pwq_reserve_own() has failed
- *
- * Return: true if it may; the item is then counted.  Otherwise the caller must hold
- * the item back on @pwq->inactive_works before it drops the lock.
+/*
+ * May one more item of @pwq become active?  If so, it is counted; if not, the caller must hold it
+ * back before it drops the lock.  pwq_reserve_own() has failed.  L.
  */
 bool pwq_reserve_active(struct pool_workqueue *pwq)
 {
@@ -170,12 +165,9 @@ bool pwq_reserve_active(struct pool_workqueue *pwq)
 	return true;
 }
 
-/**
- * pwq_activate_first_inactive - activate the oldest held-back item if the limit allows it
- * @pwq: pwq whose pool is locked
- *
- * Return: true if an item became active; the caller kicks the pool.  If not, an unbound pwq with
- * held-back items is parked, unless it is plugged.
+/*
+ * Activate the oldest held-back item if the limit allows it; the caller then kicks the pool.  If
+ * it does not, an unbound pwq with held-back items is parked, unless it is plugged.  L.
  */
 bool pwq_activate_first_inactive(struct pool_workqueue *pwq)
 {
@@ -313,12 +305,9 @@ static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active 
 	return ktime_get_mono_fast_ns() - pwq->turn_ts < SLOT_TURN && slots_are_within_max(slots);
 }
 
-/**
- * pwq_reuse_slot - give the slot of an item that is done to the next held-back item
- * @pwq: unbound pwq with held-back items, its pool locked
- * @slots: its slots
- *
- * Return: false if it is another pwq's turn, or if another item is ready.
+/*
+ * Give the slot of an item that is done to the next held-back item; false if it is the turn of
+ * other pwqs, or another item is ready.  L.
  */
 bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
@@ -331,13 +320,7 @@ bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 	return true;
 }
 
-/**
- * pwq_give_slot - hand a slot to a parked pwq, or free it
- * @pwq: unbound pwq that no longer needs the slot, its pool locked
- * @slots: its slots
- *
- * Context: the lock may be dropped and retaken; interrupts stay off throughout.
- */
+/* hand a slot of @pwq to a parked pwq, or free it.  L, which may be dropped and retaken */
 void pwq_give_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	if (!list_empty(&slots->pending_pwqs) && slots_are_within_max(slots) &&
@@ -413,17 +396,11 @@ static void wq_divide_max(struct workqueue_struct *wq)
 	}
 }
 
-/**
- * wq_update_node_max_active - divide max_active among the nodes
- * @wq: unbound workqueue
- *
- * The share of a node is in proportion to its online CPUs that @wq may use.  It is
- * rounded up and at least min_active.  Whoever changes wq_online_cpumask calls this
- * afterwards; that call corrects the shares if a CPU comes or goes during this one.
- * Pools that span nodes may use all of max_active.  Items that fit under a raised limit
- * become active when they are next to start.
- *
- * Context: may sleep; wq->mutex held.
+/*
+ * Divide max_active among the nodes: in proportion to the online CPUs that @wq may use, rounded up
+ * and at least min_active.  Pools that span nodes may use all of it.  Whoever changes
+ * wq_online_cpumask calls this afterwards; that call corrects the shares if a CPU comes or goes
+ * during this one.  W.
  */
 void wq_update_node_max_active(struct workqueue_struct *wq)
 {
@@ -450,12 +427,10 @@ static bool slots_any_taken(struct wq_node_nr_active *slots)
 	return atomic_read(&slots->nr);
 }
 
-/**
- * wq_has_slots_taken - is any slot of an unbound workqueue in use?
- * @wq: unbound workqueue; its spare slots are freed
- *
- * Return: true if so.  The answer stays false once a limit of 0 is in force and the
- * lock of each pool has been taken since: nobody uses the old limit after that.
+/*
+ * Is any slot of an unbound workqueue in use?  Its spare slots are freed.  The answer stays false
+ * once a limit of 0 is in force and the lock of each pool has been taken since: nobody uses the
+ * old limit after that.
  */
 bool wq_has_slots_taken(struct workqueue_struct *wq)
 {
@@ -530,12 +505,7 @@ static bool pwq_fill_one(struct pool_workqueue *pwq, bool unplug)
 	return filled;
 }
 
-/**
- * pwq_unplug - let the items of a plugged pwq become active, one after the other
- * @pwq: unbound pwq
- *
- * Context: no pool locked; interrupts may be on.
- */
+/* let the items of a plugged pwq become active, one after the other; no pool locked */
 void pwq_unplug(struct pool_workqueue *pwq)
 {
 	pwq_fill_one(pwq, true);
@@ -564,16 +534,10 @@ static void wq_fill(struct workqueue_struct *wq)
 	}
 }
 
-/**
- * wq_adjust_max_active - put the saved limits in force, or zero while frozen
- * @wq: the workqueue
- *
- * Items that fit under a raised limit become active, oldest first; unbound ones when they are next
- * to start.  Items over a lowered one finish.  So do those that fit under the limit when @wq is
- * frozen.
- *
- * Context: wq->mutex held.  Whoever changes workqueue_freezing calls this afterwards;
- * that call corrects the limits if the value changes during this one.
+/*
+ * Put the saved limits in force, or zero while frozen.  Items over a lowered limit finish.  So do
+ * those that fit under the limit when @wq is frozen.  Whoever changes workqueue_freezing calls this
+ * afterwards; that call corrects the limits if the value changes during this one.  W.
  */
 void wq_adjust_max_active(struct workqueue_struct *wq)
 {
@@ -599,13 +563,7 @@ void wq_adjust_max_active(struct workqueue_struct *wq)
 		wq_fill(wq);
 }
 
-/**
- * wq_clamp_max_active - clamp a limit to its range, and warn if it was outside
- * @max_active: what a caller asked for
- * @name: name of the workqueue
- *
- * Return: 1 to WQ_MAX_ACTIVE.
- */
+/* clamp a limit to its range, and warn if it was outside */
 int wq_clamp_max_active(int max_active, const char *name)
 {
 	int clamped = clamp(max_active, 1, WQ_MAX_ACTIVE);
@@ -662,10 +620,7 @@ void workqueue_set_min_active(struct workqueue_struct *wq, int min_active)
 	wq_adjust_max_active(wq);
 }
 
-/**
- * wq_free_slots - free the slots of an unbound workqueue
- * @wq: the workqueue; some slots may be missing
- */
+/* free the slots of an unbound workqueue, of which some may be missing */
 void wq_free_slots(struct workqueue_struct *wq)
 {
 	int i;
@@ -676,14 +631,9 @@ void wq_free_slots(struct workqueue_struct *wq)
 	}
 }
 
-/**
- * wq_alloc_slots - allocate the slots of an unbound workqueue
- * @wq: zeroed workqueue with room for nr_node_ids + 1 pointers
- *
- * The slots of a node are counted in memory of that node.  No slot can be taken
- * before wq_update_node_max_active() has been called.
- *
- * Return: 0 or -ENOMEM, with nothing left allocated.
+/*
+ * Allocate the slots of an unbound workqueue, those of a node in its memory.  None can be taken
+ * before wq_update_node_max_active().  Return 0, or -ENOMEM with nothing left allocated.
  */
 int wq_alloc_slots(struct workqueue_struct *wq)
 {

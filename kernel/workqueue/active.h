@@ -33,14 +33,10 @@ static inline void pwq_ready_next(struct pool_workqueue *pwq)
 		pwq_activate_first_inactive(pwq);
 }
 
-/**
- * pwq_reserve_own - make an item active if its pwq need not ask others
- * @pwq: any pwq, its pool locked
- *
- * A pwq of a per-CPU workqueue has a limit of its own.  An unbound pwq may have spare slots, but
- * a plugged one has none, since none of its items has been active.
- *
- * Return: true if the item is active; it is then counted.  Else pwq_reserve_active() decides.
+/*
+ * Make an item active if @pwq need not ask others; it is then counted.  Else pwq_reserve_active()
+ * decides.  A pwq of a per-CPU workqueue has a limit of its own.  An unbound one may have spare
+ * slots; a plugged one has none, since none of its items has been active.  L.
  */
 static inline bool pwq_reserve_own(struct pool_workqueue *pwq)
 {
@@ -62,14 +58,10 @@ static inline bool pwq_waits_for_marker(struct pool_workqueue *pwq)
 	return pwq->pod && READ_ONCE(pwq->plugged);
 }
 
-/**
- * pwq_dec_nr_active - account for an item of a pwq that is no longer active
- * @pwq: the pwq, its pool locked
- *
- * The slot goes to the next item of this pwq or to the pwq that has been parked longest.  If there
- * is neither, the slot becomes a spare one, or free.  No spare one is made while a pwq is parked.
- *
- * Context: the lock may be dropped and retaken; interrupts stay off throughout.
+/*
+ * An item of @pwq is no longer active.  The slot goes to the next item of @pwq or to the pwq that
+ * has been parked longest.  If there is neither, it becomes a spare one, or free.  L, which may be
+ * dropped and retaken.
  */
 static inline void pwq_dec_nr_active(struct pool_workqueue *pwq)
 {
@@ -90,13 +82,7 @@ static inline void pwq_dec_nr_active(struct pool_workqueue *pwq)
 		pwq_give_slot(pwq, slots);
 }
 
-/**
- * pwq_assign_work - let a worker have an item, and get the next one of its pwq ready
- * @work: item on the worklist of the worker's pool, which is locked
- * @worker: the worker
- *
- * Return: as assign_work(), which does the first part.
- */
+/* assign_work(), and get the next item of the pwq ready */
 static inline bool pwq_assign_work(struct work_struct *work, struct worker *worker)
 {
 	struct pool_workqueue *pwq = get_work_pwq(work);
@@ -107,17 +93,10 @@ static inline bool pwq_assign_work(struct work_struct *work, struct worker *work
 	return assigned;
 }
 
-/**
- * pwq_dec_nr_in_flight - an item has run, or was dequeued
- * @pwq: the pwq it was queued on
- * @data: value of work->data while it was queued
- * @how: %PWQ_STAT_COMPLETED or %PWQ_STAT_CANCELLED
- *
- * The item's slot goes to the next item.  The item's reference, which keeps the
- * workqueue and the pool, is dropped last.
- *
- * Context: lock of the pool held; it may be dropped and retaken, but interrupts stay off
- * throughout.
+/*
+ * An item or barrier has run, or was dequeued; @data is its word from the time when it was
+ * queued.  Its reference, which keeps the workqueue and the pool, is dropped last.  L, which may
+ * be dropped and retaken.
  */
 static inline void pwq_dec_nr_in_flight(struct pool_workqueue *pwq, unsigned long data,
 					enum pool_workqueue_stats how)

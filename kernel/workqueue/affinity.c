@@ -269,15 +269,9 @@ static void learn_fn(struct work_struct *work)
 
 static DECLARE_DELAYED_WORK(learn_work, learn_fn);
 
-/**
- * affinity_cpu_online - a CPU came up: learn its place soon
- *
- * Many CPUs may come up in a row, and each rebuild goes through all unbound
- * workqueues.  The first CPU starts a delay, and later CPUs do not extend it.  So there
- * is at most one rebuild per LEARN_DELAY, and no CPU waits longer than that.  After a
- * rebuild that ran out of memory, all CPUs wait for LEARN_RETRY instead.
- *
- * Context: hotplug; wq_pool_mutex held.
+/*
+ * A CPU came up: learn its place soon.  Many may come up in a row, and each rebuild goes through
+ * all unbound workqueues, so the first one starts a delay, which later ones do not extend.  P.
  */
 void affinity_cpu_online(void)
 {
@@ -285,12 +279,7 @@ void affinity_cpu_online(void)
 		queue_delayed_work(system_dfl_long_wq, &learn_work, LEARN_DELAY);
 }
 
-/**
- * affinity_cpu_offline - a CPU goes down, and may return in another place
- * @cpu: the CPU
- *
- * Context: hotplug; wq_pool_mutex held.
- */
+/* a CPU goes down, and may return in another place; P */
 void affinity_cpu_offline(int cpu)
 {
 	__clear_bit(cpu, wq_topology.learned);
@@ -327,13 +316,7 @@ static const struct kernel_param_ops wq_affn_dfl_ops = {
 };
 module_param_cb(default_affinity_scope, &wq_affn_dfl_ops, NULL, 0644);
 
-/**
- * affinity_reshard - divide the LLCs again
- * @size: number of cores in a shard, at most
- *
- * Context: may sleep; CPUs held online, wq_pool_mutex held.
- * Return: 0, or -ENOMEM with nothing changed.
- */
+/* divide the LLCs again; 0, or -ENOMEM with nothing changed.  P, and CPUs held online */
 int affinity_reshard(unsigned int size)
 {
 	struct wq_pod_type types[WQ_AFFN_NR_TYPES] = { };
@@ -394,9 +377,7 @@ static void __init restrict_unbound_cpumask(const char *why, const struct cpumas
 	cpumask_and(wq_unbound_cpumask, wq_unbound_cpumask, cpus);
 }
 
-/**
- * affinity_init_early - early boot: CPU masks, and one pod of all CPUs
- */
+/* early boot: CPU masks, and one pod of all CPUs */
 void __init affinity_init_early(void)
 {
 	const struct cpumask *housekeeping = housekeeping_cpumask(HK_TYPE_DOMAIN);

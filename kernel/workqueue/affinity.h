@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The pods of each scope.
- */
+/* The pods of each scope. */
 #ifndef _KERNEL_WORKQUEUE_AFFINITY_H
 #define _KERNEL_WORKQUEUE_AFFINITY_H
 

@@ -174,14 +174,7 @@ static void apply_wqattrs_commit(struct apply_wqattrs_ctx *plan)
 	apply_wqattrs_cleanup(plan);
 }
 
-/**
- * apply_workqueue_attrs_locked - change the attributes of a workqueue
- * @wq: unbound workqueue
- * @attrs: the new attributes; the ordered flag is ignored
- *
- * Context: may sleep; wq_pool_mutex held.
- * Return: 0, or -EINVAL or -ENOMEM with nothing changed.
- */
+/* apply_workqueue_attrs() with P held */
 int apply_workqueue_attrs_locked(struct workqueue_struct *wq,
 				 const struct workqueue_attrs *attrs)
 {
@@ -238,13 +231,9 @@ static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_st
 	return 0;
 }
 
-/**
- * wqs_reapply_attrs - adapt unbound workqueues to new pods or a new global mask
- * @match: which ones; %NULL for all
- * @unbound: global mask of CPUs for unbound work
- *
- * Context: may sleep; wq_pool_mutex held.
- * Return: 0, or -ENOMEM with no workqueue changed.
+/*
+ * Adapt the unbound workqueues that @match, or all, to new pods or a new global mask.  Return 0,
+ * or -ENOMEM with none changed.  P.
  */
 int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
 		      const struct cpumask *unbound)
@@ -283,14 +272,9 @@ static void wq_set_pwqs(struct workqueue_struct *wq, const struct cpumask *cpus,
 	}
 }
 
-/**
- * unbound_wq_update_pwq - let a workqueue follow a CPU that goes up or down
- * @wq: the workqueue; nothing happens unless it is unbound and not ordered
- * @cpu: the CPU; wq_online_cpumask tells which way it went
- *
- * All CPUs of the pod change, or none.  If memory runs out, the default pwq serves the pod.
- *
- * Context: may sleep; wq_pool_mutex held.
+/*
+ * Let @wq follow @cpu, which has gone up or down, as wq_online_cpumask says.  All CPUs of the pod
+ * change, or none.  If memory runs out, the default pwq serves the pod.  P.
  */
 void unbound_wq_update_pwq(struct workqueue_struct *wq, int cpu)
 {
@@ -367,13 +351,9 @@ static int workqueue_apply_unbound_cpumask(const struct cpumask *cpumask)
 	return ret;
 }
 
-/**
- * workqueue_set_unbound_cpumask - set the CPUs for unbound work, as the user asks
- * @cpumask: the CPUs; these may include isolated ones, if the user wants that
- *
- * Context: may sleep; takes cpus_read_lock().
- * Return: 0, -EINVAL if no CPU of @cpumask is possible, or -ENOMEM.  After an error
- * nothing has changed.
+/*
+ * Set the CPUs for unbound work, as the user asks; they may include isolated ones.  Return 0, or
+ * -EINVAL if none is possible, or -ENOMEM, with nothing changed.
  */
 int workqueue_set_unbound_cpumask(const struct cpumask *cpumask)
 {
@@ -391,15 +371,7 @@ int workqueue_set_unbound_cpumask(const struct cpumask *cpumask)
 	return ret;
 }
 
-/**
- * wq_follow_housekeeping - keep unbound work off isolated CPUs
- * @hk: the CPUs that are not isolated
- *
- * See workqueue_unbound_housekeeping_update().
- *
- * Context: may sleep; cpus_read_lock() held.
- * Return: 0, or -ENOMEM with nothing changed.
- */
+/* workqueue_unbound_housekeeping_update() with CPUs held online */
 int wq_follow_housekeeping(const struct cpumask *hk)
 {
 	static struct cpumask cpumask;		/* P */
@@ -433,9 +405,7 @@ int workqueue_unbound_housekeeping_update(const struct cpumask *hk)
 	return wq_follow_housekeeping(hk);
 }
 
-/**
- * apply_init_early - early boot: allocate the scratch attributes
- */
+/* early boot: allocate the scratch attributes */
 void __init apply_init_early(void)
 {
 	unbound_wq_update_pwq_attrs_buf = alloc_workqueue_attrs();

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Changing attributes.
- */
+/* Changing attributes. */
 #ifndef _KERNEL_WORKQUEUE_APPLY_H
 #define _KERNEL_WORKQUEUE_APPLY_H
 

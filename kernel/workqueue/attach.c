@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Workers: their names, the pool that each one serves, and the CPUs on which it may run.
- */
+/* Workers: their names, the pool that each one serves, and the CPUs on which it may run. */
 #include <linux/kthread.h>
 #include <linux/slab.h>
 
 #include "attach.h"
 
-/**
- * alloc_worker - allocate a worker
- * @node: NUMA node or NUMA_NO_NODE
- *
- * Return: a worker that belongs to no pool and counts as not running, or %NULL.
- */
+/* a worker that belongs to no pool and counts as not running, or NULL */
 struct worker *alloc_worker(int node)
 {
 	struct worker *worker = kzalloc_node(sizeof(*worker), GFP_KERNEL, node);
@@ -26,15 +19,7 @@ struct worker *alloc_worker(int node)
 	return worker;
 }
 
-/**
- * format_worker_id - the name by which users know a worker
- * @buf: where to write it
- * @size: size of @buf in bytes
- * @worker: the worker
- * @pool: its pool; ignored for a rescuer
- *
- * Return: length of the name.
- */
+/* the name by which users know a worker; @pool is ignored for a rescuer */
 int format_worker_id(char *buf, size_t size, const struct worker *worker,
 		     const struct worker_pool *pool)
 {
@@ -54,23 +39,15 @@ static bool worker_cpus_that_stay(struct cpumask *staying, const struct cpumask 
 			 cpumask_andnot(staying, staying, cpu_dying_mask));
 }
 
-/**
- * worker_set_cpus - let a worker run on some CPUs only
- * @worker: the worker
- * @cpus: the CPUs
- *
- * A CPU on its way down takes no threads but those that are bound to it.  If the scheduler
- * chooses such a CPU, the worker stays where it may not run, and nobody is told.  So if the worker
- * has to move, first let the scheduler choose only among CPUs that stay up.  Nevertheless one of
- * these may begin to go down just then.  If the worker is current, it looks where it is, and tries
- * again.  If not, it is about to sleep or to end, or hotplug waits for the caller.
- *
- * A worker that need not move is not moved: whoever moves a thread that has disabled migration
- * waits until it enables migration, and that may need another worker.
- *
- * Context: may sleep; wq_pool_attach_mutex held.
- * Return: true if done.  False if all of @cpus are offline or turn the worker away; it needs other
- * CPUs then.
+/*
+ * Let @worker run on @cpus only; false if all are offline or turn it away.  A CPU on its way down
+ * takes no threads but those that are bound to it.  If the scheduler chooses such a CPU, the
+ * worker stays where it may not run, and nobody is told.  So if the worker has to move, first let
+ * the scheduler choose only among CPUs that stay up.  Nevertheless one of these may begin to go
+ * down just then.  If the worker is current, it looks where it is, and tries again.  If not, it is
+ * about to sleep or to end, or hotplug waits for the caller.  A worker that need not move is not
+ * moved: whoever moves a thread that has disabled migration waits until it enables migration, and
+ * that may need another worker.  A.
  */
 bool worker_set_cpus(struct worker *worker, const struct cpumask *cpus)
 {
@@ -94,12 +71,7 @@ bool worker_set_cpus(struct worker *worker, const struct cpumask *cpus)
 	}
 }
 
-/**
- * unbind_worker - let a worker run wherever unbound work may run
- * @worker: the worker
- *
- * Context: wq_pool_attach_mutex held.
- */
+/* let a worker run wherever unbound work may run; A */
 void unbind_worker(struct worker *worker)
 {
 	const struct cpumask *cpus = wq_unbound_cpumask;
@@ -114,15 +86,7 @@ void unbind_worker(struct worker *worker)
 		WARN_ON_ONCE(!worker_set_cpus(worker, cpu_possible_mask));
 }
 
-/**
- * worker_attach_to_pool - make a worker serve a pool
- * @worker: new worker, or detached rescuer
- * @pool: the pool
- *
- * From here on hotplug keeps its flags and its CPUs in step with the pool.
- *
- * Context: may sleep.
- */
+/* make a worker serve a pool: from here on, hotplug keeps its flags and CPUs in step */
 void worker_attach_to_pool(struct worker *worker, struct worker_pool *pool)
 {
 	guard(mutex)(&wq_pool_attach_mutex);
@@ -140,24 +104,14 @@ void worker_attach_to_pool(struct worker *worker, struct worker_pool *pool)
 	list_add_tail(&worker->node, &pool->workers);
 }
 
-/**
- * detach_worker - detach a worker that is going to end
- * @worker: the worker
- *
- * Context: wq_pool_attach_mutex held.
- */
+/* detach a worker that is going to end; A */
 void detach_worker(struct worker *worker)
 {
 	unbind_worker(worker);
 	list_del_init(&worker->node);
 }
 
-/**
- * worker_detach_from_pool - take a rescuer out of the pool it helped
- * @worker: the rescuer
- *
- * Context: may sleep.
- */
+/* take a rescuer out of the pool it helped */
 void worker_detach_from_pool(struct worker *worker)
 {
 	scoped_guard(mutex, &wq_pool_attach_mutex) {
@@ -168,12 +122,7 @@ void worker_detach_from_pool(struct worker *worker)
 	worker->flags &= ~(WORKER_REBOUND | WORKER_UNBOUND);
 }
 
-/**
- * set_pf_worker - tell scheduler and procfs whether current is a worker
- * @is_worker: true at its start, false before its end
- *
- * The mutex guarantees to wq_worker_comm() that a marked task is a worker.
- */
+/* tell scheduler and procfs, under A, whether current is a worker */
 void set_pf_worker(bool is_worker)
 {
 	unsigned int flags;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Names of workers, the pool of each, and where it may run.
- */
+/* Names of workers, the pool of each, and where it may run. */
 #ifndef _KERNEL_WORKQUEUE_ATTACH_H
 #define _KERNEL_WORKQUEUE_ATTACH_H
 

@@ -27,12 +27,7 @@ enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* PO */
 
 bool wq_topo_initialized __read_mostly;
 
-/**
- * parse_affn_scope - find a scope by its name
- * @name: a scope's name; a newline may follow
- *
- * Return: enum wq_affn_scope, or -EINVAL.
- */
+/* the scope of this name, which a newline may follow, or -EINVAL */
 int parse_affn_scope(const char *name)
 {
 	return sysfs_match_string(wq_affn_names, name);
@@ -75,11 +70,6 @@ struct workqueue_attrs *alloc_workqueue_attrs_noprof(void)
 	return attrs;
 }
 
-/**
- * copy_workqueue_attrs - copy attributes
- * @to: destination
- * @from: source
- */
 void copy_workqueue_attrs(struct workqueue_attrs *to, const struct workqueue_attrs *from)
 {
 	cpumask_copy(to->__pod_cpumask, from->__pod_cpumask);
@@ -90,11 +80,9 @@ void copy_workqueue_attrs(struct workqueue_attrs *to, const struct workqueue_att
 	to->nice = from->nice;
 }
 
-/**
- * wqattrs_clear_for_pool - drop what does not matter to a pool
- * @attrs: a pool's own attributes
- *
- * Workers of a strict pool never leave the pod, whatever else @cpumask allows.
+/*
+ * Drop what does not matter to a pool: workers of a strict one never leave the pod, whatever else
+ * @cpumask allows.
  */
 void wqattrs_clear_for_pool(struct workqueue_attrs *attrs)
 {
@@ -104,12 +92,7 @@ void wqattrs_clear_for_pool(struct workqueue_attrs *attrs)
 		cpumask_copy(attrs->cpumask, cpu_possible_mask);
 }
 
-/**
- * wqattrs_hash - hash of what matters to a pool
- * @attrs: the attributes
- *
- * Return: equal values for attributes that wqattrs_equal() calls equal.
- */
+/* equal for attributes that wqattrs_equal() calls equal */
 u32 wqattrs_hash(const struct workqueue_attrs *attrs)
 {
 	u32 hash = jhash_2words(attrs->affn_strict, attrs->nice, 0);
@@ -119,13 +102,7 @@ u32 wqattrs_hash(const struct workqueue_attrs *attrs)
 		     BITS_TO_LONGS(nr_cpumask_bits) * sizeof(long), hash);
 }
 
-/**
- * wqattrs_equal - can one pool serve both?
- * @a: attributes
- * @b: attributes
- *
- * Return: true if so: their workers may run in the same places, with the same nice level.
- */
+/* can one pool serve both: may workers run in the same places, with the same nice level? */
 bool wqattrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs *b)
 {
 	/* most pools differ in their pod */
@@ -134,10 +111,9 @@ bool wqattrs_equal(const struct workqueue_attrs *a, const struct workqueue_attrs
 	       (a->affn_strict || cpumask_equal(a->cpumask, b->cpumask));
 }
 
-/**
- * wqattrs_actualize_cpumask - reduce attributes to the CPUs that unbound work may use
- * @attrs: attributes as the user asked; they get all of @unbound if no CPU is left
- * @unbound: the CPUs that unbound work may use
+/*
+ * Reduce attributes to the CPUs that unbound work may use; they get all of these if no CPU is
+ * left.
  */
 void wqattrs_actualize_cpumask(struct workqueue_attrs *attrs, const struct cpumask *unbound)
 {
@@ -145,16 +121,9 @@ void wqattrs_actualize_cpumask(struct workqueue_attrs *attrs, const struct cpuma
 		cpumask_copy(attrs->cpumask, unbound);
 }
 
-/**
- * attrs_set_pod - set __pod_cpumask for one pod
- * @attrs: attributes with the CPUs that are wanted
- * @pod: CPUs of the pod
- *
- * If no CPU of the pod is both wanted and online, __pod_cpumask becomes the whole mask, and
- * the default pwq serves the pod.
- *
- * Context: wq_pool_mutex held.
- * Return: false in that case.
+/*
+ * Set __pod_cpumask for one pod.  If no CPU of it is both wanted and online, this becomes the
+ * whole mask, and the default pwq serves the pod: return false.  P.
  */
 bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod)
 {
@@ -165,13 +134,7 @@ bool attrs_set_pod(struct workqueue_attrs *attrs, const struct cpumask *pod)
 	return false;
 }
 
-/**
- * wqattrs_pod_type - how attributes divide the CPUs
- * @attrs: attributes of a workqueue
- *
- * Context: wq_pool_mutex held.
- * Return: the pods of the scope; one pod of all CPUs until the topology is known.
- */
+/* the pods of the scope of attributes; one of all CPUs until the topology is known.  P */
 const struct wq_pod_type *wqattrs_pod_type(const struct workqueue_attrs *attrs)
 {
 	enum wq_affn_scope scope = attrs->affn_scope;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Attributes, and the pods of the scopes that they name.
- */
+/* Attributes, and the pods of the scopes that they name. */
 #ifndef _KERNEL_WORKQUEUE_ATTRS_H
 #define _KERNEL_WORKQUEUE_ATTRS_H
 

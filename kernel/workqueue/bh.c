@@ -47,12 +47,7 @@ void bh_wait_running(struct worker_pool *pool)
 #else
 static void bh_lock_running(struct worker_pool *pool) { }
 static void bh_unlock_running(struct worker_pool *pool) { }
-/**
- * bh_wait_running - wait until a pool's softirq is out of its items
- * @pool: the pool
- *
- * This does nothing unless the kernel is PREEMPT_RT.
- */
+/* wait until a pool's softirq is out of its items; only PREEMPT_RT needs that */
 void bh_wait_running(struct worker_pool *pool) { }
 #endif
 

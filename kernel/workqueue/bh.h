@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Pools that a softirq serves.
- */
+/* Pools that a softirq serves. */
 #ifndef _KERNEL_WORKQUEUE_BH_H
 #define _KERNEL_WORKQUEUE_BH_H
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Calling a function in process context: on one CPU, on all of them, or wherever it may sleep.
- */
+/* Calling a function in process context: on one CPU, on all of them, or wherever it may sleep. */
 #include <linux/cpu.h>
 #include <linux/export.h>
 #include <linux/percpu.h>

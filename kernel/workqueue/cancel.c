@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Cancel, disable, enable.
- */
+/* Cancel, disable, enable. */
 #include <linux/export.h>
 
 #include "claim.h"

@@ -134,18 +134,10 @@ static int try_to_grab_pending(struct work_struct *work, u32 cflags)
 	return pool && work_try_dequeue(work, pool) ? 1 : -EAGAIN;
 }
 
-/**
- * work_grab_pending - claim an item, idle or pending
- * @work: the item
- * @cflags: WORK_CANCEL_DELAYED if it is part of a delayed_work
- * @irq_flags: interrupt state to restore when done
- *
- * Spins while another owner has PENDING.  That is short if the owner keeps interrupts off, but
- * long if an rcu_work waits for RCU, or if a timer is pending and @cflags lacks
- * WORK_CANCEL_DELAYED.
- *
- * Context: any but NMI; interrupts are off on return.
- * Return: true if the item was pending.
+/*
+ * Claim an item, idle or pending; true if it was pending.  Interrupts are off on return.  This
+ * spins while another owner has PENDING: long, if an rcu_work waits for RCU, or a timer is pending
+ * and @cflags lacks WORK_CANCEL_DELAYED.
  */
 bool work_grab_pending(struct work_struct *work, u32 cflags, unsigned long *irq_flags)
 {

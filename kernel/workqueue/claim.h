@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Becoming the owner of an item.
- */
+/* Becoming the owner of an item. */
 #ifndef _KERNEL_WORKQUEUE_CLAIM_H
 #define _KERNEL_WORKQUEUE_CLAIM_H
 

@@ -200,12 +200,9 @@ static void note_hog_goes_on(struct worker *worker)
 		hog_add(hog, TICK_USEC, div_u64(worker_unslept_ns(worker), NSEC_PER_USEC));
 }
 
-/**
- * wq_get_hog - copy what is known about a function that ran for long
- * @nr: 0 for the first one that was found, and so on
- * @copy: for the result
- *
- * Return: false if there are not so many.
+/*
+ * Copy what is known about the function number @nr that ran for long; false if there are not so
+ * many.
  */
 bool wq_get_hog(unsigned int nr, struct wq_hog *copy)
 {
@@ -299,11 +296,9 @@ work_func_t wq_worker_last_func(struct task_struct *task)
 	return worker->last_func;
 }
 
-/**
- * wq_cpu_intensive_thresh_init - choose the threshold unless the user did
- *
- * 10 ms is a very long time on a current machine, and just below what people notice.
- * Machines with less than 4000 BogoMIPS get more, up to a second.
+/*
+ * Choose the threshold unless the user did.  10 ms is a very long time on a current machine, and
+ * just below what people notice.  Machines with less than 4000 BogoMIPS get more, up to a second.
  */
 void __init wq_cpu_intensive_thresh_init(void)
 {

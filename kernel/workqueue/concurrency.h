@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Functions that ran for long.
- */
+/* Functions that ran for long. */
 #ifndef _KERNEL_WORKQUEUE_CONCURRENCY_H
 #define _KERNEL_WORKQUEUE_CONCURRENCY_H
 

@@ -2,8 +2,7 @@
 /*
  * Workqueues: how they are made and destroyed.
  *
- * A workqueue is allocated, gets its pwqs and its rescuer, and is then where others see it.  Once it
- * is destroyed, the end of its last pwq frees it: see reaper.c.
+ * Once a workqueue is destroyed, the end of its last pwq frees it: see reaper.c.
  */
 #include <linux/device.h>
 #include <linux/export.h>
@@ -107,12 +106,7 @@ static void rcu_free_wq(struct rcu_head *rcu)
 	wq_free(container_of(rcu, struct workqueue_struct, rcu));
 }
 
-/**
- * wq_release - free a workqueue that has lost its last pwq
- * @wq: the workqueue
- *
- * Context: may sleep; the reaper calls this.
- */
+/* free a workqueue that has lost its last pwq */
 void wq_release(struct workqueue_struct *wq)
 {
 	wq_unregister_lockdep(wq);
@@ -212,17 +206,7 @@ static int wq_publish(struct workqueue_struct *wq)
 	return 0;
 }
 
-/**
- * __alloc_workqueue - alloc_workqueue() for callers that have a va_list
- * @fmt: format of the name
- * @flags: WQ_*
- * @max_active: as for alloc_workqueue()
- * @args: for @fmt
- * @map: the lockdep map, or %NULL for one of its own
- *
- * Context: may sleep.
- * Return: the workqueue or %NULL.
- */
+/* alloc_workqueue() for callers that have a va_list, or a lockdep map */
 struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int flags,
 					   int max_active, va_list args,
 					   struct lockdep_map *map)

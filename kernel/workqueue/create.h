@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Making a workqueue.
- */
+/* Making a workqueue. */
 #ifndef _KERNEL_WORKQUEUE_CREATE_H
 #define _KERNEL_WORKQUEUE_CREATE_H
 

@@ -2,29 +2,24 @@
 /*
  * Cursors: how to walk a long worklist a few entries at a time.
  *
- * The rescuer looks for the items of one pwq and runs them one by one.  They stand
- * among items of other pwqs, which nobody runs meanwhile.  The mayday timer looks for
- * workqueues to help.  Neither may keep interrupts off for a whole worklist, nor start
- * from its head again and again.  So each leaves a cursor in the list when it drops the
- * lock:
+ * The rescuer looks for the items of one pwq and runs them one by one.  They stand among items of
+ * other pwqs, which nobody runs meanwhile.  The mayday timer looks for workqueues to help.
+ * Neither may keep interrupts off for a whole worklist, nor start from its head again and again.
+ * So each leaves a cursor in the list when it drops the lock:
  *
  *	worklist: other, other, [cursor], item, other, item
  *
- * A cursor has the type of a work item, because whoever walks the list takes each entry
- * for an item.  Debuggers do so, too, and follow the data word to the pwq.  So a cursor on
- * a list names a pwq: the rescuer's names the one that is served, and the timer's that of
- * the entry before it.  But a cursor is never run.  Two rules keep it out of everybody's way:
+ * A cursor has the type of a work item, because whoever walks the list takes each entry for one.
+ * Debuggers follow its word to a pwq, so it names one.  But it is never run.  Two rules keep it
+ * out of everybody's way:
  *
- * - It is never the first entry.  Whoever takes an entry off the list also drops the
- *   cursors that would then come first.  All entries that those cursors had passed are
- *   gone, so a cursor that is on no list stands before the first entry.  Hence a
- *   worklist with no items is empty, and the first entry is always an item.
+ * - It is never the first entry: whoever takes an entry off the list also drops the cursors that
+ *   would then come first.  So a cursor that is on no list stands before the first entry, and a
+ *   worklist with no items is empty.
  *
- * - It is never between an item and the flush barriers linked behind that item: they
- *   move together.
- *
- * Items are appended to the worklist.  Only barriers go into the middle, behind
- * their item.  So only barriers can appear among the entries that a cursor has passed.
+ * - It is never between an item and the flush barriers linked behind that item: they move
+ *   together.  Only barriers go into the middle of the list, so only barriers can appear among the
+ *   entries that a cursor has passed.
  */
 #include <linux/bug.h>
 
@@ -38,20 +33,13 @@ static unsigned long cursor_data(unsigned long data)
 	       WORK_STRUCT_INACTIVE;
 }
 
-/**
- * mayday_cursor_func - marks a cursor; tools know it by this name
- * @unused: the cursor
- */
+/* marks a cursor; tools know it by this name */
 void mayday_cursor_func(struct work_struct *unused)
 {
 	WARN_ON_ONCE(true);
 }
 
-/**
- * cursor_init - set up a cursor
- * @cursor: on no list from here on, so it stands before the first entry
- * @pwq: the pwq to which the cursor belongs, or %NULL: see cursor_borrow_pwq()
- */
+/* set up a cursor, which stands before the first entry; it belongs to @pwq, or borrows one */
 void cursor_init(struct work_struct *cursor, struct pool_workqueue *pwq)
 {
 	/* not INIT_WORK(): it is no item for debugobjects and lockdep */
@@ -61,19 +49,10 @@ void cursor_init(struct work_struct *cursor, struct pool_workqueue *pwq)
 	cursor->func = mayday_cursor_func;
 }
 
-/**
- * cursor_advance - move a cursor on
- * @cursor: the cursor
- * @worklist: the list it is for
- * @stop_at: tells where to stop
- * @arg: for @stop_at
- * @budget: how many entries to pass; what is left of it on return.  Barriers behind
- *	    the last item are passed, too.
- *
- * Context: the lock of the list held.
- * Return: the entry at which the cursor has stopped, or %NULL.  If %NULL, the cursor is
- * at the end, unless @budget is used up.  In that case call this again, at once or
- * after dropping the lock.
+/*
+ * Move @cursor on until @stop_at says so; return that entry.  If NULL, it is at the end, unless
+ * @budget, the number of entries to pass, is used up: then call this again, at once or after
+ * dropping the lock.  Barriers behind the last item are passed, too.  L.
  */
 struct work_struct *cursor_advance(struct work_struct *cursor, struct list_head *worklist,
 				   cursor_stop_fn stop_at, void *arg, unsigned int *budget)
@@ -105,14 +84,9 @@ struct work_struct *cursor_advance(struct work_struct *cursor, struct list_head 
 	return found;
 }
 
-/**
- * cursor_borrow_pwq - let a cursor name the pwq of the entry before it
- * @cursor: a cursor that belongs to no pwq
- *
- * Call this when the cursor has moved, and when a pwq dies that it may name: that pwq has no
- * entry on the list any more.
- *
- * Context: the lock of the list held.
+/*
+ * Let @cursor name the pwq of the entry before it: when it has moved, and when a pwq dies that it
+ * may name, of which no entry is on the list any more.  L.
  */
 void cursor_borrow_pwq(struct work_struct *cursor)
 {

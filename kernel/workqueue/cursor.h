@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * A place in a worklist that is kept while the lock is dropped.  See cursor.c.
- */
+/* A place in a worklist that is kept while the lock is dropped.  See cursor.c. */
 #ifndef _KERNEL_WORKQUEUE_CURSOR_H
 #define _KERNEL_WORKQUEUE_CURSOR_H
 
@@ -13,13 +11,7 @@ struct pool_workqueue;
 /* how many entries to pass while interrupts are off */
 #define CURSOR_STRIDE	256
 
-/**
- * typedef cursor_stop_fn - tells whether a cursor goes no further
- * @work: the entry that the cursor would pass next; not a cursor
- * @arg: what the caller of cursor_advance() handed over
- *
- * Return: true to stop before @work.
- */
+/* does a cursor stop before @work, which is no cursor? */
 typedef bool (*cursor_stop_fn)(struct work_struct *work, void *arg);
 
 void cursor_init(struct work_struct *cursor, struct pool_workqueue *pwq);

@@ -26,12 +26,9 @@
 #include "data.h"
 #include "pool_workqueue.h"
 
-/**
- * get_work_pool - the pool an item is on, or was on last
- * @work: any initialised item
- *
- * Context: under RCU or with interrupts off, which keeps the pool, or under wq_pool_mutex.
- * Return: the pool, or %NULL if the item was never on one or the pool is gone.
+/*
+ * The pool an item is on, or was on last, unless that is gone; under RCU, with interrupts off, or
+ * P.
  */
 struct worker_pool *get_work_pool(struct work_struct *work)
 {
@@ -46,12 +43,9 @@ struct worker_pool *get_work_pool(struct work_struct *work)
 	return id == WORK_OFFQ_POOL_NONE ? NULL : idr_find(&worker_pool_idr, id);
 }
 
-/**
- * work_clear_pending - give up ownership of an item that is off queue
- * @work: item, owned by the caller through PENDING
- * @disable_delta: what to add to its disable depth: -1, 0 or 1
- *
- * The depth saturates with a warning.  The last pool and the BH mark stay.
+/*
+ * Give up the ownership of an item that is off queue, and add @disable_delta, which is -1, 0 or 1,
+ * to its depth.  The depth saturates with a warning.
  */
 void work_clear_pending(struct work_struct *work, int disable_delta)
 {

@@ -43,12 +43,7 @@ static inline struct pool_workqueue *work_struct_pwq(unsigned long data)
 	return (struct pool_workqueue *)(data & WORK_STRUCT_PWQ_MASK);
 }
 
-/**
- * data_pwq - the pool_workqueue that a data word names
- * @data: value of work->data
- *
- * Return: the pwq, or %NULL when the word says that the item is off queue.
- */
+/* the pwq that a word names, or NULL if it says that the item is off queue */
 static inline struct pool_workqueue *data_pwq(unsigned long data)
 {
 	return data & WORK_STRUCT_PWQ ? work_struct_pwq(data) : NULL;
@@ -60,15 +55,10 @@ static inline struct pool_workqueue *get_work_pwq(struct work_struct *work)
 	return data_pwq(work_data(work));
 }
 
-/**
- * work_other_pool - the pool an item was on last, unless it is the given one
- * @work: item that is off queue, owned by the caller through PENDING
- * @pool: the pool on which the caller is about to queue
- *
- * Most items go where they were last.  For those, nothing is looked up.
- *
- * Context: under RCU or with interrupts off, which keeps the pool.
- * Return: the pool, or %NULL if it is @pool, if there was none, or if it is gone.
+/*
+ * The pool an item was on last, unless that is @pool, on which its owner is about to queue it, or
+ * gone.  Most items go where they were last: for those, nothing is looked up.  Under RCU or with
+ * interrupts off.
  */
 static inline struct worker_pool *work_other_pool(struct work_struct *work,
 						  struct worker_pool *pool)
@@ -81,12 +71,7 @@ static inline struct worker_pool *work_other_pool(struct work_struct *work,
 	return last == pool ? NULL : last;
 }
 
-/**
- * set_work_pwq - say that an item is queued
- * @work: item, owned by the caller through PENDING
- * @pwq: where it is being queued; its pool is locked
- * @flags: WORK_STRUCT_* flags and colour
- */
+/* say that an item is queued; its owner has locked the pool */
 static inline void set_work_pwq(struct work_struct *work, struct pool_workqueue *pwq,
 				unsigned long flags)
 {
@@ -109,10 +94,9 @@ static inline void work_release(struct work_struct *work, unsigned long data)
 	smp_mb();	/* the function reads only after this */
 }
 
-/**
- * work_release_to_pool - clear PENDING of an item that is about to run
- * @work: item on @pool; afterwards only its function may be read, before it is called
- * @pool: its pool, locked
+/*
+ * Clear PENDING of an item that is about to run; afterwards only its function may be read, before
+ * it is called.  L.
  */
 static inline void work_release_to_pool(struct work_struct *work, struct worker_pool *pool)
 {

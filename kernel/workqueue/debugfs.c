@@ -2,10 +2,8 @@
 /*
  * /sys/kernel/debug/workqueue/: what was counted, for those who have no debug information.
  *
- * Each file has a line of column names, then lines of words.  In a name, blanks and all that is not
- * printable ASCII are octal escapes: some names, as those of network devices, come from users.
- * A file is not one picture of the system: each pwq is read under its own lock, one after the
- * other.  The mutexes are dropped after each page of text.
+ * Each file has a line of column names, then lines of words.  Blanks, and all that is not printable
+ * ASCII, are octal escapes.  Each pwq is read under its own lock, so a file is not one picture.
  */
 #include <linux/debugfs.h>
 #include <linux/hashtable.h>

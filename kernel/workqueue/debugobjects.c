@@ -18,10 +18,7 @@ static const struct debug_obj_descr work_debug_descr;
 /* cancel_work_sync(), which is above this file; no item is active before it is set */
 static bool (*work_debug_cancel)(struct work_struct *work) __ro_after_init;
 
-/**
- * debug_work_init - boot: say how an active item is cancelled
- * @cancel: cancels an item and waits for it
- */
+/* boot: say how an active item is cancelled */
 void __init debug_work_init(bool (*cancel)(struct work_struct *work))
 {
 	work_debug_cancel = cancel;
@@ -76,24 +73,14 @@ static const struct debug_obj_descr work_debug_descr = {
 	.fixup_free = work_fixup_free,
 };
 
-/**
- * debug_work_activate - an item is being queued
- * @work: the item
- *
- * Context: pool->lock held.
- */
+/* an item is being queued; L */
 void debug_work_activate(struct work_struct *work)
 {
 	guard(printk_deferred)();
 	debug_object_activate(work, &work_debug_descr);
 }
 
-/**
- * debug_work_deactivate - an item is off its queue: it starts or was cancelled
- * @work: the item
- *
- * Context: pool->lock held.
- */
+/* an item is off its queue: it starts, or was cancelled; L */
 void debug_work_deactivate(struct work_struct *work)
 {
 	guard(printk_deferred)();

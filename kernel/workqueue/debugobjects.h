@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Work items as debugobjects sees them.
- */
+/* Work items as debugobjects sees them. */
 #ifndef _KERNEL_WORKQUEUE_DEBUGOBJECTS_H
 #define _KERNEL_WORKQUEUE_DEBUGOBJECTS_H
 

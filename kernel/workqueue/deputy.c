@@ -58,14 +58,11 @@ static int nearest_cpu(int cpu, const struct cpumask *cpus)
 	return cpu;
 }
 
-/**
- * deputies_update - choose the deputies anew
- *
- * Call this after a change of wq_isolated_cpumask, of wq_online_cpumask or of the pods.  A CPU is
- * isolated if isolcpus=domain or a cpuset took it out of the scheduler's domains, or if nohz_full=
- * or isolcpus=nohz stops its tick.  If no online CPU is free of both, all are their own deputies.
- *
- * Context: wq_pool_mutex held, or early boot.
+/*
+ * Choose the deputies anew, after a change of wq_isolated_cpumask, of wq_online_cpumask or of the
+ * pods.  A CPU is isolated if isolcpus=domain or a cpuset took it out of the scheduler's domains,
+ * or if nohz_full= or isolcpus=nohz stops its tick.  If no online CPU is free of both, all are
+ * their own deputies.  P, or early boot.
  */
 void deputies_update(void)
 {

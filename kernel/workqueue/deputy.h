@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Who runs the per-CPU work of an isolated CPU.
- */
+/* Who runs the per-CPU work of an isolated CPU. */
 #ifndef _KERNEL_WORKQUEUE_DEPUTY_H
 #define _KERNEL_WORKQUEUE_DEPUTY_H
 

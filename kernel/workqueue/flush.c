@@ -29,10 +29,7 @@
 #include "flush.h"
 #include "worklist.h"
 
-/**
- * wq_barrier_func - function of the item that flush_work() waits for
- * @work: in a struct wq_barrier
- */
+/* the function of a barrier; tools know it by this name */
 void wq_barrier_func(struct work_struct *work)
 {
 	complete(&container_of(work, struct wq_barrier, work)->done);
@@ -246,12 +243,9 @@ static void barrier_spin(struct work_struct *work, struct wq_barrier *barrier)
 	}
 }
 
-/**
- * __flush_work - wait until an item has run
- * @work: the item
- * @from_cancel: @work is disabled, so it may be running but is not queued
- *
- * Return: true if there was something to wait for.
+/*
+ * Wait until an item has run; true if there was something to wait for.  @from_cancel: it is
+ * disabled, so it may run but is not queued.
  */
 bool __flush_work(struct work_struct *work, bool from_cancel)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Waiting for an item: what is put behind it.
- */
+/* Waiting for an item: what is put behind it. */
 #ifndef _KERNEL_WORKQUEUE_FLUSH_H
 #define _KERNEL_WORKQUEUE_FLUSH_H
 
@@ -11,15 +9,9 @@
 
 struct task_struct;
 
-/**
- * struct wq_barrier - an item that tells a flusher that its wait is over
- *
- * It lives on the flusher's stack, so @task exists for as long as the barrier can be
- * found on a list.
- *
- * @work: the item; dumps recognise it by its function, wq_barrier_func()
- * @done: completed by that function
- * @task: the task that waits, for dumps only
+/*
+ * An item that tells a flusher that its wait is over, on its stack: so @task exists for as long as
+ * it is on a list.
  */
 struct wq_barrier {
 	struct work_struct work;

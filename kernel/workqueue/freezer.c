@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Freezing: WQ_FREEZABLE workqueues start no item while the system is suspended.
- */
+/* Freezing: WQ_FREEZABLE workqueues start no item while the system is suspended. */
 #include <linux/freezer.h>
 
 #include "active.h"

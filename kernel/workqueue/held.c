@@ -9,9 +9,6 @@
  * polls or waits for a device again and again.  An unbound workqueue has a limit for each node,
  * which several pwqs share, and a per-CPU one has a limit for each pwq.
  *
- * Nothing is added to an item's way: pwq->stats count the items anyway, and the scheduler counts
- * how often a task sleeps.
- *
  * What is reported may be legal, since a single sleep may take longer than the threshold.  So
  * there is no panic, and the report comes once, until something moves.
  */
@@ -183,13 +180,6 @@ static bool look_at_held(struct pool_workqueue *pwq, const struct wq_look *look)
 	return false;
 }
 
-/**
- * wq_look_for_held - report workqueues that hold items back while nothing moves
- * @look: this look of the watchdog
- *
- * Context: the watchdog's timer.
- * Return: true if items are held back that were not reported.
- */
 bool wq_look_for_held(const struct wq_look *look)
 {
 	struct workqueue_struct *wq;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The part of the watchdog that looks at held-back items.
- */
+/* The part of the watchdog that looks at held-back items. */
 #ifndef _KERNEL_WORKQUEUE_HELD_H
 #define _KERNEL_WORKQUEUE_HELD_H
 

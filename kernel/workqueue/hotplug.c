@@ -68,13 +68,9 @@ static void rebind_workers(struct worker_pool *pool)
 }
 
 /*
- * The scheduler lets a task run anywhere if its CPUs are all offline.  Bring the workers
- * of an unbound pool back to a CPU that belongs to the pool.
- *
- * Each unbound pool that @cpu belongs to is checked, and there may be one for each CPU.  If
- * another CPU of the pool is online, the workers normally have the right CPUs already.  They
- * may not have them after an attempt to take the last CPU down was given up halfway.  So look
- * before taking the locks of the scheduler.
+ * The scheduler lets a task run anywhere if its CPUs are all offline.  Bring the workers of an
+ * unbound pool back.  If another CPU of it is online, they are right already, unless an attempt to
+ * take the last CPU down was given up halfway.  So look before taking the locks of the scheduler.
  */
 static void restore_unbound_workers_cpumask(struct worker_pool *pool, int cpu)
 {

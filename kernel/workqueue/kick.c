@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * What is woken when work waits: choose a worker, or raise a softirq.
- */
+/* What is woken when work waits: choose a worker, or raise a softirq. */
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/sched.h>
@@ -24,11 +22,7 @@ static void bh_pool_kick_highpri(struct irq_work *unused)
 	raise_softirq(HI_SOFTIRQ);
 }
 
-/**
- * bh_pool_init - boot: make a per-CPU pool a BH pool
- * @pool: pool of a possible CPU
- * @highpri: 0 or 1
- */
+/* boot: make a per-CPU pool a BH pool */
 void __init bh_pool_init(struct worker_pool *pool, int highpri)
 {
 	pool->flags |= POOL_BH;
@@ -151,24 +145,11 @@ static bool worker_is_awake(struct worker *worker)
 	return state == TASK_RUNNING || state == TASK_WAKING;
 }
 
-/**
- * pool_pick_worker - choose the worker that kick_pool() wakes
- * @pool: the pool, locked, which needs one
- *
- * If the pool has idle workers, choose the one that went idle last: its
- * stack and its CPU's caches are still warm.  If it was woken before and has not yet taken the
- * lock, as when many items are queued in a row, it need not be woken again.  The softirq of a BH
- * pool is raised at once.
- *
- * The choice cannot get lost between the unlock and the wake-up.  If the worker is awake
- * by then, or asleep again, it looks at the worklist after the choice.  It may even have been
- * told to end.  Then others went idle in front of it: they saw the worklist empty, or another
- * worker running, or they are new and whoever made them wakes them.  If a manager was counted
- * as idle, too, it looks at the worklist afterwards.  Or nobody uses the pool any more, and its
- * worklist was empty: then all its workers are told to end.
- *
- * Return: the task to wake after dropping the lock with interrupts still off,
- * see pool_unlock_wake(), or %NULL.
+/*
+ * Choose the worker that kick_pool() wakes.  If the pool has idle workers, choose the one that
+ * went idle last: its stack and its CPU's caches are still warm.  If it was woken before and has
+ * not yet taken the lock, as when many items are queued in a row, it need not be woken again.  The
+ * softirq of a BH pool is raised at once.  L.
  */
 struct task_struct *pool_pick_worker(struct worker_pool *pool)
 {

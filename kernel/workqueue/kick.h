@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Waking a worker for what waits.
- */
+/* Waking a worker for what waits. */
 #ifndef _KERNEL_WORKQUEUE_KICK_H
 #define _KERNEL_WORKQUEUE_KICK_H
 
@@ -13,12 +11,9 @@
 struct task_struct *pool_pick_worker(struct worker_pool *pool);
 void bh_pool_init(struct worker_pool *pool, int highpri);
 
-/**
- * kick_pool - see to it that waiting work gets a worker
- * @pool: the pool, locked
- *
- * Return: the task to wake after dropping the lock with interrupts still off,
- * see pool_unlock_wake(), or %NULL.
+/*
+ * See to it that waiting work gets a worker: return the task to wake by pool_unlock_wake(), or
+ * NULL.  L.
  */
 static inline struct task_struct *kick_pool(struct worker_pool *pool)
 {

@@ -6,13 +6,9 @@
  * delayed_work and the grace period of an rcu_work do not count; being held back does.  It runs
  * until its function has returned.  Flush barriers are left out.
  *
- * A work_struct has no room for a time stamp.  So the stamps of queued items are in a table, keyed
- * by the item's address.  Starting an item and cancelling it both remove the stamp, so none is left
- * behind.  If its bucket is full, an item gets no stamp.  Its wait is then missed, and counted as
- * such, as are the waits of items that were queued before the measurement began.
- *
- * Nobody else touches the stamp of an item while it has one: whoever sets or removes it owns
- * PENDING and holds the lock of the pool.
+ * A work_struct has no room for a time stamp, so a table has those of queued items, by address.
+ * Who sets or removes one owns PENDING and holds the lock of the pool.  If its bucket is full, an
+ * item gets none, and its wait is counted as missed.
  */
 #include <linux/bitops.h>
 #include <linux/cpumask.h>
@@ -96,12 +92,7 @@ static void hist_add(struct wq_hist *hist, u64 from, u64 to)
 		WRITE_ONCE(hist->longest_us, us);
 }
 
-/**
- * latency_note_queued - an item is being queued
- * @work: the item
- *
- * Context: pool->lock held, which also is an RCU reader.
- */
+/* an item is being queued; L */
 void latency_note_queued(struct work_struct *work)
 {
 	struct stamp_table *table = rcu_dereference_sched(wq_stamps);
@@ -113,12 +104,7 @@ void latency_note_queued(struct work_struct *work)
 	stamp_set(table, work);
 }
 
-/**
- * latency_note_cancelled - a queued item will not run
- * @work: the item
- *
- * Context: pool->lock held.
- */
+/* a queued item will not run; L */
 void latency_note_cancelled(struct work_struct *work)
 {
 	struct stamp_table *table = rcu_dereference_sched(wq_stamps);
@@ -127,14 +113,7 @@ void latency_note_cancelled(struct work_struct *work)
 		stamp_remove(table, work);
 }
 
-/**
- * latency_note_start - a worker is about to call the function of an item
- * @worker: the worker
- * @work: the item, still owned through PENDING
- * @data: value of work->data
- *
- * Context: pool->lock held.
- */
+/* a worker is about to call the function of an item, which is still owned through PENDING; L */
 void latency_note_start(struct worker *worker, struct work_struct *work, unsigned long data)
 {
 	struct stamp_table *table = rcu_dereference_sched(wq_stamps);
@@ -158,13 +137,7 @@ void latency_note_start(struct worker *worker, struct work_struct *work, unsigne
 		WRITE_ONCE(here->missed, here->missed + 1);
 }
 
-/**
- * latency_note_end - the function of an item has returned
- * @worker: the worker
- * @data: value of work->data when the item was started
- *
- * Context: pool->lock held.
- */
+/* the function of an item has returned; L */
 void latency_note_end(struct worker *worker, unsigned long data)
 {
 	struct stamp_table *table = rcu_dereference_sched(wq_stamps);
@@ -186,12 +159,7 @@ static int wq_latency_alloc(struct workqueue_struct *wq)
 	return 0;
 }
 
-/**
- * wq_latency_attach - measure a new workqueue, too, if others are measured
- * @wq: the workqueue; if memory is short, it is not measured
- *
- * Context: may sleep; wq_pool_mutex held.
- */
+/* measure a new workqueue, too, if others are measured and there is memory; P */
 void wq_latency_attach(struct workqueue_struct *wq)
 {
 	lockdep_assert_held(&wq_pool_mutex);
@@ -200,10 +168,7 @@ void wq_latency_attach(struct workqueue_struct *wq)
 		wq_latency_alloc(wq);
 }
 
-/**
- * wq_latency_free - free the histograms of a workqueue that has no items
- * @wq: the workqueue
- */
+/* free the histograms of a workqueue that has no items */
 void wq_latency_free(struct workqueue_struct *wq)
 {
 	free_percpu(wq->latency);
@@ -243,12 +208,8 @@ static int latency_alloc_all(void)
 	return 0;
 }
 
-/**
- * wq_latency_switch - begin or end the measurement
- * @on: begin, with empty histograms, unless they exist already
- *
- * Context: may sleep.
- * Return: 0 or -ENOMEM.
+/*
+ * Begin the measurement, with empty histograms unless they exist already, or end it; 0 or -ENOMEM.
  */
 int wq_latency_switch(bool on)
 {
@@ -273,14 +234,7 @@ int wq_latency_switch(bool on)
 	return 0;
 }
 
-/**
- * wq_latency_sum - add up the histograms of all CPUs
- * @wq: the workqueue
- * @sum: for the result; changes meanwhile may be seen in part
- *
- * Context: wq_pool_mutex held.
- * Return: false if @wq is not measured.
- */
+/* add up the histograms of all CPUs; false if @wq is not measured.  P */
 bool wq_latency_sum(struct workqueue_struct *wq, struct wq_latency *sum)
 {
 	int cpu, i;

@@ -17,14 +17,9 @@
 #define MAYDAY_INTERVAL		(HZ / 10)		/* 100 ms */
 #define MAYDAY_STRIDES		64			/* in one tick */
 
-/**
- * send_mayday - ask for the rescuer of a pwq's workqueue
- * @pwq: the pwq, its pool locked; nothing happens if its workqueue has no rescuer
- *
- * The callers are the timer and rescuers that call themselves.  So nobody but the timer
- * wakes a rescuer under the pool's lock.
- *
- * Context: wq_mayday_lock held, too.
+/*
+ * Ask for the rescuer of a pwq's workqueue, if it has one.  The callers are the timer and rescuers
+ * that call themselves.  So nobody but the timer wakes a rescuer under the pool's lock.  L and M.
  */
 void send_mayday(struct pool_workqueue *pwq)
 {
@@ -54,10 +49,7 @@ static bool call_for_item(struct work_struct *work, void *unused)
 	return false;
 }
 
-/**
- * pool_mayday_timeout - pool->mayday_timer: making a worker takes long
- * @timer: the timer
- */
+/* pool->mayday_timer: making a worker takes long */
 void pool_mayday_timeout(struct timer_list *timer)
 {
 	struct worker_pool *pool = timer_container_of(pool, timer, mayday_timer);
@@ -94,11 +86,7 @@ static int pool_mayday_cpu(const struct worker_pool *pool)
 	return cpu < nr_cpu_ids ? cpu : this;
 }
 
-/**
- * pool_mayday_arm - call rescuers if it takes long to make a worker
- * @pool: locked pool that is about to make one; its timer is not armed.  Delete the timer when
- *	  that is done.
- */
+/* call rescuers if it takes long to make a worker: delete the timer when that is done.  L */
 void pool_mayday_arm(struct worker_pool *pool)
 {
 	int cpu = pool_mayday_cpu(pool);
@@ -125,17 +113,12 @@ static void pool_mayday_hasten(struct worker_pool *pool)
 		mod_timer_pending(&pool->mayday_timer, soon);
 }
 
-/**
- * rescuer_follows_slot - an item got a slot that may need the rescuer
- * @pwq: unbound pwq of the item, its pool locked
- *
- * The next tick of the pool's timer may be 100 ms away.  If slots go from pool to pool,
- * each item may have to wait that long.  So a rescuer that gave the slot to its own
- * workqueue goes to this pool itself, after the pools that called earlier.  For any other
- * caller, this brings the timer forward.  Nothing happens without WQ_MEM_RECLAIM, if the
- * pool has a worker to spare, or if the caller is one of its workers.
- *
- * Context: interrupts off.
+/*
+ * An item of @pwq, which is unbound, got a slot and may need the rescuer.  The next tick of the
+ * pool's timer may be 100 ms away.  If slots go from pool to pool, each item may have to wait that
+ * long.  So a rescuer that gave the slot to its own workqueue goes to this pool itself, after the
+ * pools that called earlier.  For any other caller, this brings the timer forward, unless the
+ * caller is a worker of the pool.  L.
  */
 void rescuer_follows_slot(struct pool_workqueue *pwq)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Calling a rescuer.
- */
+/* Calling a rescuer. */
 #ifndef _KERNEL_WORKQUEUE_MAYDAY_H
 #define _KERNEL_WORKQUEUE_MAYDAY_H
 

@@ -1,37 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Own pools and pwqs: a CPU that has to share those of its pod gets one of its own while that costs
- * something.
- *
- * At first all CPUs of a pod queue on one pool.  So few threads serve many CPUs, and a CPU that
- * queues a lot is helped by workers anywhere in the pod.  But if many CPUs queue a lot, most of
- * their time goes to the lock and the other lines of that pool.  wq_note_sharing() in queue.c
- * notices that.  The CPU then gets a pwq of its own, on a pool that only this CPU uses.  That
- * pool has the attributes of the pod's pool: its workers may run wherever the workers of the pod
- * may, and its items take the same slots.  Workqueues share own pools as they share others.
- *
- * If a CPU queues more than max_active allows, the items of the others that share its pwq are held
- * back behind its own.  So it gets an own pwq on the pool of the pod: pwqs take turns at the slots.
- * This costs no thread and no pool.  The CPU may still get a pool.
- *
- * The items of a CPU must start in the order in which the CPU queued them, and nobody asked for
- * the change.  So the own pwq is plugged at first: what is queued on it is held back.  In the
- * critical section in which the entry of the CPU changes to the own pwq, a marker is queued on
- * the old one.  When it runs, all older items have started, and it unplugs the own pwq.  It is held
- * back behind the items that are, but like a barrier it needs no slot, or flushing a frozen
- * workqueue without items would wait for it.  A CPU that has read the entry before
- * sees the change when it has got the lock of the old pool, see pwq_find_and_lock(), and goes to
- * the own pwq.
- *
- * Once an own pwq has not been used for a while, the entry names the pwq of the pod again, which
- * was kept.  No marker is needed then: the entry changes under the lock of the own pwq's pool, when
- * the pwq has no items.  A change of attributes or pods replaces own pwqs, as it does all
- * others.  It keeps no order, and nor does an item that is still running: it goes where it runs.
- *
- * Only one CPU queues on an own pwq, unless others name that CPU or queue an item that runs
- * there.  No item waits for own_pools_work, which may take long if memory is short: then unused own
- * pools are given back later.  Its workqueue is ordered, and so has no own pools that it would keep
- * in use itself.
+ * something.  "Own pools" in Documentation/core-api/workqueue-cmwq-internals.rst explains the
+ * protocol, by which the items of the CPU start in the order in which it queued them.
  */
 #include <linux/slab.h>
 
@@ -295,12 +266,7 @@ static void own_pools_look(struct work_struct *unused)
 		queue_delayed_work(own_pools_wq, &own_pools_look_work, OWN_UNUSED);
 }
 
-/**
- * own_pwqs_forget - a workqueue is destroyed
- * @wq: the workqueue, which is on the list of workqueues no more
- *
- * Context: wq_pool_mutex held.
- */
+/* a workqueue is destroyed, and on the list of workqueues no more; P */
 void own_pwqs_forget(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *own, *next;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Own pools and pwqs of a CPU.
- */
+/* Own pools and pwqs of a CPU. */
 #ifndef _KERNEL_WORKQUEUE_OWN_H
 #define _KERNEL_WORKQUEUE_OWN_H
 

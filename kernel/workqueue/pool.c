@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Worker pools: those of each CPU, and the unbound ones that come and go with the attributes in
- * use.  How their workers end: those that are idle for too long, and all when a pool is not used any
- * more.
+ * use.  How their workers end: those that are idle for too long, and all of an unused pool.
  */
 #include <linux/kthread.h>
 #include <linux/rcuwait.h>
@@ -135,15 +134,7 @@ static void idle_cull_fn(struct work_struct *work)
 	reap_dying_workers(pool, &dying);
 }
 
-/**
- * init_worker_pool - set up a zeroed pool
- * @pool: the pool
- *
- * The pool starts disassociated, without workers, and belongs to no CPU or node.
- *
- * Context: may sleep, except in early boot.
- * Return: 0 or -ENOMEM.
- */
+/* set up a zeroed pool: disassociated, without workers, of no CPU or node.  0 or -ENOMEM */
 int init_worker_pool(struct worker_pool *pool)
 {
 	raw_spin_lock_init(&pool->lock);
@@ -173,13 +164,7 @@ int init_worker_pool(struct worker_pool *pool)
 	return pool->attrs ? 0 : -ENOMEM;
 }
 
-/**
- * worker_pool_assign_id - enter a pool in worker_pool_idr
- * @pool: the pool
- *
- * Context: wq_pool_mutex held.
- * Return: 0 or a negative error.
- */
+/* enter a pool in worker_pool_idr; P */
 int worker_pool_assign_id(struct worker_pool *pool)
 {
 	int id;
@@ -204,15 +189,7 @@ static void rcu_free_pool(struct rcu_head *rcu)
 	kfree(pool);
 }
 
-/**
- * put_unbound_pool - drop a reference to an unbound pool
- * @pool: the pool
- *
- * Dropping the last one removes the pool from all lookups, ends its workers and
- * frees the pool after a grace period.
- *
- * Context: may sleep; wq_pool_mutex held.
- */
+/* drop a reference to an unbound pool; the last one ends its workers.  P */
 void put_unbound_pool(struct worker_pool *pool)
 {
 	lockdep_assert_held(&wq_pool_mutex);
@@ -316,13 +293,9 @@ static struct worker_pool *unbound_pool_find(const struct workqueue_attrs *attrs
 	return NULL;
 }
 
-/**
- * get_unbound_pool - find or make the pool for some attributes
- * @attrs: nice, strictness, cpumask and __pod_cpumask
- *
- * Context: may sleep; wq_pool_mutex held.
- * Return: the pool with a reference for the caller, or %NULL if memory runs out.  The
- * pool has a worker unless kthreads cannot be made yet.
+/*
+ * Find or make the pool for some attributes, with a reference for the caller, or NULL.  It has a
+ * worker once kthreads can be made.  P.
  */
 struct worker_pool *get_unbound_pool(const struct workqueue_attrs *attrs)
 {
@@ -337,16 +310,9 @@ struct worker_pool *get_unbound_pool(const struct workqueue_attrs *attrs)
 	return pool;
 }
 
-/**
- * get_own_pool - find or make the own pool of a CPU
- * @shared: the pool that the CPU uses now
- * @cpu: the CPU
- *
- * Its items take the same slots as those of @shared.
- *
- * Context: may sleep; wq_pool_mutex held.
- * Return: the pool with a reference for the caller, or %NULL if memory runs out.  A new pool has
- * no worker.
+/*
+ * Find or make the own pool of @cpu, which uses @shared now, with a reference for the caller, or
+ * NULL.  Its items take the same slots.  A new one has no worker.  P.
  */
 struct worker_pool *get_own_pool(struct worker_pool *shared, int cpu)
 {
@@ -364,12 +330,7 @@ struct worker_pool *get_own_pool(struct worker_pool *shared, int cpu)
 	return pool;
 }
 
-/**
- * unbound_pools_start - give a worker to each unbound pool made before kthreads
- *
- * Context: boot.
- * Return: 0 or -ENOMEM.
- */
+/* boot: give a worker to each unbound pool made before kthreads */
 int __init unbound_pools_start(void)
 {
 	struct worker_pool *pool;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Making, finding and releasing pools.
- */
+/* Making, finding and releasing pools. */
 #ifndef _KERNEL_WORKQUEUE_POOL_H
 #define _KERNEL_WORKQUEUE_POOL_H
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * A pool_workqueue (pwq), which ties a workqueue to a pool, and the slots that pwqs share.  Functions
- * for them are in pwq.h, active.h and spare.h.
- */
+/* A pool_workqueue (pwq), which ties a workqueue to a pool, and the slots that pwqs share. */
 #ifndef _KERNEL_WORKQUEUE_POOL_WORKQUEUE_H
 #define _KERNEL_WORKQUEUE_POOL_WORKQUEUE_H
 

@@ -21,11 +21,7 @@ LLIST_HEAD(dead_pwqs);
 static struct kthread_worker *pwq_unlinker __ro_after_init;
 static struct kthread_work *pwq_unlink_work __ro_after_init;
 
-/**
- * pwq_set_unlinker - boot: let somebody take care of dead_pwqs from now on
- * @unlinker: the thread
- * @work: what it does
- */
+/* boot: let @unlinker do @work from now on when a pwq dies */
 void __init pwq_set_unlinker(struct kthread_worker *unlinker, struct kthread_work *work)
 {
 	pwq_unlink_work = work;
@@ -34,13 +30,9 @@ void __init pwq_set_unlinker(struct kthread_worker *unlinker, struct kthread_wor
 	kthread_queue_work(unlinker, work);
 }
 
-/**
- * pwq_make - make a pwq
- * @wq: the workqueue
- * @pool: its pool; the pwq takes over the caller's reference to an unbound one
- *
- * Context: may sleep.
- * Return: an unlinked pwq with one reference, or %NULL.
+/*
+ * An unlinked pwq with one reference, or NULL; it takes over the caller's reference to an unbound
+ * pool.
  */
 struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
 				struct worker_pool *pool)
@@ -74,11 +66,9 @@ struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
 	return pwq;
 }
 
-/**
- * pwq_free_unused - free a pwq that was never used
- * @pwq: pwq that was not published; may be on a list of the caller's
- *
- * The caller gets the reference to the pool back.
+/*
+ * Free a pwq that was not published; may be on a list of the caller's, who gets the reference to
+ * the pool back.
  */
 void pwq_free_unused(struct pool_workqueue *pwq)
 {
@@ -87,14 +77,7 @@ void pwq_free_unused(struct pool_workqueue *pwq)
 	kmem_cache_free(pwq_cache, pwq);
 }
 
-/**
- * link_pwq - add a pwq to the list of its workqueue
- * @pwq: the pwq, which is on no list
- *
- * From here on flushing sees it.
- *
- * Context: wq->mutex held.
- */
+/* add a pwq to the list of its workqueue, where flushing sees it; W */
 void link_pwq(struct pool_workqueue *pwq)
 {
 	struct workqueue_struct *wq = pwq->wq;
@@ -105,10 +88,7 @@ void link_pwq(struct pool_workqueue *pwq)
 	list_add_tail_rcu(&pwq->pwqs_node, &wq->pwqs);
 }
 
-/**
- * pwq_die - a pwq has lost its last reference
- * @pwq: the pwq, its pool locked
- */
+/* a pwq has lost its last reference; L */
 void pwq_die(struct pool_workqueue *pwq)
 {
 	WQ_WARN_ON_ONCE(pwq->nr_ready || pwq->nr_scheduled);
@@ -120,10 +100,7 @@ void pwq_die(struct pool_workqueue *pwq)
 		kthread_queue_work(pwq_unlinker, pwq_unlink_work);
 }
 
-/**
- * put_pwq_unlocked - drop a reference without holding the lock
- * @pwq: the pwq or %NULL
- */
+/* put_pwq() without the lock; @pwq may be NULL */
 void put_pwq_unlocked(struct pool_workqueue *pwq)
 {
 	struct worker_pool *pool;
@@ -141,10 +118,7 @@ void put_pwq_unlocked(struct pool_workqueue *pwq)
 	raw_spin_unlock_irq(&pool->lock);
 }
 
-/**
- * pwq_flushed - the last in-flight item of the flush colour of a pwq is done
- * @pwq: the pwq, its pool locked
- */
+/* the last in-flight item of the flush colour of @pwq is done; L */
 void pwq_flushed(struct pool_workqueue *pwq)
 {
 	struct workqueue_struct *wq = pwq->wq;
@@ -155,9 +129,7 @@ void pwq_flushed(struct pool_workqueue *pwq)
 		complete(&wq->first_flusher->done);
 }
 
-/**
- * pwq_cache_init - early boot: make pwqs allocatable
- */
+/* early boot: make pwqs allocatable */
 void __init pwq_cache_init(void)
 {
 	pwq_cache = KMEM_CACHE(pool_workqueue, SLAB_PANIC);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * References to a pwq.  See pwq.c.
- */
+/* References to a pwq.  See pwq.c. */
 #ifndef _KERNEL_WORKQUEUE_PWQ_H
 #define _KERNEL_WORKQUEUE_PWQ_H
 
@@ -18,10 +16,7 @@ void pwq_set_unlinker(struct kthread_worker *unlinker, struct kthread_work *work
 void pwq_die(struct pool_workqueue *pwq);
 void pwq_flushed(struct pool_workqueue *pwq);
 
-/**
- * put_pwq - drop a reference
- * @pwq: the pwq, its pool locked
- */
+/* drop a reference; L */
 static inline void put_pwq(struct pool_workqueue *pwq)
 {
 	lockdep_assert_held(&pwq->pool->lock);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Questions: what an item can ask and tell about itself, and hints about items and workqueues.
- */
+/* Questions: what an item can ask and tell about itself, and hints about items and workqueues. */
 #include <linux/export.h>
 
 #include "worklist.h"

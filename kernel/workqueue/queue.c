@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Queueing: from queue_work() to a pool's worklist.
- */
+/* Queueing: from queue_work() to a pool's worklist. */
 #include <linux/export.h>
 #include <linux/hash.h>
 #include <linux/moduleparam.h>
@@ -29,14 +27,9 @@ static DEFINE_PER_CPU(int, wq_rr_cpu_last);
 static const char wq_rr_warning[] =
 	"workqueue: round-robin CPU selection forced, expect performance impact\n";
 
-/**
- * pwq_enqueue - put an item on the worklist, or hold it back
- * @pwq: the pwq, its pool locked
- * @work: the item, which the caller owns through PENDING
- *
- * Another policy for either would go here.
- *
- * Return: the task to wake, see kick_pool().
+/*
+ * Put an item on the worklist, or hold it back; return the task to wake, see kick_pool().  Another
+ * policy for either would go here.  L.
  */
 static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq, struct work_struct *work)
 {
@@ -142,26 +135,24 @@ static struct pool_workqueue __rcu **wq_entry_for(struct workqueue_struct *wq,
 }
 
 /*
- * Find the pwq to queue on and lock its pool.
+ * Find the pwq to queue on and lock its pool.  Only flags that never change are tested in @flags.
  *
- * An item that still runs on another pool goes back to that pool, where the same worker
- * will run it again.  So it never runs twice at a time.  Ordered workqueues need no such
- * care, and must queue on the newest pwq to keep the order.
+ * An item that still runs on another pool goes back there, where the same worker will run it
+ * again: it never runs twice at a time.  Ordered workqueues need no such care, and must queue on
+ * the newest pwq to keep the order.
  *
- * An item that runs on a dead CPU's pool goes to the pool of the CPU that drains it.  If
- * it went back, an item that always queues itself would keep the drain, and so the removal
- * of the CPU, from ending.  Such an item never runs twice at a time either: the draining CPU's
- * only BH worker is busy with the drain.  Whoever takes the item off that pool meanwhile makes
- * its data word name the dead CPU's pool again: see work_home().
+ * An item that runs on a dead CPU's pool goes to the CPU that drains it, or an item that always
+ * queues itself would keep the drain from ending.  The only BH worker there is busy with the
+ * drain.  Whoever takes the item off that pool makes its word name the dead pool again: see
+ * work_home().
  *
- * A CPU that may do no unbound work uses the entries of those that may, in turn.  If these are in
- * one pod, its items must not go to their own pwqs, or they could overtake.  An own pwq has a
- * reference to that of the pod, which is therefore alive as long as the entry names the former.
+ * A CPU that may do no unbound work uses the entries of those that may, in turn.  Its items must
+ * not go to their own pwqs, or they could overtake.  An own pwq has a reference to that of the
+ * pod.
  *
- * The entry may name another pwq by the time that the lock is taken.  Then go to that one: the
- * old pwq may be dead, and what is queued there now may be overtaken by what is queued on the
- * new one.  While the entry names a pwq, the pwq is alive.  Interrupts are off, which keeps it
- * and its pool in memory, as RCU does.  Only flags that never change are tested in @flags.
+ * If the entry names another pwq by the time that the lock is taken, go to that one: the old one
+ * may be dead, and what is queued there may be overtaken.  While the entry names a pwq, the pwq is
+ * alive; disabled interrupts keep it and its pool in memory, as RCU does.
  */
 static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, unsigned int flags,
 						int req_cpu, struct work_struct *work)
@@ -234,21 +225,15 @@ unsigned int wq_own_pools __read_mostly = 1;
 module_param_named(own_pools, wq_own_pools, uint, 0644);
 
 /*
- * When does a CPU need a pool of its own?  An item counts if the last item on the pool came from
- * another CPU: a CPU that queues alone, and competes with the workers only, does not need one.
- * But the last one of many is not alone because it needs less than those that have got theirs.
- * So some items count, too, after a CPU has got a pool.
- * After each SHARING_SAMPLE of them it is measured how long the CPU takes to get the lock for the
- * next item of the workqueue.  If all of them would take more than 1/SHARING_SHARE of the time in
- * which SHARING_ITEMS came, the CPU asks for a pool.  It also asks if they came in less than
- * SHARING_FAST: then handing them to workers on other CPUs costs too much.  Else most time goes to
- * the items, and it is better to share the workers.
+ * When does a CPU need a pool of its own?  An item that it queues for itself counts if the last
+ * one on the pool came from another CPU.  So that the last one of many is not left there, some
+ * items count, too, after a CPU has got a pool.  After each SHARING_SAMPLE of them it is measured
+ * how long the CPU takes to get the lock.  It asks for a pool if all SHARING_ITEMS would take more
+ * than 1/SHARING_SHARE of the time in which they came, or if they came in less than SHARING_FAST:
+ * then handing them to other CPUs costs too much.  Else most time goes to the items.
  *
  * A CPU that had SHARING_HELD items held back meanwhile asks for a pwq: the items of other CPUs
  * must not wait behind all of them.
- *
- * An item counts only if it is queued for the calling CPU: with another one's entry, the CPU would
- * not use what it gets.
  */
 #define SHARING_SAMPLE	8
 #define SHARING_ITEMS	(8 * SHARING_SAMPLE)
@@ -283,10 +268,7 @@ static DEFINE_PER_CPU(u64 [OWN_NR_KINDS], wq_asked_for_own);
 /* looks who asks; own.c, which is above this file, has it */
 static struct work_struct *own_work __ro_after_init;
 
-/**
- * wq_set_own_work - boot: name the item that gives the CPUs that ask their own pools
- * @work: the item
- */
+/* boot: name the item that gives the CPUs that ask their own pools */
 void __init wq_set_own_work(struct work_struct *work)
 {
 	own_work = work;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * What queueing notices for own pools.
- */
+/* What queueing notices for own pools. */
 #ifndef _KERNEL_WORKQUEUE_QUEUE_H
 #define _KERNEL_WORKQUEUE_QUEUE_H
 

@@ -36,11 +36,7 @@ static void unplug_oldest_pwq(struct workqueue_struct *wq)
 }
 
 #ifdef CONFIG_DEBUG_FS
-/**
- * wq_counts_add - add the counts of a pwq to a sum
- * @sum: the sum
- * @pwq: the pwq
- */
+/* add what @pwq has counted to @sum */
 void wq_counts_add(struct wq_counts *sum, struct pool_workqueue *pwq)
 {
 	int i;
@@ -127,9 +123,7 @@ static void pwq_unlink_fn(struct kthread_work *unused)
 
 static DEFINE_KTHREAD_WORK(pwq_unlink_work, pwq_unlink_fn);
 
-/**
- * pwq_reaper_start - boot: start the threads that take care of dead pwqs
- */
+/* boot: start the threads that take care of dead pwqs */
 void __init pwq_reaper_start(void)
 {
 	struct kthread_worker *unlinker;

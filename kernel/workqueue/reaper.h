@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The end of a pwq.
- */
+/* The end of a pwq. */
 #ifndef _KERNEL_WORKQUEUE_REAPER_H
 #define _KERNEL_WORKQUEUE_REAPER_H
 

@@ -32,13 +32,7 @@ static unsigned int secs_since(unsigned long stamp)
 	return jiffies_to_msecs(jiffies - stamp) / MSEC_PER_SEC;
 }
 
-/**
- * pool_desc - describe the kind of a pool for all reports
- * @buf: where to write it
- * @pool: the pool
- *
- * Return: @buf, to be printed after the pool's CPUs.
- */
+/* the kind of a pool, to be printed after its CPUs in all reports */
 const char *pool_desc(char buf[POOL_DESC_LEN], const struct worker_pool *pool)
 {
 	int len = 0;
@@ -192,12 +186,7 @@ static void show_running(struct pool_workqueue *pwq)
 	line_end();
 }
 
-/**
- * show_pwq - log what is in flight, pending and held back in a pwq
- * @pwq: the pwq
- *
- * Context: its pool locked, interrupts off.
- */
+/* log what is in flight, pending and held back in a pwq; L */
 void show_pwq(struct pool_workqueue *pwq)
 {
 	struct worker_pool *pool = pwq->pool;
@@ -277,12 +266,7 @@ static void show_workers(struct worker_pool *pool)
 	line_end();
 }
 
-/**
- * show_one_worker_pool - log a pool's workers, unless all are idle or none is needed
- * @pool: the pool
- *
- * Context: any but NMI; takes pool->lock.
- */
+/* log a pool's workers, unless all are idle or none is needed */
 static void show_one_worker_pool(struct worker_pool *pool)
 {
 	scoped_guard(raw_spinlock_irqsave, &pool->lock) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The parts of the dumps that the watchdog uses, too.
- */
+/* The parts of the dumps that the watchdog uses, too. */
 #ifndef _KERNEL_WORKQUEUE_REPORT_H
 #define _KERNEL_WORKQUEUE_REPORT_H
 

@@ -155,13 +155,7 @@ static int rescuer_thread(void *data)
 	return 0;
 }
 
-/**
- * init_rescuer - give a workqueue its rescuer
- * @wq: the workqueue; nothing happens without WQ_MEM_RECLAIM
- *
- * Context: may sleep; wq_pool_mutex not held.
- * Return: 0 or a negative error.
- */
+/* give a workqueue with WQ_MEM_RECLAIM its rescuer; not under P */
 int init_rescuer(struct workqueue_struct *wq)
 {
 	const struct cpumask *cpus = wq_unbound_cpumask;
@@ -204,12 +198,7 @@ int init_rescuer(struct workqueue_struct *wq)
 	return 0;
 }
 
-/**
- * rescuer_destroy - take a drained workqueue's rescuer away
- * @wq: the workqueue
- *
- * Context: may sleep; wq_pool_mutex not held.
- */
+/* take a drained workqueue's rescuer away; not under P */
 void rescuer_destroy(struct workqueue_struct *wq)
 {
 	struct pool_workqueue *pwq;

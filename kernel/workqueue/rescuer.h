@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The rescuer of a workqueue.
- */
+/* The rescuer of a workqueue. */
 #ifndef _KERNEL_WORKQUEUE_RESCUER_H
 #define _KERNEL_WORKQUEUE_RESCUER_H
 

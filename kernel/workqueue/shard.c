@@ -32,12 +32,9 @@ enum {
 	UNLINKED	= -2,
 };
 
-/**
- * wq_nr_shards - into how many shards the cores of one LLC are cut
- * @nr_cores: cores in the LLC
- * @size: cores that a shard may have at most, 0 meaning 1
- *
- * Return: the smallest number of shards that @size allows, 0 for no cores.
+/*
+ * The smallest number of shards for the cores of an LLC if none has more than @size cores; a size
+ * of 0 means 1.
  */
 unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size)
 {
@@ -47,16 +44,9 @@ unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size)
 	return nr_cores / size + !!(nr_cores % size);
 }
 
-/**
- * wq_core_shard - the shard that a core falls into
- * @core: the core, counted from 0 within its LLC; below @nr_cores
- * @nr_cores: cores in the LLC, at least 1
- * @size: cores that a shard may have at most, 0 meaning 1
- *
- * Neighbouring cores stay together. Where the cores cannot be dealt out evenly,
- * the first shards have one more than the others.
- *
- * Return: the shard, counted from 0 within the LLC.
+/*
+ * The shard of @core, both counted from 0 within the LLC.  Neighbouring cores stay together.  If
+ * the cores cannot be dealt out evenly, the first shards have one more than the others.
  */
 unsigned int wq_core_shard(unsigned int core, unsigned int nr_cores,
 			   unsigned int size)
@@ -144,25 +134,13 @@ static bool same_core(int cpu0, int cpu1, void *arg)
 	return core_pod[cpu0] == core_pod[cpu1];
 }
 
-/**
- * wq_group_cpus - sort CPUs into the pods of a scope
- * @possible: bitmap of the CPUs to sort
- * @nr_cpus: how many CPU numbers there are
- * @share: tells whether two CPUs belong together
- * @arg: passed on to @share
- * @cpu_pod: @nr_cpus entries, all of which are written
+/*
+ * Sort the CPUs of the bitmap @possible into the pods of a scope, and return how many there are.
+ * The @nr_cpus entries of @cpu_pod become pods, numbered in the order of their first CPUs, or -1.
  *
- * Afterwards the entry of each CPU in @possible is its pod, and that of any other
- * CPU number is -1. Pods are numbered from 0 in the order of their first CPUs.
- *
- * A CPU joins the first pod whose first CPU it shares with. If there is no such pod,
- * the CPU opens one. Therefore each CPU has exactly one pod even if firmware makes
- * @share give answers that are no equivalence relation.
- *
- * This calls @share at most once for each pair of first CPU and later CPU, and it
- * allocates nothing.
- *
- * Return: the number of pods.
+ * A CPU joins the first pod whose first CPU it shares with, or opens one.  So each CPU has exactly
+ * one pod even if firmware makes @share give answers that are no equivalence relation.  @share is
+ * called at most once for each pair of first CPU and later CPU.
  */
 int wq_group_cpus(const unsigned long *possible, int nr_cpus, wq_share_fn share, void *arg,
 		  int *cpu_pod)
@@ -172,27 +150,13 @@ int wq_group_cpus(const unsigned long *possible, int nr_cpus, wq_share_fn share,
 	return number_pods(nr_cpus, cpu_pod);
 }
 
-/**
- * wq_shard_cpus - cut every LLC into shards of whole cores
- * @possible: bitmap of the CPUs to sort
- * @nr_cpus: how many CPU numbers there are
- * @llc_pod: LLC of each CPU, as wq_group_cpus() numbers them for @possible
- * @core_pod: core of each CPU, as wq_group_cpus() numbers them for @possible
- * @size: cores that a shard may have at most, 0 meaning 1
- * @cpu_pod: @nr_cpus entries, all of which are written; must be neither of the
- *	arrays above
+/*
+ * Cut every LLC into as few shards of whole cores as @size allows, and return how many there are.
+ * @llc_pod and @core_pod are results of wq_group_cpus(), and @cpu_pod gets the same form.
  *
- * The result has the same form as that of wq_group_cpus(). Each LLC is cut into as few
- * shards as @size allows, see wq_nr_shards() and wq_core_shard(). Its cores are taken
- * in the order of their first CPUs.
- *
- * A core belongs to the LLC of its first CPU. So if firmware claims that a core's CPUs
- * are in different LLCs, the core stays whole. An LLC that has the first CPU of no
- * core gets no shard. A core without an LLC (-1) is a shard of its own.
- *
- * Allocates nothing; quadratic in the number of CPUs at worst: 10 ms for 4096.
- *
- * Return: the number of shards.
+ * A core belongs to the LLC of its first CPU, and so stays whole even if firmware claims that its
+ * CPUs are in different LLCs.  A core without an LLC (-1) is a shard of its own.  Quadratic in the
+ * number of CPUs at worst: 10 ms for 4096.
  */
 int wq_shard_cpus(const unsigned long *possible, int nr_cpus, const int *llc_pod,
 		  const int *core_pod, unsigned int size, int *cpu_pod)

@@ -8,14 +8,7 @@
 
 #include <linux/types.h>
 
-/**
- * typedef wq_share_fn - tells whether two CPUs belong to one pod of a scope
- * @cpu0: a CPU
- * @cpu1: a CPU with a higher number than @cpu0
- * @arg: what the caller of wq_group_cpus() handed over
- *
- * Return: true if they do. The answer must not depend on earlier calls.
- */
+/* do @cpu0 and @cpu1, which is higher, belong to one pod?  The answer must not change. */
 typedef bool (*wq_share_fn)(int cpu0, int cpu1, void *arg);
 
 unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size);

@@ -2,37 +2,32 @@
 /*
  * Spare slots: what keeps CPUs that are far from max_active off each other's cache lines.
  *
- * active.c counts the active items of a node in one place.  Each item would write to it twice,
- * and so would move its cache line between all CPUs of the node.  When an item is done, its pwq
+ * active.c counts the active items of a node in one place.  Each item would write to it twice, and
+ * so would move its cache line between all CPUs of the node.  When an item is done, its pwq
  * therefore keeps the slot as a spare one, for its next item.  Spare slots count as taken, so
- * there are never more than max active items.  Once a pwq has as many slots as it needs, its
- * items write to lines of that pwq only.
+ * there are never more than max active items.  Once a pwq has as many slots as it needs, its items
+ * write to lines of that pwq only.
  *
  * Spare slots must not keep others waiting.  A pwq that has some is listed on spare_pwqs.  A pwq
  * that gets no slot parks, and takes pwqs off that list and frees what they have, until it gets a
  * slot or the list is empty.  So if a pwq is parked, none is listed, and none gets listed.  Making
  * a spare slot and parking must not miss each other:
  *
- *   item done: pwq_make_spare()        item comes in: slots_take_or_park()
+ * item done: pwq_make_spare()        item comes in: slots_take_or_park()
  *
- *   increment nr_spare                 park
- *   full barrier                       take the pwq off the list
- *   is the pwq listed?                 full barrier
- *                                      free its spare slots
+ * increment nr_spare                 park full barrier                       take the pwq off the
+ * list is the pwq listed?  full barrier free its spare slots
  *
  * If the pwq is found listed, its spare slot is seen, now or by whoever takes it off later.  If
  * not, slots->lock decides: the pwq gets listed, or it finds the other parked and gives the slot
  * up.  The barriers are those of atomic_inc_return() and, in pwq_free_spares(), atomic_xchg().
  *
- * So a pwq that has enough slots writes to what it shares with others only when it gets listed.
- * It stays listed until somebody gets no slot.  That is rare, since each entry that names a pwq, or
+ * A pwq stays listed until somebody gets no slot.  That is rare: each entry that names a pwq, or
  * an own pwq of its pod, lets it keep max / 2 divided by the online CPUs, but at most SPARE_SLOTS,
- * and a pwq keeps no more than half of the slots.
- * So if a node has fewer than two slots for each CPU, it keeps none.  That is usual with kcryptd,
- * whose max_active is the number of CPUs.
+ * and a pwq keeps no more than half of the slots.  With fewer than two slots for each CPU, it
+ * keeps none.
  *
- * No spare slot is used while more slots are taken than a lowered max allows.  While a workqueue
- * is frozen, that is always the case.
+ * No spare slot is used while more slots are taken than a lowered max, or a freezer, allows.
  */
 #include <linux/minmax.h>
 
@@ -41,13 +36,9 @@
 /* how many a pwq may have at most for each CPU that queues on it */
 #define SPARE_SLOTS	32
 
-/**
- * slots_set_max - set how many slots there are, and how many of them a pwq may keep as spare ones
- * @slots: slots of a node, or of pools that span nodes
- * @max: how many slots there are
- * @cpus: online CPUs that share them
- *
- * Context: wq->mutex held.
+/*
+ * Set how many slots there are, and how many a pwq may keep as spare ones if @cpus online CPUs
+ * share them; W.
  */
 void slots_set_max(struct wq_node_nr_active *slots, int max, int cpus)
 {
@@ -55,12 +46,9 @@ void slots_set_max(struct wq_node_nr_active *slots, int max, int cpus)
 	WRITE_ONCE(slots->max_spare, cpus ? min(max / (2 * cpus), SPARE_SLOTS) : 0);
 }
 
-/**
- * slots_list_spares - let whoever parks find the spare slots of a pwq
- * @slots: slots of the pwq
- * @pwq: unbound pwq that is not listed, its pool locked; it has just made a slot a spare one
- *
- * Return: false if another pwq is parked; the caller then has to free the slot.
+/*
+ * Let whoever parks find the slot that @pwq, which is not listed, has just made a spare one; false
+ * if another pwq is parked and the caller has to free the slot.  L.
  */
 bool slots_list_spares(struct wq_node_nr_active *slots, struct pool_workqueue *pwq)
 {
@@ -87,12 +75,7 @@ static bool pwq_free_spares(struct pool_workqueue *pwq, struct wq_node_nr_active
 	return nr;
 }
 
-/**
- * slots_free_spares - free the spare slots of the pwq that was listed first and has some
- * @slots: slots of a node; slots->lock held
- *
- * Return: false if none has any.
- */
+/* free the spare slots of the pwq that was listed first and has some; false if none has any.  N */
 bool slots_free_spares(struct wq_node_nr_active *slots)
 {
 	struct pool_workqueue *pwq, *next;
@@ -105,11 +88,9 @@ bool slots_free_spares(struct wq_node_nr_active *slots)
 	return false;
 }
 
-/**
- * pwq_leave_slots - a pwq that is dead waits for no slot and has none
- * @pwq: pwq without items, still linked
- *
- * No pwq stays parked because @pwq has spare slots: whoever parks frees them.
+/*
+ * A dead pwq waits for no slot and has none.  No pwq stays parked because @pwq has spare slots:
+ * whoever parks frees them.
  */
 void pwq_leave_slots(struct pool_workqueue *pwq)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Spare slots: what each item does with them.  The rest, and why there are any, is in spare.c.
- */
+/* Spare slots: what each item does with them.  The rest, and why there are any, is in spare.c. */
 #ifndef _KERNEL_WORKQUEUE_SPARE_H
 #define _KERNEL_WORKQUEUE_SPARE_H
 
@@ -14,13 +12,7 @@ bool slots_list_spares(struct wq_node_nr_active *slots, struct pool_workqueue *p
 bool slots_free_spares(struct wq_node_nr_active *slots);
 void pwq_leave_slots(struct pool_workqueue *pwq);
 
-/**
- * pwq_take_spare - use a spare slot
- * @pwq: unbound pwq, its pool locked
- * @slots: its slots
- *
- * Return: true if there was one.
- */
+/* use a spare slot, if there is one; L */
 static inline bool pwq_take_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	lockdep_assert_held(&pwq->pool->lock);
@@ -37,13 +29,7 @@ static inline int pwq_max_spare(struct pool_workqueue *pwq, struct wq_node_nr_ac
 		   READ_ONCE(slots->max) / 2);
 }
 
-/**
- * pwq_make_spare - let a slot become a spare one
- * @pwq: unbound pwq, its pool locked
- * @slots: its slots; one is @pwq's and is needed no longer
- *
- * Return: false if the caller has to free the slot.
- */
+/* let a slot that @pwq needs no longer become a spare one; if not, the caller has to free it.  L */
 static inline bool pwq_make_spare(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	lockdep_assert_held(&pwq->pool->lock);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * What all share: the locks, the lists and tables, and the masks.  Files above fill them.
- */
+/* What all share: the locks, the lists and tables, and the masks.  Files above fill them. */
 #include <linux/export.h>
 
 #include "state.h"

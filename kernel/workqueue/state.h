@@ -27,16 +27,12 @@
  *   A    wq_pool_attach_mutex
  *   xR   written under x, read under x or RCU; interrupts off are as good as RCU
  *   xO   written under x with WRITE_ONCE(), read anywhere with READ_ONCE()
+ * A comment on a function that ends with such a letter says what the caller holds.
  *
- * Printing: printk() may call console drivers before it returns, and some of them
- * queue work.  If such a driver is called with pool->lock, slots->lock or wq_mayday_lock
- * held, it spins on that lock for ever.  A driver that modifies an item also spins for ever
- * if the code that prints owns PENDING of that item.  In such places, code therefore defers
- * its output with printk_deferred_enter() or WQ_WARN*().  The text goes to the log at once,
- * and to the consoles when interrupts are on again.  Tracepoints are not deferred: booted with
- * tp_printk, the kernel prints each enabled event at once.  workqueue_queue_work and
- * workqueue_activate_work are emitted with pool->lock held.  So are the events of
- * kthread workers, when a pwq dies.
+ * Printing: a console driver may queue work or modify an item, and spin on what the code that
+ * prints holds: pool->lock, slots->lock, wq_mayday_lock, or PENDING.  Such code prints with
+ * WQ_WARN*() or between printk_deferred_enter() and printk_deferred_exit().  Tracepoints are not
+ * deferred: booted with tp_printk, the kernel prints each enabled event at once.
  */
 #ifndef _KERNEL_WORKQUEUE_STATE_H
 #define _KERNEL_WORKQUEUE_STATE_H

@@ -1,26 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Workqueues in sysfs.
- *
- * A WQ_SYSFS workqueue is a device, /sys/bus/workqueue/devices/NAME, with
- *
- *   per_cpu          1 for a per-CPU workqueue, 0 for an unbound one
- *   max_active       how many items may run at once; read-only if the workqueue
- *                    is ordered or a BH one
- *
- * An unbound workqueue has its attributes there, too:
- *
- *   nice               nice level of its workers
- *   cpumask            where they may run, within the global mask
- *   cpumask_effective  where they may run now: see cpumask_effective_show()
- *   affinity_scope     how its CPUs are grouped into pods
- *   affinity_strict    1 if workers must stay in their pod, 0 if they start there
- *
- * /sys/devices/virtual/workqueue has the masks for all unbound workqueues:
- *
- *   cpumask            in force
- *   cpumask_requested  as written by the user, before isolated CPUs are left out
- *   cpumask_isolated   CPUs left out
+ * Workqueues in sysfs: a device for each WQ_SYSFS one, and the masks for all unbound ones.  The
+ * files are listed in Documentation/core-api/workqueue-cmwq-admin.rst.
  *
  * A store does all or nothing.  If anything is wrong with a value, it returns -EINVAL.
  */
@@ -341,14 +322,7 @@ int workqueue_sysfs_register(struct workqueue_struct *wq)
 	return 0;
 }
 
-/**
- * workqueue_sysfs_unregister - take a workqueue out of sysfs
- * @wq: the workqueue, which need not be there
- *
- * On return nobody reads or writes its files any more.
- *
- * Context: may sleep.
- */
+/* take a workqueue out of sysfs, if it is there; nobody uses its files any more on return */
 void workqueue_sysfs_unregister(struct workqueue_struct *wq)
 {
 	struct wq_device *wq_dev = wq->wq_dev;

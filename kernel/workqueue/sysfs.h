@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Files in sysfs.
- */
+/* Files in sysfs. */
 #ifndef _KERNEL_WORKQUEUE_SYSFS_H
 #define _KERNEL_WORKQUEUE_SYSFS_H
 

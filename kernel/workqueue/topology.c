@@ -6,15 +6,10 @@
  * compared with those that were learned before it.  A CPU that goes offline stays in its
  * groups, since it is likely to return to them.
  *
- * It may also return elsewhere.  A CPU that was removed and added again can be another
- * socket or core with the same number, and not all architectures announce a removal.
- * But when the CPU comes up, the online CPUs of its groups contradict its place: they no
- * longer share with it.  It then leaves those groups.  If no CPU of the group is online,
- * nothing contradicts, and the offline CPUs stay in a group that may be wrong.  Each of
- * them is checked when it comes up.
- *
- * So two online CPUs are in one group if and only if the architecture says that they
- * share, provided that sharing is transitive.
+ * It may also return elsewhere: not all architectures announce the removal of a socket.  Then the
+ * online CPUs of its groups no longer share with it, and it leaves them.  If no CPU of the group is
+ * online, nothing contradicts, and each of them is checked when it comes up.  So two online CPUs
+ * are in one group if and only if the architecture says that they share.
  */
 #include <linux/bitmap.h>
 #include <linux/minmax.h>
@@ -80,9 +75,8 @@ static bool join_groups(const struct wq_topology *topo, int *of, int cpu0, int c
 	return true;
 }
 
-/**
- * wq_topology_init - start with nothing known about any CPU
- * @topo: all members but the content of the arrays and the bitmap are set
+/*
+ * Start with nothing known about any CPU; all but the content of the arrays and the bitmap is set.
  */
 void wq_topology_init(struct wq_topology *topo)
 {
@@ -91,17 +85,10 @@ void wq_topology_init(struct wq_topology *topo)
 	bitmap_zero(topo->learned, topo->nr_cpus);
 }
 
-/**
- * wq_topology_learn - find the place of a CPU that came up
- * @topo: what is known
- * @cpu: the CPU; online and not in @topo->learned
- *
- * The CPU leaves both its core and its cache if either is contradicted.  So a core is
- * never in two caches.
- *
- * Time is the number of CPUs times the number of groups that become one.
- *
- * Return: true if any group has changed.
+/*
+ * Find the place of a CPU that came up; true if any group has changed.  The CPU leaves both its
+ * core and its cache if either is contradicted.  So a core is never in two caches.  Time is the
+ * number of CPUs times the number of groups that become one.
  */
 bool wq_topology_learn(struct wq_topology *topo, int cpu)
 {

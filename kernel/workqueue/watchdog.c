@@ -2,24 +2,16 @@
 /*
  * The watchdog reports pools that have work but make no progress.
  *
- * A pool makes progress when the first item on its worklist changes.  Progress stops
- * when an item of a per-CPU pool never leaves the CPU, when no worker can be made and
- * no rescuer helps, or when a wake-up got lost.  None of these shows up elsewhere.  So
- * the watchdog looks at all pools several times in workqueue.watchdog_thresh seconds.  If
- * one is stuck for that long, it logs everything that waits or runs.
+ * A pool makes progress when the first item on its worklist changes.  Progress stops when an item
+ * of a per-CPU pool never leaves the CPU, when no worker can be made and no rescuer helps, or when
+ * a wake-up got lost.  The watchdog looks several times in workqueue.watchdog_thresh seconds.
  *
- * The machine may not run for a while: a hypervisor pauses it, or its host sleeps.  Jiffies
- * then jump, and no interface says so on every hypervisor.  That time is no stall.  So the
- * watchdog has a clock of its own, which advances by one period with each look, however late
- * the look is.  A pause counts for one period at most.  A real stall is reported even if every
- * look is late.
+ * A machine that does not run for a while, since its hypervisor pauses it, has no stall, but its
+ * jiffies jump.  So the watchdog has a clock of its own, which advances by one period with each
+ * look, however late the look is.  A real stall is reported even if every look is late.
  *
- * While nothing waits, a look may come as late as it likes: its timer wakes no idle CPU.  Else
- * each look would be late on an idle machine, and a stall would be reported after many times the
- * threshold.  So as soon as a look finds something that waits, another timer is used.
- *
- * Code that keeps a CPU for long with good reason touches all watchdogs, including this
- * one; a pool then has the whole threshold again.
+ * While nothing waits, its timer wakes no idle CPU.  As soon as a look finds something that waits,
+ * another timer is used, or a stall on an idle machine would be reported far too late.
  */
 #include <linux/jiffies.h>
 #include <linux/kstrtox.h>
@@ -379,11 +371,7 @@ static const struct kernel_param_ops wq_watchdog_thresh_ops = {
 
 module_param_cb(watchdog_thresh, &wq_watchdog_thresh_ops, &wq_watchdog_thresh, 0644);
 
-/**
- * wq_watchdog_init - start to watch
- *
- * Context: boot, once the pools have workers.
- */
+/* boot, once the pools have workers: start to watch */
 void __init wq_watchdog_init(void)
 {
 	/* a deferrable timer wakes no sleeping CPU just to find that all is well */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The watchdog.
- */
+/* The watchdog. */
 #ifndef _KERNEL_WORKQUEUE_WATCHDOG_H
 #define _KERNEL_WORKQUEUE_WATCHDOG_H
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a worker does: it runs items, and before it does, it makes another worker if it was the last
- * one that was idle.
+ * The loop of a worker, and how it runs an item.
  *
- * A pool always keeps an idle worker in reserve while it runs items.  If a worker is
- * about to run items and no other one is idle, it first becomes the manager and makes
- * another.  The manager may sleep for memory; rescuer.c helps out then.  BH workers and rescuers
- * have loops of their own, but their items run as those of all others: process_one_work().
+ * A pool always keeps an idle worker in reserve while it runs items.  If a worker is about to run
+ * items and no other one is idle, it first becomes the manager and makes another.  The manager may
+ * sleep for memory; rescuer.c helps out then.  BH workers and rescuers have loops of their own, but
+ * their items run as those of all others: process_one_work().
  */
 #include <linux/debug_locks.h>
 #include <linux/hashtable.h>
@@ -128,14 +127,9 @@ static void worker_end_item(struct worker *worker, unsigned long data)
 	pwq_dec_nr_in_flight(pwq, data, PWQ_STAT_COMPLETED);
 }
 
-/**
- * process_one_work - run one item
- * @worker: the calling worker
- * @work: the item, which is on no list
- *
- * Not inline: probes and filters of stacks know this name.
- *
- * Context: pool->lock held; dropped and retaken.
+/*
+ * Run one item, which is on no list; L, which is dropped and retaken.  Not inline: probes and
+ * filters of stacks know this name.
  */
 noinline void process_one_work(struct worker *worker, struct work_struct *work)
 	__must_hold(&worker->pool->lock)
@@ -324,15 +318,7 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 	return 0;
 }
 
-/**
- * create_worker - add a worker to a pool
- * @pool: the pool
- *
- * The new worker is idle.
- *
- * Context: may sleep; allocates with GFP_KERNEL.
- * Return: the worker, or %NULL if there is no memory or no task can be made.
- */
+/* add an idle worker to a pool, or return NULL */
 struct worker *create_worker(struct worker_pool *pool)
 {
 	int id = ida_alloc(&pool->worker_ida, GFP_KERNEL);

@@ -19,13 +19,7 @@ extern struct rcuwait manager_wait;	/* pool_kill_workers() waits for managers */
 struct worker *create_worker(struct worker_pool *pool);
 void process_one_work(struct worker *worker, struct work_struct *work);
 
-/**
- * worker_set_flags - set flags and adjust nr_running
- * @worker: the calling worker, or the one a tick interrupted
- * @flags: flags to set
- *
- * Context: pool->lock held, on the worker's CPU.
- */
+/* set flags of a worker, on its CPU, and adjust nr_running; L */
 static inline void worker_set_flags(struct worker *worker, unsigned int flags)
 {
 	bool counted = !(worker->flags & WORKER_NOT_RUNNING);
@@ -37,13 +31,7 @@ static inline void worker_set_flags(struct worker *worker, unsigned int flags)
 		worker->pool->nr_running--;
 }
 
-/**
- * worker_clr_flags - clear flags and adjust nr_running
- * @worker: the calling worker
- * @flags: flags to clear
- *
- * Context: pool->lock held, on the worker's CPU.
- */
+/* clear flags of the calling worker, and adjust nr_running; L */
 static inline void worker_clr_flags(struct worker *worker, unsigned int flags)
 {
 	bool counted = !(worker->flags & WORKER_NOT_RUNNING);
@@ -55,12 +43,7 @@ static inline void worker_clr_flags(struct worker *worker, unsigned int flags)
 		worker->pool->nr_running++;
 }
 
-/**
- * worker_enter_idle - put a worker on the idle list
- * @worker: a worker without work
- *
- * Context: pool->lock held.
- */
+/* put a worker without work on the idle list; L */
 static inline void worker_enter_idle(struct worker *worker)
 {
 	struct worker_pool *pool = worker->pool;
@@ -83,12 +66,7 @@ static inline void worker_enter_idle(struct worker *worker)
 		mod_timer(&pool->idle_timer, jiffies + IDLE_WORKER_TIMEOUT);
 }
 
-/**
- * worker_leave_idle - take a worker off the idle list
- * @worker: the idle worker
- *
- * Context: pool->lock held.
- */
+/* take a worker off the idle list; L */
 static inline void worker_leave_idle(struct worker *worker)
 {
 	lockdep_assert_held(&worker->pool->lock);
@@ -101,13 +79,7 @@ static inline void worker_leave_idle(struct worker *worker)
 	worker->flags &= ~WORKER_IDLE;
 }
 
-/**
- * process_scheduled_works - run an item, and all else that the worker has been given
- * @worker: the calling worker
- * @work: item that pwq_assign_work() took for it
- *
- * Context: pool->lock held; dropped and retaken.
- */
+/* run @work, assigned to the caller, and all else that it was given; L, dropped and retaken */
 static inline void process_scheduled_works(struct worker *worker, struct work_struct *work)
 {
 	worker->pool->last_progress_ts = jiffies;
@@ -117,12 +89,7 @@ static inline void process_scheduled_works(struct worker *worker, struct work_st
 	} while ((work = worker_next_scheduled(worker)));
 }
 
-/**
- * worker_run_next - take the first item of the worklist and run it
- * @worker: the calling worker
- *
- * Context: pool->lock held; dropped and retaken; the worklist is not empty.
- */
+/* run the first item of the worklist, which is not empty; L, dropped and retaken */
 static inline void worker_run_next(struct worker *worker)
 {
 	struct work_struct *work = list_first_entry(&worker->pool->worklist,

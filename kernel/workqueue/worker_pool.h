@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * A worker pool, and what its state says.  Functions for it are in kick.h and pool.h, what a worker
- * is in workqueue_internal.h.
- */
+/* A worker pool, and what its state says.  workqueue_internal.h has the worker. */
 #ifndef _KERNEL_WORKQUEUE_WORKER_POOL_H
 #define _KERNEL_WORKQUEUE_WORKER_POOL_H
 
@@ -206,15 +203,10 @@ static inline bool bh_is_served_here(const struct worker_pool *pool)
 #endif
 }
 
-/**
- * current_worker - the worker whose item is calling
- *
- * A softirq has no task of its own: the worker is that of a BH pool of this CPU, or of the dead
- * CPU's pool that this CPU drains.  An interrupt on top of an item is not the item, be it one of
- * a thread or of a softirq.
- *
- * Context: any.
- * Return: the worker, or %NULL.
+/*
+ * The worker whose item is calling, or NULL.  A softirq has no task of its own: the worker is that
+ * of a BH pool of this CPU, or of the dead CPU's pool that this CPU drains.  An interrupt on top
+ * of an item is not the item, be it one of a thread or of a softirq.
  */
 static inline struct worker *current_worker(void)
 {

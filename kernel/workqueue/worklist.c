@@ -20,15 +20,7 @@
 #define CREATE_TRACE_POINTS
 #include "worklist.h"
 
-/**
- * pool_lock_runner - lock a pool if it is running an item
- * @pool: the pool
- * @work: the item
- * @wq: the workqueue that the item has to be running on
- *
- * Context: interrupts off.
- * Return: the worker, its pool locked, or %NULL.
- */
+/* lock @pool and return the worker if it is running @work for @wq, else NULL; interrupts are off */
 struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *work,
 				struct workqueue_struct *wq)
 {
@@ -42,16 +34,10 @@ struct worker *pool_lock_runner(struct worker_pool *pool, struct work_struct *wo
 	return NULL;
 }
 
-/**
- * pwq_lock_older_runner - find the older run of an ordered item that is queued again
- * @pwq: the pwq on which the item is queued
- * @work: the item
- *
- * A change of attributes gives an ordered workqueue a new pwq.  It is plugged as long
- * as the older ones have items, and @work may be one of those that run there.
- *
- * Context: interrupts off, under RCU, no pool locked.
- * Return: the worker that runs @work on an older pwq, its pool locked, or %NULL.
+/*
+ * The worker that runs @work on an older pwq than @pwq, on which it is queued, its pool locked, or
+ * NULL.  A change of attributes gives an ordered workqueue a new pwq, which is plugged as long as
+ * the older ones have items.  Interrupts off, under RCU, no pool locked.
  */
 struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_struct *work)
 {
@@ -69,11 +55,7 @@ struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_str
 	return NULL;
 }
 
-/**
- * move_linked_works - append an item to a list, with the flush barriers behind it
- * @work: the item, on a list of its pool, which is locked
- * @to: list of the same pool
- */
+/* append an item to a list of its pool, with the flush barriers behind it; L */
 void move_linked_works(struct work_struct *work, struct list_head *to)
 {
 	bool more;
@@ -98,11 +80,7 @@ static bool work_is_ready(struct work_struct *work, struct worker_pool *pool)
 	return false;
 }
 
-/**
- * work_uncount - an item is about to be dequeued
- * @work: the item
- * @pwq: its pwq, the pool locked
- */
+/* an item of @pwq is about to be dequeued; L */
 void work_uncount(struct work_struct *work, struct pool_workqueue *pwq)
 {
 	if (!work_has_slot(work, pwq))
@@ -115,17 +93,12 @@ void work_uncount(struct work_struct *work, struct pool_workqueue *pwq)
 		pwq->nr_ready--;
 }
 
-/**
- * work_leave_barriers - move the barriers behind an item that is being dequeued
- * @work: queued item that is being dequeued
- * @pool: its pool, locked
- *
- * They go where they can complete without the item.  @work moves along; the caller takes
- * it off the list.
- *
- * If an ordered item runs on an older pwq of another pool, these barriers do not wait for
- * that run.  flush_work() has put a barrier behind that run, too.  If a BH item runs on the
- * pool of a dead CPU, the worker of @pool is busy with that run, so the barriers come after it.
+/*
+ * Move the barriers behind an item that is being dequeued to where they can complete without it.
+ * @work moves along; the caller takes it off the list.  If an ordered item runs on an older pwq of
+ * another pool, these barriers do not wait for that run.  flush_work() has put a barrier behind
+ * that run, too.  If a BH item runs on the pool of a dead CPU, the worker of @pool is busy with
+ * that run, so the barriers come after it.  L.
  */
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
 {

@@ -22,16 +22,10 @@ void move_linked_works(struct work_struct *work, struct list_head *to);
 void work_uncount(struct work_struct *work, struct pool_workqueue *pwq);
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
 
-/**
- * find_worker_executing_work - the worker that is running an item
- * @pool: pool to search, locked
- * @work: the item
- *
- * The function of an item may have freed it, and its memory may since serve as another
- * item.  So the function must match, too.  Two items that share both address and
- * function cannot be told apart, and serialising them does no harm.
- *
- * Return: the worker or %NULL.
+/*
+ * The worker that is running @work, or NULL.  The function of an item may have freed it, and its
+ * memory may since serve as another item.  So the function must match, too.  Two items that share
+ * both address and function cannot be told apart, and serialising them does no harm.  L.
  */
 static inline struct worker *find_worker_executing_work(struct worker_pool *pool,
 							struct work_struct *work)
@@ -50,13 +44,7 @@ static inline struct worker *find_worker_executing_work(struct worker_pool *pool
 	return NULL;
 }
 
-/**
- * insert_work - put an item on a list of a pwq or its pool
- * @pwq: the pwq, its pool locked
- * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
- * @before: the entry to insert before
- * @flags: WORK_STRUCT_* flags and colour
- */
+/* put an item on a list of a pwq or its pool; @pwq gets a reference for it.  L */
 static inline void insert_work(struct pool_workqueue *pwq, struct work_struct *work,
 			       struct list_head *before, unsigned long flags)
 {
@@ -76,12 +64,7 @@ static inline void pool_stamp_first(struct worker_pool *pool)
 		pool->last_progress_ts = jiffies;
 }
 
-/**
- * pwq_insert_ready - put an item on the worklist of a pwq's pool
- * @pwq: the pwq, its pool locked; the item is counted as active
- * @work: item, owned by the caller through PENDING; @pwq gets a reference for it
- * @flags: WORK_STRUCT_* flags and colour
- */
+/* put an item, which is counted as active, on the worklist; L */
 static inline void pwq_insert_ready(struct pool_workqueue *pwq, struct work_struct *work,
 				    unsigned long flags)
 {
@@ -97,17 +80,10 @@ static inline bool work_has_slot(struct work_struct *work, struct pool_workqueue
 	return pwq->slots && !(work_data(work) & WORK_STRUCT_INACTIVE);
 }
 
-/**
- * assign_work - let a worker have an item of its pool's worklist
- * @work: the item; its barriers come along
- * @worker: the worker
- *
- * If another worker is running the item, that worker gets this run, too: an item never
- * runs twice at a time.  This is why queueing has kept the item on this pool.
- *
- * Context: pool->lock held.
- * Return: true if @worker has it.  Then @work is on no list, and the barriers are on
- * worker->scheduled.
+/*
+ * Let @worker have an item of its pool's worklist, and its barriers; false if another worker is
+ * running the item.  Then that one gets this run, too: an item never runs twice at a time.  This
+ * is why queueing has kept the item on this pool.  L.
  */
 static inline bool assign_work(struct work_struct *work, struct worker *worker)
 {
@@ -130,12 +106,7 @@ static inline bool assign_work(struct work_struct *work, struct worker *worker)
 	return !other;
 }
 
-/**
- * worker_next_scheduled - the next item or barrier that a worker was given
- * @worker: the worker, its pool locked
- *
- * Return: the item, which is on no list any more, or %NULL.
- */
+/* the next item or barrier that a worker was given, or NULL; L */
 static inline struct work_struct *worker_next_scheduled(struct worker *worker)
 {
 	struct work_struct *work = list_first_entry_or_null(&worker->scheduled,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * A workqueue, and the pwqs that it has.
- */
+/* A workqueue, and the pwqs that it has. */
 #ifndef _KERNEL_WORKQUEUE_WORKQUEUE_STRUCT_H
 #define _KERNEL_WORKQUEUE_WORKQUEUE_STRUCT_H
 
@@ -33,9 +31,7 @@ struct wq_flusher {
 struct wq_device;
 struct wq_latency;
 
-/*
- * struct workqueue_struct - where users queue
- */
+/* struct workqueue_struct - where users queue */
 struct workqueue_struct {
 	/* one line of 64 bytes: read whenever an item is queued or starts, written seldom */
 	unsigned int flags;			/* WO: __WQ_*; I: WQ_* */

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from wqlab.kernels.tree import DOCUMENTS, compose
 from wqlab.paths import ROOT
 
 FOLDER = ROOT / 'Documentation/core-api'
+HOME = ROOT / 'kernel/workqueue'
 CONF = '''
 import os, sys
 os.environ['srctree'] = {tree!r}
@@ -44,7 +46,7 @@ def test_documents_build_without_a_warning(tmp_path):
     found = {path.stem for path in (tmp_path / 'out').glob('*.html')}
     assert found >= {Path(name).stem for name in pages()} | {'json'}
     # from the comment of a function in the sources
-    assert 'kick_pool' in (tmp_path / 'out/workqueue-internals.html').read_text()
+    assert 'queue an item, naming the CPU' in (tmp_path / 'out/workqueue.html').read_text()
 
 
 # What the documents name. Each check takes the pages and returns what is wrong with them.
@@ -102,12 +104,17 @@ def attributes(found):
 
 
 def files(found):
-    """Each file of kernel/workqueue/ is on the map for hackers, once."""
-    there = sorted(path.name for path in (ROOT / 'kernel/workqueue').glob('*.[ch]'))
-    rows = re.findall(r'^(?:\| )?(?:``\w+\.[ch]``,? ?)+', section(found['workqueue-internals.rst'], 'The files'), re.M)
-    named = re.findall(r'\w+\.[ch]', ' '.join(rows))
-    yield from (f'{name}: on the map {named.count(name)} times' for name in {*there, *named}
-                if named.count(name) != 1 or name not in there)
+    """Each .c file of kernel/workqueue/ is on the map for hackers, in the order of Makefile, and so is each header that
+    belongs to none of them."""
+    text = section(found['workqueue-internals.rst'], 'The files')
+    order = re.findall(r'(\w+)\.o\b', ' '.join(re.findall(r'^workqueue-.*', (HOME / 'Makefile').read_text(), re.M)))
+    rows = re.findall(r'^``(\w+\.[ch])``', text, re.M)
+    lowest_first = [name for line in reversed(re.findall(r'^   [A-Z].{11}(.*)', text, re.M)) for name in line.split()]
+    others = {path.name for path in HOME.glob('*.h') if path.stem not in order}
+    for named in ([name.removesuffix('.c') for name in rows if name.endswith('.c')], lowest_first):
+        yield from (f'{name}.c: not at its place on the map' for name, here in zip_longest(order, named)
+                    if name != here)
+    yield from (f'{name}: in one of sources and map' for name in others ^ {n for n in rows if n.endswith('.h')})
 
 
 def entry(found):
@@ -193,8 +200,9 @@ CHECKS = [
     (parameters, pages, 'workqueue-admin.rst', '``unbound_cpus``', '``unbound_cpu``', 'unbound_cpus: in one of'),
     (parameters, pages, 'workqueue-adopt.rst', 'watchdog_thresh', 'watchdog', 'watchdog_thresh: "Go back"'),
     (attributes, pages, 'workqueue-admin.rst', '``affinity_strict``', '``strict``', 'strict: in one of'),
-    (files, pages, 'workqueue-internals.rst', '``cull.c`` ', '``bull.c`` ', 'cull.c: on the map 0'),
-    (files, pages, 'workqueue-internals.rst', '``flush.h``', '``cursor.h``', 'cursor.h: on the map 2'),
+    (files, pages, 'workqueue-internals.rst', '``kick.c`` ', '``pick.c`` ', 'kick.c: not at its'),
+    (files, pages, 'workqueue-internals.rst', '``warn.h``', '``horn.h``', 'warn.h: in one of'),
+    (files, pages, 'workqueue-internals.rst', 'claim queue', 'queue claim', 'queue.c: not at its place'),
     (entry, pages, 'workqueue-start.rst', ':ref:`workqueue-cmwq-bases`', 'bases', 'workqueue-bases.rst: workqueue-st'),
     (entry, pages, 'workqueue-bases.rst', '.. _workqueue-cmwq-bases:', '.. _bases:', 'has no label workqueue-cmwq-b'),
     (commands, everywhere, 'README.md', '    make bench\n', '    make bank\n', 'README.md: make bank'),

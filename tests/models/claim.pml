@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Between the choice of a worker and its wake-up: kernel/workqueue/kick.c, cull.c, manager.c
+ * Between the choice of a worker and its wake-up: kernel/workqueue/kick.c, pool.c, worker.c
  *
  * kick_pool() picks the first idle worker under the lock, and leaves it on the idle list.  The
  * worker is woken after the unlock, if it is not awake.  Others may wake it first.  When this

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Markers and freezing: kernel/workqueue/freezer.c, active.c, worklist.c, own.c
+ * Markers and freezing: kernel/workqueue/freezer.c, active.c, own.c
  *
  * Two CPUs queue items on the pwq of their pod.  At any time before the system freezes, each may
  * get an own pwq, which is plugged until its marker has run.  The CPUs share a pod with two slots,

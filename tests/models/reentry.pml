@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * PENDING and non-reentrance: kernel/workqueue/data.c, queue.c, claim.c, run.c
+ * PENDING and non-reentrance: kernel/workqueue/data.c, queue.c, claim.c, worker.c
  *
  * Two CPUs queue one item again and again, each on the pool of its own pod.  Pool 0 has
  * two workers, pool 1 has one.

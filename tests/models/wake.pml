@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who is woken, and when: kernel/workqueue/kick.c, manager.c, concurrency.c
+ * Who is woken, and when: kernel/workqueue/kick.c, worker.c, concurrency.c
  *
  * One pool has as many workers as there are items.  Another CPU queues the items.  Some
  * items end at once, the others sleep until all items have started.  Without UNBOUND,

@@ -39,7 +39,8 @@ def test_documents_build_without_a_warning(tmp_path):
     (tmp_path / 'conf.py').write_text(CONF.format(tree=str(tree())))
     for path in [*FOLDER.iterdir(), ROOT / 'tools/workqueue/json.rst']:
         shutil.copy(path, tmp_path)
-    (tmp_path / 'index.rst').write_text('Index\n=====\n\n.. toctree::\n   :glob:\n\n   workqueue*\n')
+    shutil.copytree(ROOT / 'results', tmp_path / 'results')
+    (tmp_path / 'index.rst').write_text('Index\n=====\n\n.. toctree::\n   :glob:\n\n   workqueue*\n   results/*\n')
     done = subprocess.run([sys.executable, '-m', 'sphinx', '-q', '-W', '--keep-going', '-b', 'html', tmp_path,
                            tmp_path / 'out'], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -40,9 +40,6 @@ DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst':
              'workqueue-simulated.rst': 'workqueue-cmwq-simulated.rst',
              'workqueue-bases.rst': 'workqueue-cmwq-bases.rst',
              'workqueue-36-cores.svg': 'workqueue-36-cores.svg',
-             'workqueue-16-cpus.svg': 'workqueue-16-cpus.svg',
-             'workqueue-16-cpus-batch.svg': 'workqueue-16-cpus-batch.svg',
-             'workqueue-64-cpus.svg': 'workqueue-64-cpus.svg',
              'workqueue-workloads.svg': 'workqueue-workloads.svg'}
 
 

@@ -13,7 +13,7 @@ from wqlab.paths import ROOT
 
 DOCUMENT = ROOT / 'Documentation/core-api/workqueue.rst'
 OURS = [*sorted((ROOT / 'kernel/workqueue').glob('*.[ch]')), ROOT / 'kernel/workqueue_internal.h']
-COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.S)
+COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|#include[^\n]*', re.S)
 STRING = r'"(?:[^"\\]|\\.)*"'
 PRINTING = re.compile(rf'\b(?:pr_\w+|printk\w*|\w*WARN\w*)\(((?:[^;"]|{STRING})*);')
 CONVERSION = re.compile(r'%[-*.\d]*(?:ll|l)?(?:p[A-Za-z]*|[a-z])')

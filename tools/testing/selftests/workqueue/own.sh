@@ -248,7 +248,8 @@ test_kept_when_a_neighbour_leaves()
 
 	set_to $OWN 0 && create wqt_u unbound && set_to "$(dev wqt_u affinity_scope)" cache &&
 		set_to "$(dev wqt_u nice)" "$NICE" &&
-		set_to "$(dev wqt_u cpumask)" "$(printf '%x' $(((1 << (LAST - 1)) - 1)))" || return 1
+		set_to "$(dev wqt_u cpumask)" "$(printf '%x' $(((1 << (LAST - 1)) - 1)))" ||
+		return 1
 	pod=$(pool_of wqt_u "$LAST")
 	set_to $OWN 2 && within 50 one_has_own_pool "$pod" ||
 		{ diag "they use" "$(pools wqt_u)"; destroy wqt_u; return 1; }
@@ -337,5 +338,6 @@ set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools none_for:pe
 [ "$(nr_online)" -gt 1 ] || skip "one CPU shares with no other" "$@"
 [ "$(nr_online)" -gt 2 ] || skip "the CPUs are fewer than three" order_without_unbound_work \
 	kept_when_a_neighbour_leaves
-[ -e "$CPU/cpu$LAST/online" ] || skip "the CPUs cannot go offline" kept_when_a_neighbour_leaves
+[ -e "$CPU/cpu$LAST/online" ] ||
+	skip "the CPUs cannot go offline" kept_when_a_neighbour_leaves
 run_tests "$@"

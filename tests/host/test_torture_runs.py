@@ -13,6 +13,7 @@ from damage import bugs
 from wqlab.guest import run as guest
 from wqlab.guest.engines import ENGINES
 from wqlab.kernels import kinds
+from wqlab.measure.record import RecordError
 from wqlab.paths import ROOT
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
@@ -350,7 +351,7 @@ def test_notes_that_are_made_at_once(tmp_path):
 def test_notes_that_are_not(tmp_path, text):
     """Damaged files are not overwritten."""
     (tmp_path / 'runs.json').write_text(text)
-    with pytest.raises(torture_runs.RunsError, match='runs.json'):
+    with pytest.raises(RecordError, match='runs.json'):
         torture_runs.add(tmp_path, a_run())
     assert (tmp_path / 'runs.json').read_text() == text
 
@@ -360,7 +361,7 @@ def test_no_damage_of_the_notes_is_a_bug(tmp_path, monkeypatch):
     monkeypatch.setattr(torture, 'KEPT', tmp_path)
     one = [dataclasses.asdict(a_run()), dataclasses.asdict(a_run('another'))]
     found, refused = bugs(one, tmp_path / 'runs.json', lambda: list(torture_matrix.rows(torture_runs.load(tmp_path))),
-                          torture_runs.RunsError)
+                          RecordError)
     assert not found and refused > 50
 
 

@@ -152,12 +152,12 @@ def read(path):
         raise RecordError(f'{path} cannot be read: {error}') from None
 
 
-def check(record, path, *shapes):
+def check(record, path, *shapes, advice='start a new run'):
     """Raise RecordError if a record does not have these shapes."""
     for one in shapes:
         wrong = shape.fault(record, one)
         if wrong:
-            raise RecordError(f'{path}: {wrong}: it is damaged, or another script wrote it: start a new run')
+            raise RecordError(f'{path}: {wrong}: it is damaged, or another script wrote it: {advice}')
 
 
 def load(folder, *shapes):

@@ -20,6 +20,7 @@ import time
 from wqlab import files, tables
 from wqlab.guest import run as guest
 from wqlab.kernels.kinds import VARIANTS, asked_linux
+from wqlab.measure.record import RecordError, now
 from wqlab.steps import Failure, sayer, shown, told
 from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
@@ -115,7 +116,7 @@ def run_one(entry, variant, duration):
                                   stream=Progress(entry.name), dump=True)
     except (guest.GuestError, Failure, OSError) as error:
         say(f'{entry.name}: {told(error)}')
-        run = torture_runs.Run.missing(words, torture_runs.now(), folder_of(entry, variant).name, told(error))
+        run = torture_runs.Run.missing(words, now(), folder_of(entry, variant).name, told(error))
     else:
         torture.report(outcome, folder)
         run = torture.made(outcome, folder, words, duration)
@@ -164,7 +165,7 @@ def print_table(made=()):
     """Print all recorded runs, and those of `made` that were not recorded. Return False if writing the table failed."""
     try:
         runs = torture_runs.load(torture.KEPT)
-    except torture_runs.RunsError as error:
+    except RecordError as error:
         say(str(error))
         runs = []
     runs += [run for run in made if run not in runs]
@@ -220,7 +221,7 @@ def main(argv=None):
         if args.table:
             return 0 if print_table() else 1
         good = run_all(entries, args.variant, args.duration, args.again, made)
-    except (guest.GuestError, torture_runs.RunsError) as error:
+    except (guest.GuestError, RecordError) as error:
         say(str(error))
         status = 2
     except KeyboardInterrupt:

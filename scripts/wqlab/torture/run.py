@@ -30,6 +30,7 @@ from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.kernels.build import build as build_kernel
 from wqlab.kernels.kinds import VARIANTS, Kind, asked_linux
 from wqlab.logs import check, races
+from wqlab.measure.record import RecordError, now
 from wqlab.paths import ROOT
 from wqlab.steps import Failure, shown, told
 from wqlab.torture import runs as torture_runs
@@ -259,7 +260,7 @@ def note(run):
     """Add a run to runs.json. Return False if that fails."""
     try:
         torture_runs.add(KEPT, run)
-    except (torture_runs.RunsError, OSError) as error:
+    except (RecordError, OSError) as error:
         print(f'torture: the run could not be recorded in {shown(KEPT)}/runs.json: {told(error)}',
               file=sys.stderr, flush=True)
         return False
@@ -268,7 +269,7 @@ def note(run):
 
 def made(outcome, folder, configuration, duration):
     """Convert an outcome to the run that is recorded."""
-    return torture_runs.Run.made(configuration, torture_runs.now(), Path(folder).absolute().name, duration,
+    return torture_runs.Run.made(configuration, now(), Path(folder).absolute().name, duration,
                                  outcome.seed, outcome.verdict, outcome.complaints, outcome.source)
 
 

@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """The record of all runs of the torture test: build/torture/runs.json."""
 import dataclasses
-import datetime
 import fcntl
 import hashlib
 import json
 import re
 from pathlib import Path
 
-from wqlab import files, shape
+from wqlab import files
 from wqlab.kernels import kinds
+from wqlab.measure import record
 from wqlab.paths import ROOT
 
 FIGURES = ('operations', 'runs', 'attrs', 'masks', 'hotplug', 'violations')
 PASSED, NO_VERDICT = 'passed', 'no verdict'
 # The files that a result depends on: the workqueue and the test.
 SOURCES = ('kernel/workqueue/*', 'kernel/workqueue_internal.h', 'include/linux/workqueue.h', 'lib/wqtorture*')
-
-
-class RunsError(Exception):
-    """runs.json cannot be used. The text is one line for the user."""
 
 
 @dataclasses.dataclass
@@ -64,10 +60,6 @@ class Run:
 SHAPE = {field.name: field.type for field in dataclasses.fields(Run)}
 
 
-def now():
-    return datetime.datetime.now(datetime.UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
-
-
 def words(folder, cpus=None, topology='', append='', params=''):
     """Describe a configuration. The build folder has a name like uml-cmwq-release-7.3. Another release is named."""
     name = Path(folder).absolute().name.removesuffix(f'-{kinds.LINUX}')
@@ -80,17 +72,15 @@ def source():
 
 
 def load(folder):
+    """Return all recorded runs."""
     path = Path(folder, 'runs.json')
-    try:
-        entries = json.loads(path.read_text())
-    except FileNotFoundError:
+    if not path.exists():
         return []
-    except ValueError as error:
-        raise RunsError(f'{path} was not written by `make torture` ({error}): move it away') from error
-    wrong = shape.fault(entries, [SHAPE], 'runs') or next(
-        (f'unknown: {name}' for entry in entries for name in entry.keys() - SHAPE.keys()), '')
-    if wrong:
-        raise RunsError(f'{path} was not written by `make torture` ({wrong}): move it away')
+    entries = record.read(path)
+    record.check(entries, path, [SHAPE], advice='move it away')
+    for entry in entries:
+        if unknown := entry.keys() - SHAPE.keys():
+            raise record.RecordError(f'{path} has unknown entries, {", ".join(sorted(unknown))}: move it away')
     return [Run(**entry) for entry in entries]
 
 

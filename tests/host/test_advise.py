@@ -21,7 +21,7 @@ from wqlab.advise import record as advise_record
 from wqlab.advise import run as advise
 from wqlab.bench import parse
 from wqlab.measure import stats
-from wqlab.measure.record import RecordError
+from wqlab.measure.record import FORMAT, RecordError
 from wqlab.paths import ROOT
 from wqlab.scopes import SCOPES, SHARD
 from wqlab.steps import Failure
@@ -878,7 +878,7 @@ def test_no_damage_is_a_bug(tmp_path, monkeypatch):
     monkeypatch.setattr(stats, 'RESAMPLES', 40)
     one = record_of({'system': {}}, turns_of({'system': {'batch': 1.5}}, turns=8))
     params = {**options.parse_args(['--engine', 'uml'])[0], **one['parameters'], 'engine': 'uml'}
-    one |= {'format': advise_record.FORMAT, 'complete': True, 'parameters': params, 'kernel': {'release': '7.3'},
+    one |= {'format': FORMAT, 'complete': True, 'parameters': params, 'kernel': {'release': '7.3'},
             'machine': {'cpu': 'x'}, 'seconds': 1.0, 'cpus': 2}
 
     def used():

@@ -3,7 +3,6 @@
 import itertools
 import os
 import re
-import signal
 import threading
 import time
 from pathlib import Path
@@ -698,7 +697,7 @@ def test_here_says_how_to_go_on(monkeypatch, root, tmp_path, capsys):
 
 # A copy of the project with a fake guest
 
-FAKE_GUEST = '''import pathlib, re, sys, time
+FAKE_GUEST = '''import pathlib, re, sys
 here = pathlib.Path(__file__).parents[2]
 argv = sys.argv[1:]
 log = pathlib.Path(argv[argv.index('--log') + 1])
@@ -708,15 +707,10 @@ with open(here / 'calls', 'a') as calls:
     calls.write(f'{kernel} {name}\\n')
 number = len((here / 'calls').read_text().splitlines())
 text = (here / f'uml-{name}.log').read_text()
-if (here / f'sleep-{number}').exists():
-    (here / 'sleeping').touch()
-    time.sleep(60)
 if (here / f'dies-{number}').exists():
     log.write_text('Kernel panic - not syncing: test\\n')
     print('guest: the guest died', file=sys.stderr)
     sys.exit(125)
-if (here / f'warns-{number}').exists():
-    text += '[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/x.c:1\\n'
 if (here / f'spoils-{number}').exists():
     text += '@workload {"kind": "wrong", "name": "ext4", "why": "fio: verify: bad header"}\\n'
 log.write_text(text)
@@ -747,7 +741,7 @@ def test_whole_run(project):
     assert all(row['ratio']['rate']['median'] == 1 for row in result['summary'])
     assert (folder / 'plot.png').read_bytes().startswith(b'\x89PNG')
     assert sorted(path.name for path in (folder / 'logs').iterdir())[0] == '001-dm-crypt-base.log'
-    assert 'aes/ram/queue/32k-all/system ' in done.stdout and '1.00 (1.00-1.00)' in done.stdout
+    assert 'aes/ram/queue/32k-all/system ' in done.stdout and re.search('^ext4/fsync .* 1.00 ', done.stdout, re.M)
     assert f'[{len(once) * 2}/{len(once) * 2}] pair 2 of 2, {workloads.UNNAMED[-1]}, cmwq' in done.stderr
     assert 'note: UML has no caches' in done.stderr
 
@@ -759,14 +753,6 @@ def test_wrong_data_fails_the_run(project):
     assert done.returncode == 1
     assert 'FAILED: pair 1 of 1, writeback, base: WRONG DATA in ext4: fio: verify: bad header' in done.stderr
     assert project.results()[1]['complete'] and 'ext4/fsync' in done.stdout
-
-
-@pytest.mark.tier('test')
-def test_kernel_warning_fails_the_run(project):
-    project.mark('warns-1')
-    done = project.run(*QUICK, '--pairs', '1')
-    assert done.returncode == 1
-    assert 'FAILED: pair 1 of 1, dm-crypt, cmwq: the kernel reported problems (1 lines), first: [ 1.0]' in done.stderr
 
 
 def test_dead_guests_end_the_run_which_can_be_resumed(project):
@@ -782,61 +768,12 @@ def test_dead_guests_end_the_run_which_can_be_resumed(project):
     assert done.returncode == 1 and 'FAILED: pair 1 of 1, writeback, base, attempt 2' in done.stderr
 
 
-@pytest.mark.tier('test')
-def test_interrupted_run_is_resumed(project):
-    project.mark('sleep-3')
-    process = project.run(*QUICK, '--pairs', '1', wait=False)
-    deadline = time.monotonic() + 30
-    while not (project.root / 'scripts/sleeping').exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 130 and 'interrupted' in said and len(project.results()[1]['boots']) == 2
-    done = project.run('--resume')
-    assert done.returncode == 0, done.stderr
-    assert [(one['workload'], one['variant']) for one in project.results()[1]['boots']] == \
-        [(name, variant) for name in workloads.UNNAMED for variant in ('cmwq', 'base')]
-    done = project.run('--resume')
-    assert done.returncode == 1 and 'nothing to resume' in done.stderr
-
-
-def test_waits_for_another_measurement(project):
-    assert project.waits(*QUICK)
-
-
-def test_another_kernel_is_not_resumed(project):
-    project.mark('dies-2')
-    project.mark('dies-3')
-    project.run(*QUICK, '--pairs', '1')
-    Build(project.root, 'uml', 'base', 'workload', None).image.write_text('rebuilt')
-    done = project.run('--resume')
-    assert done.returncode == 1 and 'start a new run' in done.stderr
-
-
 def test_run_of_the_benchmark_is_not_resumed(project):
     folder = project.root / 'build/bench/x'
     folder.mkdir(parents=True)
     measure_record.save({**record([]), 'parameters': {}}, folder)
     done = project.run('--resume', str(folder))
     assert done.returncode == 1 and 'another script wrote it: start a new run' in done.stderr
-
-
-def test_missing_kernel_is_named(project):
-    Build(project.root, 'uml', 'base', 'workload', None).image.unlink()
-    done = project.run(*QUICK)
-    assert done.returncode == 1 and done.stderr.count('\n') == 1 and not (project.root / 'build/workload').exists()
-    assert 'linux is missing: run make kernel ENGINE=uml VARIANT=base CONFIG=workload' in done.stderr
-
-
-def test_pictures_that_fail_cost_nothing_else(project):
-    (project.root / 'scripts/matplotlib.py').write_text("raise ImportError('No module named matplotlib')")
-    done = project.run(*QUICK, '--pairs', '1')
-    folder, result = project.results()
-    assert done.returncode == 1 and result['complete'] and 'ext4/fsync' in done.stdout
-    assert done.stderr.splitlines()[-1].endswith(
-        f'to draw them later: scripts/lab workload-plot {folder.relative_to(project.root)}')
-    assert sorted(os.listdir(folder)) == ['logs', 'results.json']
 
 
 def test_log_of_a_guest_that_took_too_long(tmp_path):

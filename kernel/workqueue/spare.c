@@ -13,10 +13,12 @@
  * slot or the list is empty.  So if a pwq is parked, none is listed, and none gets listed.  Making
  * a spare slot and parking must not miss each other:
  *
- * item done: pwq_make_spare()        item comes in: slots_take_or_park()
+ *   item done: pwq_make_spare()        item comes in: slots_take_or_park()
  *
- * increment nr_spare                 park full barrier                       take the pwq off the
- * list is the pwq listed?  full barrier free its spare slots
+ *   increment nr_spare                 park
+ *   full barrier                       take the pwq off the list
+ *   is the pwq listed?                 full barrier
+ *                                      free its spare slots
  *
  * If the pwq is found listed, its spare slot is seen, now or by whoever takes it off later.  If
  * not, slots->lock decides: the pwq gets listed, or it finds the other parked and gives the slot

@@ -27,6 +27,7 @@ PROGRAMS = {
     'stalls': ('simulated.stalls', 'show who waited for which cache line on a simulated machine'),
     'bench': ('bench.run', 'compare the speed of both variants (run-bench.sh)'),
     'plot': ('bench.plot', 'draw the plots of an earlier benchmark run'),
+    'figures': ('figures', 'write the tables of figures in README.md and the documents from results/'),
     'workload': ('workload.run', 'run real programs on both variants and compare them (run-workload.sh)'),
     'workload-inside': ('workload.inside', 'run the cases of one workload on this machine'),
     'workload-plot': ('workload.plot', 'draw the plots of an earlier run of workloads'),

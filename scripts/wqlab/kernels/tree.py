@@ -36,6 +36,7 @@ DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst':
              'workqueue-workloads.rst': 'workqueue-cmwq-workloads.rst',
              'workqueue-scopes.rst': 'workqueue-cmwq-scopes.rst',
              'workqueue-advise.rst': 'workqueue-cmwq-advise.rst',
+             'workqueue-performance.rst': 'workqueue-cmwq-performance.rst',
              'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
              'workqueue-simulated.rst': 'workqueue-cmwq-simulated.rst',
              'workqueue-bases.rst': 'workqueue-cmwq-bases.rst',

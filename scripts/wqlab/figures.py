@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Write the tables of figures in README.md and the documents, so that nobody types a number.
+
+usage: scripts/lab figures                          rewrite the tables and the picture
+       scripts/lab figures --check                  say which of them are not what they would be
+       scripts/lab figures add NAME FOLDER COMMAND  keep what run-bench.sh wrote to FOLDER as results/NAME.json
+
+results/NAME.json has the medians of one run, the command that repeats it, and what was measured: the machine and the
+sources of the workqueue. results/tables.toml says what each table shows. A table stands between two marks, in README.md
+
+    <!-- figures: TABLE -->
+    <!-- end of figures -->
+
+and in a document these lines, each followed by an empty one:
+
+    .. figures: TABLE
+    .. end of figures
+
+If the code of the workqueue has changed since a run, its figures get a mark. results/rate.svg is the picture of README.
+"""
+
+import hashlib
+import io
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+from wqlab import files, tables
+from wqlab.bench import machine, parse
+from wqlab.bench.record import BENCH
+from wqlab.measure import plot, stats
+from wqlab.measure import record as records
+from wqlab.paths import ROOT
+from wqlab.steps import Failure
+
+RESULTS = ROOT / 'results'
+BLOCK = re.compile(r'^((?:<!-- |\.\. )figures: ([\w-]+)(?: -->)?\n)(.*?)^((?:<!-- |\.\. )end of figures(?: -->)?\n)',
+                   re.M | re.S)
+COMMENT = re.compile(r'(?:/\*.*?\*/|\s)+', re.S)
+OLD = '†'
+METRICS = ('items_per_s', 'p50_ns', 'p99_ns', 'start_p50_ns', 'start_p99_ns', 'start_p999_ns', 'makespan_p50_ns',
+           'probe_p50_ns', 'probe_p99_ns', 'kworkers')
+# What a table can show of a row: the head, the metric, and by what it is divided.
+COLUMNS = {'rate': ('items/s, millions', 'items_per_s', 1e6), 'call': ('call p50, µs', 'p50_ns', 1e3),
+           'call99': ('call p99, µs', 'p99_ns', 1e3), 'start': ('start p50, µs', 'start_p50_ns', 1e3),
+           'start99': ('start p99, µs', 'start_p99_ns', 1e3), 'start999': ('start p99.9, µs', 'start_p999_ns', 1e3),
+           'makespan': ('makespan, µs', 'makespan_p50_ns', 1e3), 'probe': ('probe p50, µs', 'probe_p50_ns', 1e3),
+           'probe99': ('probe p99, µs', 'probe_p99_ns', 1e3), 'kworkers': ('kworkers', 'kworkers', 1)}
+
+
+def sources(root=ROOT):
+    """Return a digest of the workqueue's code. Comments and white space are no code."""
+    paths = [*sorted((root / 'kernel/workqueue').glob('*.[ch]')), root / 'include/linux/workqueue.h']
+    text = ''.join(COMMENT.sub(' ', path.read_text(encoding='utf-8')).strip() for path in paths)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def kept(record, command):
+    """Return what results/ keeps of a record of run-bench.sh."""
+    if not record['complete']:
+        raise Failure('the run is not complete: finish it by run-bench.sh --resume')
+    if not record['git']:
+        raise Failure('the run was not made in a checkout: which commit it is of is not known')
+    rows = [{'scope': row['scope'], 'cpus': row.get('cpus'),
+             **{variant: {metric: row[variant][metric]['median'] for metric in METRICS if row[variant].get(metric)}
+                for variant in stats.ORDER if variant in row},
+             **({'ratio': [row['ratio']['items_per_s'][key] for key in ('median', 'low', 'high')]}
+                if (row.get('ratio') or {}).get('items_per_s') else {})}
+            for row in record['summary']]
+    where = machine.heading(record['parameters']) or [f"{record['engine']}, {record['topology']['cpus']} CPUs of "
+                                                      f"{record['machine']['cpu']}, a virtual machine"]
+    return {'command': command, 'where': where[0], 'date': record['started'][:10],
+            'commit': record['git']['commit'][:7], 'linux': next(iter(record['kernels'].values()))['release'],
+            'sources': sources(), 'rows': rows}
+
+
+def load(name):
+    path = RESULTS / f'{name}.json'
+    try:
+        return json.loads(path.read_text(encoding='utf-8'))
+    except FileNotFoundError:
+        raise Failure(f'{path} does not exist: make it by scripts/lab figures add {name} FOLDER COMMAND') from None
+
+
+def row_of(result, name, scope, cpus=None):
+    for row in result['rows']:
+        if row['scope'] == scope and cpus in (None, row['cpus']):
+            return row
+    raise Failure(f'results/{name}.json has no scope {scope}')
+
+
+def number(value):
+    """Return three digits of a number."""
+    return f'{value:,.0f}' if value >= 100 else f'{value:.3g}'
+
+
+def pair(row, column):
+    """Return 'ours / base' of a column, bold if ours is worse by more than rounding hides."""
+    _, metric, unit = COLUMNS[column]
+    found = [number(row[variant][metric] / unit) if row.get(variant, {}).get(metric) is not None else '-'
+             for variant in ('cmwq', 'base')]
+    text = ' / '.join(found)
+    if '-' in found or found[0] == found[1] or column == 'kworkers':
+        return text
+    worse = row['cmwq'][metric] < row['base'][metric] if column == 'rate' else row['cmwq'][metric] > row['base'][metric]
+    return f'**{text}**' if worse else text
+
+
+def ratio(row):
+    if 'ratio' not in row:
+        return '-'
+    mid, low, high = row['ratio']
+    return number(mid) if low == high else f'{mid:.2f} ({low:.2f}-{high:.2f})'
+
+
+def mark(result):
+    return '' if result['sources'] == sources() else f" {OLD}{result['commit']}"
+
+
+def claims(spec):
+    """Return the head and the rows of a table with one figure a line, and its price."""
+    cells = []
+    for one in spec['row']:
+        result = load(one['result'])
+        row, (_, metric, unit) = row_of(result, one['result'], one['scope'], one.get('cpus')), COLUMNS[one['column']]
+        ours, base = (number(row[variant][metric] / unit) for variant in ('cmwq', 'base'))
+        cells.append([one['what'], base, f'**{ours}**{mark(result)}', one['price'], f"`{result['command']}`"])
+    return ['', 'base', 'ours', 'its price', 'to repeat it'], cells
+
+
+def scopes(spec):
+    """Return the head and the rows of a table of whole runs: ours / base."""
+    columns, cells = spec['columns'], []
+    for name, what in spec['results'].items():
+        result = load(name)
+        shown = [row for row in result['rows'] if row['scope'] in spec.get('scopes', [row['scope']])]
+        for i, row in enumerate(shown):
+            lead = [f'{what}{mark(result)}' if not i else '\\'] + ([str(row['cpus'])] if spec.get('cpus') else [])
+            scope = parse.FLOOR.get(row['scope'], f"``{row['scope']}``")
+            cells.append([*lead, scope, *(pair(row, column) for column in columns), ratio(row)])
+    lead = [spec['head']] + (['CPUs'] if spec.get('cpus') else [])
+    return [*lead, 'scope', *(COLUMNS[column][0] for column in columns), 'ours/base'], cells
+
+
+def notes(spec):
+    """Return a line for each run: machine, kernel, date, command."""
+    names = list(spec['results']) if 'results' in spec else []
+    return [f"``{result['command']}``: {result['where']}, Linux {result['linux']}, commit {result['commit']}, "
+            f"{result['date']}" for result in map(load, names)]
+
+
+def block(spec, markdown):
+    head, cells = (claims if 'row' in spec else scopes)(spec)
+    if markdown:
+        body = tables.lines(head, [[cell.replace('|', '\\|') for cell in row] for row in cells], [], 'github')
+    else:
+        body = tables.lines(head, cells, [], 'rst')
+    listed = [f'- {line}' for line in notes(spec)]
+    old = any(OLD in cell for row in cells for cell in row)
+    said = [f'{OLD}: of this commit; the code has changed since.'] if old else []
+    return '\n'.join(['', *body, *([''] if listed else []), *listed, *([''] if said else []), *said, '', ''])
+
+
+def picture(spec):
+    """Draw rates over numbers of CPUs, readable on white and on black. Return the file's text."""
+    pyplot = plot.plotting()
+    inked = ('text.color', 'axes.labelcolor', 'axes.edgecolor', 'xtick.color', 'ytick.color')
+    pyplot.rcParams.update({**dict.fromkeys(inked, '#808890'), 'font.size': 13, 'savefig.transparent': True})
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout='constrained')
+    ticks = set()
+    for name, what, style in spec['curves']:
+        rows = [row for row in load(name)['rows'] if row['scope'] == spec['scope']]
+        for variant, colour in (('cmwq', '#3f8fe0'), ('base', '#e0863f')):
+            found = [(row['cpus'], row[variant]['items_per_s'] / 1e6) for row in rows if variant in row]
+            ticks |= {cpus for cpus, _ in found}
+            axes.plot(*zip(*found, strict=True), style, color=colour, linewidth=2.5, markersize=8,
+                      label=f'{stats.NAMES[variant]}, {what}')
+    axes.set(xscale='log', yscale='log', xlabel='CPUs behind one cache', ylabel='items/s, millions')
+    axes.set_xticks(sorted(ticks), [str(cpus) for cpus in sorted(ticks)])
+    axes.set_yticks([1, 10, 100], ['1', '10', '100'])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    text = io.StringIO()
+    figure.savefig(text, format='svg', metadata={'Date': None})
+    return '\n'.join(line.rstrip() for line in text.getvalue().splitlines()) + '\n'
+
+
+def rewritten(text, specs, name):
+    def fill(found):
+        if found[2] not in specs:
+            raise Failure(f'{name}: results/tables.toml has no table {found[2]}')
+        return found[1] + block(specs[found[2]], name.endswith('.md')) + found[4]
+    return BLOCK.sub(fill, text)
+
+
+def pages():
+    return [ROOT / 'README.md', *sorted((ROOT / 'Documentation/core-api').glob('*.rst'))]
+
+
+def stale():
+    """Yield (page, new text) of each page whose tables are not what results/ says."""
+    specs = tomllib.loads((RESULTS / 'tables.toml').read_text(encoding='utf-8'))
+    drawn = RESULTS / 'rate.svg'
+    new = {drawn: picture(specs['picture']),
+           **{path: rewritten(path.read_text(encoding='utf-8'), specs, path.name) for path in pages()}}
+    yield from ((path, text) for path, text in new.items()
+                if not path.exists() or path.read_text(encoding='utf-8') != text)
+
+
+def add(name, folder, command):
+    if not re.fullmatch(r'[a-z0-9-]+', name):
+        raise Failure(f'{name}: use small letters, digits and "-"')
+    try:
+        record = records.load(Path(folder), BENCH)
+    except records.RecordError as error:
+        raise Failure(str(error)) from None
+    RESULTS.mkdir(exist_ok=True)
+    files.write(RESULTS / f'{name}.json', json.dumps(kept(record, command), indent=1, ensure_ascii=False) + '\n')
+
+
+def main(argv):
+    if argv == ['--help']:
+        print(__doc__.partition('\n\n')[2].rstrip())
+    elif argv[:1] == ['add'] and len(argv) == 4:
+        add(*argv[1:])
+    elif argv == ['--check']:
+        wrong = [str(path.relative_to(ROOT)) for path, _ in stale()]
+        if wrong:
+            raise Failure(f"the tables of {', '.join(wrong)} are not what results/ says: run scripts/lab figures")
+    elif not argv:
+        for path, new in stale():
+            files.write(path, new)
+            print(f'{path.relative_to(ROOT)}: rewritten')
+    else:
+        print(__doc__.partition('\n\n')[2].rstrip(), file=sys.stderr)
+        return 2
+    return 0

@@ -206,12 +206,12 @@ CHECKS = [
     (files, pages, 'workqueue-internals.rst', 'claim queue', 'queue claim', 'queue.c: not at its place'),
     (entry, pages, 'workqueue-start.rst', ':ref:`workqueue-cmwq-bases`', 'bases', 'workqueue-bases.rst: workqueue-st'),
     (entry, pages, 'workqueue-bases.rst', '.. _workqueue-cmwq-bases:', '.. _bases:', 'has no label workqueue-cmwq-b'),
-    (commands, everywhere, 'README.md', '    make bench\n', '    make bank\n', 'README.md: make bank'),
+    (commands, everywhere, 'README.md', '`make bench`', '`make bank`', 'README.md: make bank'),
     (commands, everywhere, 'workqueue-adopt.rst', "make bench ARGS=", "make bench ARG=", 'make bench ARG='),
     (options, everywhere, 'workqueue-advise.rst', 'advise.sh --engine', 'advise.sh --motor', 'advise.sh --motor'),
     (options, everywhere, 'workqueue-adopt.rst', '--append-cmwq', '--append-ours', 'run-bench.sh --append-ours'),
     (options, everywhere, 'workqueue-bases.rst', 'scripts/lab hooks TREE', 'scripts/lab hook TREE', 'scripts/lab hook'),
-    (paths, everywhere, 'README.md', 'tests/models/', 'tests/model/', 'README.md: tests/model/'),
+    (paths, everywhere, 'README.md', 'tools/workqueue/', 'tools/work/', 'README.md: tools/work/'),
     (symbols, everywhere, 'workqueue-distributors.rst', 'CONFIG_WQ_PROBE', 'CONFIG_WQ_PROB', 'CONFIG_WQ_PROB'),
 ]
 

@@ -90,7 +90,7 @@ struct pool_workqueue {
 	/* of a CPU's own pwq: see own.c */
 	struct list_head own_node;		/* P: own_pwqs, while an entry names the pwq */
 	struct work_struct own_marker;		/* unplugs the pwq */
-	bool marker_released;			/* it is not held back any more; L of the old pwq */
+	bool marker_released;			/* not held back any more; LO of the old pwq */
 	int nr_granted;				/* L: slots for what it holds back while plugged */
 	u64 own_started;			/* P: items that had started at the last look */
 

@@ -6,7 +6,8 @@ usage: scripts/lab figures                          rewrite the tables and the p
        scripts/lab figures add NAME FOLDER COMMAND  keep what run-bench.sh wrote to FOLDER as results/NAME.json
 
 results/NAME.json has the medians of one run, the command that repeats it, and what was measured: the machine and the
-sources of the workqueue. results/tables.toml says what each table shows. A table stands between two marks, in README.md
+sources of the workqueue in its commit. results/tables.toml says what each table shows. A table stands between two
+marks, in README.md
 
     <!-- figures: TABLE -->
     <!-- end of figures -->
@@ -23,6 +24,7 @@ import hashlib
 import io
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -36,33 +38,51 @@ from wqlab.paths import ROOT
 from wqlab.steps import Failure
 
 RESULTS = ROOT / 'results'
+HEADER = 'include/linux/workqueue.h'
 BLOCK = re.compile(r'^((?:<!-- |\.\. )figures: ([\w-]+)(?: -->)?\n)(.*?)^((?:<!-- |\.\. )end of figures(?: -->)?\n)',
                    re.M | re.S)
 COMMENT = re.compile(r'(?:/\*.*?\*/|\s)+', re.S)
 OLD = '†'
 METRICS = ('items_per_s', 'p50_ns', 'p99_ns', 'start_p50_ns', 'start_p99_ns', 'start_p999_ns', 'makespan_p50_ns',
-           'probe_p50_ns', 'probe_p99_ns', 'kworkers')
+           'kworkers')
 # What a table can show of a row: the head, the metric, and by what it is divided.
 COLUMNS = {'rate': ('items/s, millions', 'items_per_s', 1e6), 'call': ('call p50, µs', 'p50_ns', 1e3),
-           'call99': ('call p99, µs', 'p99_ns', 1e3), 'start': ('start p50, µs', 'start_p50_ns', 1e3),
+           'start': ('start p50, µs', 'start_p50_ns', 1e3),
            'start99': ('start p99, µs', 'start_p99_ns', 1e3), 'start999': ('start p99.9, µs', 'start_p999_ns', 1e3),
-           'makespan': ('makespan, µs', 'makespan_p50_ns', 1e3), 'probe': ('probe p50, µs', 'probe_p50_ns', 1e3),
-           'probe99': ('probe p99, µs', 'probe_p99_ns', 1e3), 'kworkers': ('kworkers', 'kworkers', 1)}
+           'makespan': ('makespan, µs', 'makespan_p50_ns', 1e3), 'kworkers': ('kworkers', 'kworkers', 1)}
+
+
+def digest(texts):
+    """Return a digest of code. Comments and white space are no code."""
+    return hashlib.sha256(''.join(COMMENT.sub(' ', text).strip() for text in texts).encode()).hexdigest()
 
 
 def sources(root=ROOT):
-    """Return a digest of the workqueue's code. Comments and white space are no code."""
-    paths = [*sorted((root / 'kernel/workqueue').glob('*.[ch]')), root / 'include/linux/workqueue.h']
-    text = ''.join(COMMENT.sub(' ', path.read_text(encoding='utf-8')).strip() for path in paths)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Return a digest of the workqueue's code."""
+    paths = [*sorted((root / 'kernel/workqueue').glob('*.[ch]')), root / HEADER]
+    return digest(path.read_text(encoding='utf-8') for path in paths)
+
+
+def git(*argv):
+    done = subprocess.run(['git', '-C', ROOT, *argv], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failure(done.stderr.strip())
+    return done.stdout
+
+
+def sources_of(commit):
+    """Return the same digest of the sources of a commit."""
+    names = git('ls-tree', '--name-only', commit, 'kernel/workqueue/').split()
+    paths = [*sorted(name for name in names if name.endswith(('.c', '.h'))), HEADER]
+    return digest(git('show', f'{commit}:{path}') for path in paths)
 
 
 def kept(record, command):
     """Return what results/ keeps of a record of run-bench.sh."""
     if not record['complete']:
         raise Failure('the run is not complete: finish it by run-bench.sh --resume')
-    if not record['git']:
-        raise Failure('the run was not made in a checkout: which commit it is of is not known')
+    if not record['git'] or record['git']['modified']:
+        raise Failure('files differed from the commit when it ran: commit them, and run it again')
     rows = [{'scope': row['scope'], 'cpus': row.get('cpus'),
              **{variant: {metric: row[variant][metric]['median'] for metric in METRICS if row[variant].get(metric)}
                 for variant in stats.ORDER if variant in row},
@@ -73,7 +93,7 @@ def kept(record, command):
                                                       f"{record['machine']['cpu']}, a virtual machine"]
     return {'command': command, 'where': where[0], 'date': record['started'][:10],
             'commit': record['git']['commit'][:7], 'linux': next(iter(record['kernels'].values()))['release'],
-            'sources': sources(), 'rows': rows}
+            'sources': sources_of(record['git']['commit']), 'rows': rows}
 
 
 def load(name):
@@ -84,9 +104,9 @@ def load(name):
         raise Failure(f'{path} does not exist: make it by scripts/lab figures add {name} FOLDER COMMAND') from None
 
 
-def row_of(result, name, scope, cpus=None):
+def row_of(result, name, scope):
     for row in result['rows']:
-        if row['scope'] == scope and cpus in (None, row['cpus']):
+        if row['scope'] == scope:
             return row
     raise Failure(f'results/{name}.json has no scope {scope}')
 
@@ -124,7 +144,7 @@ def claims(spec):
     cells = []
     for one in spec['row']:
         result = load(one['result'])
-        row, (_, metric, unit) = row_of(result, one['result'], one['scope'], one.get('cpus')), COLUMNS[one['column']]
+        row, (_, metric, unit) = row_of(result, one['result'], one['scope']), COLUMNS[one['column']]
         ours, base = (number(row[variant][metric] / unit) for variant in ('cmwq', 'base'))
         cells.append([one['what'], base, f'**{ours}**{mark(result)}', one['price'], f"`{result['command']}`"])
     return ['', 'base', 'ours', 'its price', 'to repeat it'], cells

@@ -31,7 +31,7 @@ def stat(value):
     return {'median': value}
 
 
-RECORD = {'complete': True, 'git': {'commit': '0123456789'}, 'engine': 'uml',
+RECORD = {'complete': True, 'git': {'commit': '0123456789', 'modified': False}, 'engine': 'uml',
           'topology': {'cpus': 2}, 'machine': {'cpu': 'a CPU'}, 'started': '2026-11-30T08:00:00+00:00',
           'parameters': {'pairs': 5},
           'kernels': {'cmwq': {'release': '7.3.4'}},
@@ -46,6 +46,7 @@ def a_place(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, 'RESULTS', tmp_path)
     monkeypatch.setattr(figures, 'ROOT', tmp_path)
     monkeypatch.setattr(figures, 'sources', lambda: 'these')
+    monkeypatch.setattr(figures, 'sources_of', lambda commit: 'these')
     monkeypatch.setattr(figures, 'pages', lambda: [tmp_path / 'README.md'])
     (tmp_path / 'tables.toml').write_text(TABLES)
     (tmp_path / 'one.json').write_text(json.dumps(figures.kept(RECORD, 'scripts/run-bench.sh')))
@@ -101,8 +102,16 @@ def test_only_code_counts_as_a_change(tmp_path):
     assert figures.sources(tmp_path) != before
 
 
+def test_a_commit_has_the_digest_of_its_files(tmp_path):
+    for name in figures.git('ls-tree', '--name-only', 'HEAD', 'kernel/workqueue/', figures.HEADER).split():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(figures.git('show', f'HEAD:{name}'))
+    assert figures.sources_of('HEAD') == figures.sources(tmp_path)
+
+
 @pytest.mark.parametrize('change, says', [({'complete': False}, 'not complete'),
-                                          ({'git': None}, 'not made in a checkout')])
+                                          ({'git': None}, 'commit them'),
+                                          ({'git': {'commit': '01', 'modified': True}}, 'commit them')])
 def test_what_is_not_kept(change, says):
     with pytest.raises(Failure, match=says):
         figures.kept({**RECORD, **change}, '')

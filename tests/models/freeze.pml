@@ -69,7 +69,6 @@ chan inactive[PWQS] = [6] of { byte };
 byte nr_active[PWQS];			/* on the worklist or running */
 byte ready[PWQS];			/* pwq->nr_ready: on the worklist */
 bool parked[PWQS];			/* on slots->pending_pwqs */
-bool holds_marker[PWQS];
 bool plugged[PWQS];
 bool released[PWQS];			/* the marker that unplugs it is not held back any more */
 bool unplugs[PWQS];			/* that marker has started */
@@ -90,9 +89,7 @@ byte fits[NR_NODES];			/* slots that were free then, and not taken since */
 inline release(p)
 {
 	do
-	:: len(inactive[p]) == 0 ->
-		holds_marker[p] = false;
-		break
+	:: len(inactive[p]) == 0 -> break
 	:: else ->
 		inactive[p]?<next>;
 		if
@@ -196,7 +193,6 @@ end:	do
 			entry[c] = OWN(c);
 			plugged[OWN(c)] = true;
 			inactive[POD(c)]!(MARKER + OWN(c));
-			holds_marker[POD(c)] = true;
 			release(POD(c));
 			next = 0
 		}

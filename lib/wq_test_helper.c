@@ -42,6 +42,7 @@
  *	NAME/map	queues from each online CPU and shows which worker ran the item
  *	NAME/map_on	the same with queue_work_on()
  *	NAME/map_node	the same with queue_work_node(), naming the next node
+ *	NAME/map_far	as map; then each worker seems to have slept in another package
  *	NAME/workqueues	number of all workqueues of the system; not on the base kernel
  *	NAME/map_delayed, map_delayed_on, map_rcu
  *			the same with queue_delayed_work(), queue_delayed_work_on()
@@ -1404,7 +1405,20 @@ struct wqt_probe {
 	pid_t			pid;
 	char			comm[TASK_COMM_LEN];
 	cpumask_var_t		allowed;
+	bool			moves_worker;	/* where map_far says */
 };
+
+/* let the scheduler wake this worker in another package than that of @cpu, if nobody objects */
+static void wqt_move_worker(int cpu)
+{
+#ifdef CONFIG_SMP
+	int far;
+
+	for_each_online_cpu(far)
+		if (topology_physical_package_id(far) != topology_physical_package_id(cpu))
+			WRITE_ONCE(current->wake_cpu, far);
+#endif
+}
 
 static void wqt_probe_ran(struct wqt_probe *probe)
 {
@@ -1412,6 +1426,8 @@ static void wqt_probe_ran(struct wqt_probe *probe)
 	probe->pid = task_pid_nr(current);
 	get_task_comm(probe->comm, current);
 	cpumask_copy(probe->allowed, current->cpus_ptr);
+	if (probe->moves_worker)
+		wqt_move_worker(probe->cpu);
 	complete(&probe->ran);
 }
 
@@ -1492,15 +1508,9 @@ static struct wqt_probe *wqt_probe_alloc(struct wqt_queue *q)
 	return probe;
 }
 
-/* Queue a probe for each CPU, by @queue, which runs on that CPU unless it names the CPU. */
-static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, smp_call_func_t queue,
-			   bool names)
+static int wqt_show_probes_of(struct seq_file *s, struct wqt_probe *probe, smp_call_func_t queue,
+			      bool names)
 {
-	struct wqt_probe *probe = wqt_probe_alloc(q);
-
-	if (!probe)
-		return -ENOMEM;
-
 	for_each_online_cpu(probe->cpu) {
 		if (names)
 			queue(probe);
@@ -1519,6 +1529,25 @@ static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, smp_call_fun
 	free_cpumask_var(probe->allowed);
 	kfree(probe);
 	return 0;
+}
+
+/* Queue a probe for each CPU, by @queue, which runs on that CPU unless it names the CPU. */
+static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, smp_call_func_t queue,
+			   bool names)
+{
+	struct wqt_probe *probe = wqt_probe_alloc(q);
+
+	return probe ? wqt_show_probes_of(s, probe, queue, names) : -ENOMEM;
+}
+
+static int wqt_show_map_far(struct seq_file *s, struct wqt_queue *q)
+{
+	struct wqt_probe *probe = wqt_probe_alloc(q);
+
+	if (!probe)
+		return -ENOMEM;
+	probe->moves_worker = true;
+	return wqt_show_probes_of(s, probe, wqt_probe_here, false);
 }
 
 static int wqt_show_map(struct seq_file *s, struct wqt_queue *q)
@@ -1601,6 +1630,7 @@ static const struct wqt_file wqt_files[] = {
 	{ "map",	NULL,			wqt_show_map },
 	{ "map_on",	NULL,			wqt_show_map_on },
 	{ "map_node",	NULL,			wqt_show_map_node },
+	{ "map_far",	NULL,			wqt_show_map_far },
 	{ "workqueues",	NULL,			wqt_show_workqueues },
 	{ "map_delayed", NULL,			wqt_show_map_delayed },
 	{ "map_delayed_on", NULL,		wqt_show_map_delayed_on },

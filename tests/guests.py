@@ -70,6 +70,7 @@ class Boot:
         machine = complete(parse(self.topology), None if self.topology else self.cpus)
         reasons = [reason for reason, is_true in {
             'one CPU': machine.cpus == 1,
+            'the CPUs are in one package': machine.sockets == 1,
             'the base kernel': self.variant == 'base',
             'the CPUs cannot go offline': self.engine == 'uml',
             'no sizes': not self.shards,

@@ -3,6 +3,7 @@
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/sched.h>
+#include <linux/sched/stat.h>
 #include <linux/sched/topology.h>
 
 #include "data.h"
@@ -68,14 +69,33 @@ static unsigned int pool_any_cpu(const struct cpumask *pod)
 	return data_race(cpumask_any_and_distribute(pod, cpu_active_mask));
 }
 
+/* is nothing on @cpu but, if that is where we are, the current task? */
+static bool pool_cpu_has_room(unsigned int cpu)
+{
+	return idle_cpu(cpu) || (cpu == smp_processor_id() && single_task_running());
+}
+
+/*
+ * May a worker of @pool, which belongs to CPU @own, be brought there from CPU @from?  Highpri work
+ * is better off with the scheduler's choice.  One that the scheduler has moved behind another cache
+ * stays there while there is more to do than one worker does on @own.
+ */
+static bool pool_may_fetch(const struct worker_pool *pool, unsigned int own, unsigned int from)
+{
+	if (pool->attrs->nice < 0 || !cpumask_test_cpu(own, pool->attrs->__pod_cpumask) ||
+	    !pool_cpu_is_up(own))
+		return false;
+	return cpus_share_cache(own, from) ||
+	       (pool->nr_idle == pool->nr_workers && pool_cpu_has_room(own));
+}
+
 /*
  * Where should a worker of @pool wake up that slept on CPU @from?  Return @from if it makes no
  * difference.
  *
  * An own pool wakes its workers on the CPU that queues there: what an item touches is in its
- * caches, and its scheduler domains need not be searched.  A worker that the scheduler has moved
- * behind another cache stays there, and highpri work is better off with the scheduler's choice.
- * Other pools only bring back a worker that the scheduler has moved out of the pod.
+ * caches, and its scheduler domains need not be searched.  Other pools only bring back a worker
+ * that the scheduler has moved out of the pod.
  */
 static unsigned int pool_wake_cpu(const struct worker_pool *pool, unsigned int from)
 {
@@ -84,8 +104,7 @@ static unsigned int pool_wake_cpu(const struct worker_pool *pool, unsigned int f
 
 	if (own == from)
 		return from;
-	if (own >= 0 && attrs->nice >= 0 && cpus_share_cache(own, from) &&
-	    cpumask_test_cpu(own, attrs->__pod_cpumask) && pool_cpu_is_up(own))
+	if (own >= 0 && pool_may_fetch(pool, own, from))
 		return own;
 	if (attrs->affn_strict || cpumask_test_cpu(from, attrs->__pod_cpumask))
 		return from;

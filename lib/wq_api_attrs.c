@@ -662,7 +662,7 @@ static bool queue_on_plugged(struct workqueue_struct *wq, struct wq_api_item *it
 	for (ms = 0; ms < 500 && !READ_ONCE(marker_begun); ms++)
 		usleep_range(500, 1000);
 	begun = READ_ONCE(marker_begun);
-	wq_api_queue_batch(wq_api_cpu(0), wq, &items[2], 2);
+	wq_api_queue_batch(wq_api_cpu(0), wq, &items[2], 3);
 	return begun;
 }
 
@@ -700,6 +700,33 @@ static bool limit_is_blamed(struct workqueue_struct *wq)
 	       look.now;
 }
 
+/* freeze while the marker is kept, cancel an item that is behind it, and thaw */
+static void freeze_behind_marker(struct kunit *test, struct workqueue_struct *wq,
+				 struct wq_api_item *items)
+{
+	bool cancelled;
+	int ms;
+
+	freeze_workqueues_begin();
+	/* too late, also if an item is cancelled that was not */
+	wq_api_queue_batch(wq_api_cpu(0), wq, &items[5], 1);
+	wq_api_queue_batch(wq_api_cpu(1), wq, &items[6], 1);
+	cancelled = cancel_work(wq_api_work(&items[3]));
+	msleep(20);
+	WRITE_ONCE(marker_goes, true);
+	for (ms = 0; ms < 2000 && freeze_workqueues_busy(); ms++)
+		usleep_range(500, 1000);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[2].runs), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[3].runs), !cancelled);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[4].runs), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[5].runs), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[6].runs), 0);
+	thaw_workqueues();
+	wq_api_wait(test, &items[4].finished, "the last item behind the marker runs");
+	wq_api_wait(test, &items[5].finished, "the item that was queued later runs");
+	wq_api_wait(test, &items[6].finished, "so does that of the other CPU");
+}
+
 /*
  * What waits behind the marker of an own pwq when the freeze begins runs, too, but nothing that is
  * queued later does.  Before that, the marker is no item that has started, and it is not the limit
@@ -707,7 +734,7 @@ static bool limit_is_blamed(struct workqueue_struct *wq)
  */
 static void queued_behind_a_marker_runs(struct kunit *test)
 {
-	int round, ms, kept = 0;
+	int round, kept = 0;
 
 	set_own_pools(test, 2);
 	KUNIT_ASSERT_EQ(test, register_trace_workqueue_execute_start(keep_marker, NULL), 0);
@@ -715,29 +742,18 @@ static void queued_behind_a_marker_runs(struct kunit *test)
 
 	for (round = 0; round < MARKER_ROUNDS && kept < 3; round++) {
 		struct workqueue_struct *wq = shared_wq(test, WQ_UNBOUND | WQ_FREEZABLE);
-		struct wq_api_item *items = wq_api_items(test, 5);
+		struct wq_api_item *items = wq_api_items(test, 7);
 		bool begun = queue_on_plugged(wq, items);
 		bool two_started = shows_two_started(wq);
 		bool blamed = limit_is_blamed(wq);
 		bool plugged = is_plugged(wq);
 
-		freeze_workqueues_begin();
-		wq_api_queue_batch(wq_api_cpu(1), wq, &items[4], 1);
-		msleep(20);
-		WRITE_ONCE(marker_goes, true);
-		for (ms = 0; ms < 2000 && freeze_workqueues_busy(); ms++)
-			usleep_range(500, 1000);
+		freeze_behind_marker(test, wq, items);
 		if (begun && plugged) {
 			kept++;
 			KUNIT_EXPECT_TRUE(test, two_started);
 			KUNIT_EXPECT_FALSE(test, blamed);
 		}
-		KUNIT_EXPECT_EQ(test, atomic_read(&items[2].runs), 1);
-		KUNIT_EXPECT_EQ(test, atomic_read(&items[3].runs), 1);
-		KUNIT_EXPECT_EQ(test, atomic_read(&items[4].runs), 0);
-		thaw_workqueues();
-		wq_api_wait(test, &items[3].finished, "the last item behind the marker runs");
-		wq_api_wait(test, &items[4].finished, "the item that was queued later runs");
 		wq_api_destroy(test, wq);
 	}
 	KUNIT_EXPECT_GT(test, kept, 0);

@@ -443,42 +443,61 @@ bool wq_has_slots_taken(struct workqueue_struct *wq)
 }
 
 /*
- * A plugged own pwq cannot activate what it holds back.  Take slots for those items that fit under
- * the limit.  None do while its marker is held back: they come after some that do not fit.  L
+ * How many items does @pwq hold back before @end?  Count @max at most, and no barriers: each goes
+ * with the item that is linked to it.  L
  */
-static void pwq_grant_slots(struct pool_workqueue *pwq)
+static int pwq_nr_held_before(struct pool_workqueue *pwq, struct work_struct *end, int max)
 {
 	struct work_struct *work;
 	bool linked = false;
 	int nr = 0;
 
+	list_for_each_entry(work, &pwq->inactive_works, entry) {
+		if (work == end || nr == max)
+			break;
+		nr += !linked;
+		linked = work_data(work) & WORK_STRUCT_LINKED;
+	}
+	return nr;
+}
+
+/*
+ * A plugged own pwq cannot activate what it holds back.  Take slots for those items that fit under
+ * the limit.  None do while its marker is held back: they come after some that do not fit.  L
+ */
+static void pwq_grant_slots(struct pool_workqueue *pwq)
+{
+	int nr;
+
 	if (!pwq_waits_for_marker(pwq) || !READ_ONCE(pwq->marker_released))
 		return;
 
+	nr = pwq_nr_held_before(pwq, NULL, INT_MAX);
 	guard(raw_spinlock)(&pwq->slots->lock);
-	list_for_each_entry(work, &pwq->inactive_works, entry) {
-		/* a barrier goes with the item that is linked to it */
-		if (!linked && nr++ == pwq->nr_granted) {
-			if (!slots_take(pwq->slots))
-				return;
-			pwq->nr_granted++;
-		}
-		linked = work_data(work) & WORK_STRUCT_LINKED;
-	}
+	while (pwq->nr_granted < nr && slots_take(pwq->slots))
+		pwq->nr_granted++;
 }
 
-/* use the slots of pwq_grant_slots(), or free them if the items were cancelled; L */
+/*
+ * @work is about to be dequeued.  If it was granted a slot, return true: the caller gives the slot
+ * back when @work is off the list.  The next items must not use it.  They may have been queued when
+ * the system was frozen already.  L
+ */
+bool pwq_ungrant(struct pool_workqueue *pwq, struct work_struct *work)
+{
+	if (pwq_nr_held_before(pwq, work, pwq->nr_granted) == pwq->nr_granted)
+		return false;
+	pwq->nr_granted--;
+	return true;
+}
+
+/* use the slots of pwq_grant_slots(); L */
 static bool pwq_use_granted(struct pool_workqueue *pwq)
 {
-	int nr = pwq->nr_granted;
-	bool used = nr;
+	bool used = pwq->nr_granted;
 
-	pwq->nr_granted = 0;
-	for (; nr && !list_empty(&pwq->inactive_works); nr--)
+	for (; pwq->nr_granted; pwq->nr_granted--)
 		pwq_activate_next(pwq);
-	/* may drop the lock */
-	while (nr--)
-		pwq_give_slot(pwq, pwq->slots);
 	return used;
 }
 

@@ -20,6 +20,7 @@ void wq_free_slots(struct workqueue_struct *wq);
 void pwq_unplug(struct pool_workqueue *pwq);
 bool pwq_reserve_active(struct pool_workqueue *pwq);
 bool pwq_activate_first_inactive(struct pool_workqueue *pwq);
+bool pwq_ungrant(struct pool_workqueue *pwq, struct work_struct *work);
 bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots);
 void own_marker_fn(struct work_struct *marker);
 void pwq_release_markers(struct pool_workqueue *pwq);

@@ -23,6 +23,7 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 {
 	struct worker_pool *pool = pwq->pool;
 	unsigned long data = work_data(work);
+	bool granted = unlikely(pwq->nr_granted) && pwq_ungrant(pwq, work);
 	struct task_struct *wake = NULL;
 
 	debug_work_deactivate(work);
@@ -37,6 +38,9 @@ static void work_dequeue(struct work_struct *work, struct pool_workqueue *pwq,
 	worklist_drop_cursors(&pool->worklist);
 	atomic_long_set(&work->data, data_off_pool(work, home) | WORK_STRUCT_PENDING);
 
+	/* this may drop the lock, and @work still keeps @pwq */
+	if (unlikely(granted))
+		pwq_give_slot(pwq, pwq->slots);
 	pwq_dec_nr_in_flight(pwq, data, PWQ_STAT_CANCELLED);
 	/*
 	 * Barriers, or an item that gets the slot, may find all workers asleep.  If

@@ -91,7 +91,7 @@ struct pool_workqueue {
 	struct list_head own_node;		/* P: own_pwqs, while an entry names the pwq */
 	struct work_struct own_marker;		/* unplugs the pwq */
 	bool marker_released;			/* not held back any more; LO of the old pwq */
-	int nr_granted;				/* L: slots for what it holds back while plugged */
+	int nr_granted;				/* L: slots that its oldest held-back items have */
 	u64 own_started;			/* P: items that had started at the last look */
 
 	u64 stats[PWQ_NR_STATS];		/* L, but CPU_TIME: racy on purpose */

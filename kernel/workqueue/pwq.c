@@ -91,7 +91,7 @@ void link_pwq(struct pool_workqueue *pwq)
 /* a pwq has lost its last reference; L */
 void pwq_die(struct pool_workqueue *pwq)
 {
-	WQ_WARN_ON_ONCE(pwq->nr_ready || pwq->nr_scheduled);
+	WQ_WARN_ON_ONCE(pwq->nr_ready || pwq->nr_scheduled || pwq->nr_granted);
 	list_del_init(&pwq->mayday_cursor.entry);
 	cursor_borrow_pwq(&pwq->pool->mayday_cursor);
 

@@ -42,6 +42,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         'THREE': ('OWN_FIRST',),
         'NODES': (),
         'LATE': ('GRANT_HELD',),
+        'CANCEL': ('CANCEL_KEEP',),
     },
     'ordered': {
         '': ('NO_SECOND', 'NO_PLUG', 'NO_UNPLUG', 'UNPLUG_NEXT', 'NO_REFCNT', 'NO_MOVED', 'MOVED_LATE',

@@ -14,9 +14,11 @@
  * must run does not depend on turns.
  *
  * With LATE, a slot is free for a while before it is handed over, so that others may take it.
+ * With CANCEL, one item that is held back may be cancelled.
  *
  * Left out: a pwq that parks meanwhile, which slots.pml has; spare slots, which spare.pml has; an
- * entry that changes while an item is queued, which own.pml has; cancelled items.
+ * entry that changes while an item is queued, which own.pml has; items that are cancelled when
+ * they have become active.
  *
  * Holds:
  * - The items of a CPU start in the order in which it queued them.
@@ -40,6 +42,7 @@
  * - NO_PARK: an own pwq that is unplugged does not ask for a slot.
  * - NO_ACTIVE: freeze_workqueues_busy() does not look for active items.
  * - NO_THAW: the thaw hands out no slots.
+ * - CANCEL_KEEP: the slot that a cancelled item was granted is left to the next one.
  */
 #define CPUS	2
 #define ITEMS_OF(c) (3 - 2 * c)		/* to keep the number of states low */
@@ -75,7 +78,8 @@ bool unplugs[PWQS];			/* that marker has started */
 byte granted[PWQS];			/* pwq->nr_granted */
 byte owed[NR_NODES];			/* slots that are free, and not handed over yet */
 byte queued[CPUS];			/* items */
-byte last[CPUS];			/* the item that started last */
+byte last[CPUS];			/* items up to this one have started, or are cancelled */
+byte gone;				/* the item that was cancelled */
 
 bool freezing;				/* workqueue_freezing */
 bool frozen;				/* wq->max_active is 0 */
@@ -167,6 +171,22 @@ inline hand_over(n, ok)
 	q = 0
 }
 
+/* pwq_give_slot() */
+inline give_slot(n, ok)
+{
+	nr[n]--;
+#ifdef LATE
+	owed[n]++
+#else
+	hand_over(n, ok)
+#endif
+}
+
+inline skip_gone(c)
+{
+	last[c] = last[c] + (gone == ITEM(c, last[c] + 1))
+}
+
 /* queue_work() on a CPU, and own_pwq_install() for it */
 proctype cpu(byte c)
 {
@@ -216,6 +236,7 @@ end:	do
 				last[c]++;
 				assert(next == ITEM(c, last[c]));
 				assert(!begun || last[c] <= late[c]);
+				skip_gone(c);
 				ready[p]--
 			fi;
 			if
@@ -230,17 +251,47 @@ end:	do
 	/* pwq_dec_nr_active() */
 	:: atomic { nr_active[p] > ready[p] ->
 			nr_active[p]--;
-			nr[NODE(p)]--;
-#ifdef LATE
-			owed[NODE(p)]++
+			give_slot(NODE(p), ok);
+			next = 0;
+			ok = false
 		}
+#ifdef LATE
 	:: atomic { owed[NODE(p)] > 0 ->
 			owed[NODE(p)]--;
-#endif
 			hand_over(NODE(p), ok);
 			next = 0;
 			ok = false
 		}
+#endif
+#ifdef CANCEL
+	/* work_dequeue() of any item that is held back */
+	:: atomic { !gone && len(inactive[p]) > 0 ->
+			for (c : 1 .. len(inactive[p]) + (gone > 0)) {
+				inactive[p]?next;
+				if
+				:: !gone && next < MARKER ->
+					gone = next;
+					ok = c <= granted[p]
+				:: inactive[p]!next
+				fi
+			}
+			c = gone / 8;
+			skip_gone(c);
+			release(p);
+#ifndef CANCEL_KEEP
+			/* pwq_ungrant(), pwq_give_slot() */
+			if
+			:: ok ->
+				granted[p]--;
+				give_slot(NODE(p), ok)
+			:: else
+			fi;
+#endif
+			next = 0;
+			c = 0;
+			ok = false
+		}
+#endif
 	/* own_marker_fn() */
 	:: atomic { unplugs[p] ->
 			unplugs[p] = false;

@@ -648,6 +648,13 @@ static void stop_keeping(void *unused)
 	tracepoint_synchronize_unregister();
 }
 
+static void keep_markers(struct kunit *test)
+{
+	set_own_pools(test, 2);
+	KUNIT_ASSERT_EQ(test, register_trace_workqueue_execute_start(keep_marker, NULL), 0);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, stop_keeping, NULL), 0);
+}
+
 /* let the CPU get a pwq of its own, which is plugged; false if the marker has not begun to run */
 static bool queue_on_plugged(struct workqueue_struct *wq, struct wq_api_item *items)
 {
@@ -736,10 +743,7 @@ static void queued_behind_a_marker_runs(struct kunit *test)
 {
 	int round, kept = 0;
 
-	set_own_pools(test, 2);
-	KUNIT_ASSERT_EQ(test, register_trace_workqueue_execute_start(keep_marker, NULL), 0);
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, stop_keeping, NULL), 0);
-
+	keep_markers(test);
 	for (round = 0; round < MARKER_ROUNDS && kept < 3; round++) {
 		struct workqueue_struct *wq = shared_wq(test, WQ_UNBOUND | WQ_FREEZABLE);
 		struct wq_api_item *items = wq_api_items(test, 7);
@@ -758,10 +762,56 @@ static void queued_behind_a_marker_runs(struct kunit *test)
 	}
 	KUNIT_EXPECT_GT(test, kept, 0);
 }
+
+/*
+ * Lower the limit while the marker is kept, as if freeze_workqueues_begin() had begun, but not come
+ * to @wq; then thaw.  Return false if the marker was not kept.
+ */
+static bool lower_behind_marker(struct kunit *test, struct workqueue_struct *wq,
+				struct wq_api_item *items)
+{
+	bool plugged;
+
+	/* they have given up their slots */
+	flush_work(wq_api_work(&items[0]));
+	flush_work(wq_api_work(&items[1]));
+	scoped_guard(mutex, &wq_pool_mutex)
+		WRITE_ONCE(workqueue_freezing, true);
+	workqueue_set_max_active(wq, 1);
+	plugged = is_plugged(wq);
+	WRITE_ONCE(marker_goes, true);
+	wait_for_completion_timeout(&items[2].finished, WQ_API_TIMEOUT);
+	msleep(20);
+	if (plugged)
+		KUNIT_EXPECT_EQ(test, atomic_read(&items[3].runs), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&items[2].runs), 1);
+	thaw_workqueues();
+	wq_api_wait(test, &items[4].finished, "the last item behind the marker runs");
+	return plugged;
+}
+
+/* What fits only under a limit that is lowered while the freeze begins waits for the thaw. */
+static void lowered_while_freezing(struct kunit *test)
+{
+	int round, kept = 0;
+
+	keep_markers(test);
+	for (round = 0; round < MARKER_ROUNDS && kept < 3; round++) {
+		struct workqueue_struct *wq = shared_wq(test, WQ_UNBOUND | WQ_FREEZABLE);
+		struct wq_api_item *items = wq_api_items(test, 5);
+		bool begun = queue_on_plugged(wq, items);
+
+		kept += lower_behind_marker(test, wq, items) && begun;
+		wq_api_destroy(test, wq);
+	}
+	KUNIT_EXPECT_GT(test, kept, 0);
+}
 #else
 WQ_API_CANNOT_RUN(queued_behind_a_marker_runs, "this kernel has no freezer")
+WQ_API_CANNOT_RUN(lowered_while_freezing, "this kernel has no freezer")
 #endif
 #else
+WQ_API_CANNOT_RUN(lowered_while_freezing, "the base kernel has no own pools")
 WQ_API_CANNOT_RUN(queued_behind_a_marker_runs, "the base kernel has no own pools")
 WQ_API_CANNOT_RUN(another_queue_takes_no_sample, "the base kernel has no own pools")
 WQ_API_CANNOT_RUN(naming_a_cpu_gives_no_pool, "the base kernel has no own pools")
@@ -902,6 +952,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(freezing_holds_back),
 	KUNIT_CASE(queued_before_the_freeze_runs),
 	KUNIT_CASE(queued_behind_a_marker_runs),
+	KUNIT_CASE(lowered_while_freezing),
 	KUNIT_CASE(another_queue_takes_no_sample),
 	KUNIT_CASE(naming_a_cpu_gives_no_pool),
 	KUNIT_CASE(who_is_left_counts_alone),

@@ -553,25 +553,10 @@ static void wq_fill(struct workqueue_struct *wq)
 	}
 }
 
-/*
- * Put the saved limits in force, or zero while frozen.  Items over a lowered limit finish.  So do
- * those that fit under the limit when @wq is frozen.  Whoever changes workqueue_freezing calls this
- * afterwards; that call corrects the limits if the value changes during this one.  W.
- */
-void wq_adjust_max_active(struct workqueue_struct *wq)
+static void wq_set_limits(struct workqueue_struct *wq, int max, int min)
 {
-	bool frozen = (wq->flags & WQ_FREEZABLE) && READ_ONCE(workqueue_freezing);
-	int max = frozen ? 0 : wq->saved_max_active;
-	int min = frozen ? 0 : wq->saved_min_active;
-
-	lockdep_assert_held(&wq->mutex);
-
 	if (wq->max_active == max && wq->min_active == min)
 		return;
-
-	/* An unbound item may be held back although there is a slot: it is not next to start. */
-	if (frozen)
-		wq_fill(wq);
 
 	WRITE_ONCE(wq->max_active, max);
 	WRITE_ONCE(wq->min_active, min);
@@ -580,6 +565,29 @@ void wq_adjust_max_active(struct workqueue_struct *wq)
 		wq_update_node_max_active(wq);
 	else
 		wq_fill(wq);
+}
+
+/*
+ * Put the saved limits in force, or zero while frozen.  Items over a lowered limit finish.  So do
+ * those that fit under the limit when @wq is frozen.  Whoever changes workqueue_freezing calls this
+ * afterwards; that call corrects the limits if the value changes during this one.  W.
+ */
+void wq_adjust_max_active(struct workqueue_struct *wq)
+{
+	bool frozen = (wq->flags & WQ_FREEZABLE) && READ_ONCE(workqueue_freezing);
+	int max = wq->saved_max_active, min = wq->saved_min_active;
+
+	lockdep_assert_held(&wq->mutex);
+
+	if (frozen) {
+		/* whoever has lowered the limit just now may be here before the freezer */
+		wq_set_limits(wq, min(wq->max_active, max), min(wq->min_active, min));
+		/* an unbound item that fits may be held back: it is not next to start */
+		wq_fill(wq);
+		max = 0;
+		min = 0;
+	}
+	wq_set_limits(wq, max, min);
 }
 
 /* clamp a limit to its range, and warn if it was outside */

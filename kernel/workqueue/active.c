@@ -129,6 +129,18 @@ static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
 	return true;
 }
 
+/*
+ * Use a slot that @pwq, which is unplugged by now, was granted.  As long as it has any, it needs no
+ * others and does not park: so it has no more of them than held-back items.  L
+ */
+static bool pwq_use_granted(struct pool_workqueue *pwq)
+{
+	if (likely(!pwq->nr_granted))
+		return false;
+	pwq->nr_granted--;
+	return true;
+}
+
 /* get a slot for one more item of @pwq; without one, an unbound @pwq is parked unless plugged */
 static bool pwq_reserve_slot(struct pool_workqueue *pwq)
 {
@@ -137,7 +149,8 @@ static bool pwq_reserve_slot(struct pool_workqueue *pwq)
 	if (!slots)
 		return pwq->nr_active < READ_ONCE(pwq->wq->max_active);
 	return !pwq->plugged &&
-	       (pwq_take_spare(pwq, slots) || slots_take_or_park(slots, pwq));
+	       (pwq_use_granted(pwq) || pwq_take_spare(pwq, slots) ||
+		slots_take_or_park(slots, pwq));
 }
 
 /*
@@ -461,21 +474,26 @@ static int pwq_nr_held_before(struct pool_workqueue *pwq, struct work_struct *en
 	return nr;
 }
 
+/* how many slots a plugged pwq takes at a time: each time, it counts those again that it has */
+#define GRANT_AT_ONCE	16
+
 /*
- * A plugged own pwq cannot activate what it holds back.  Take slots for those items that fit under
- * the limit.  None do while its marker is held back: they come after some that do not fit.  L
+ * A plugged own pwq cannot activate what it holds back.  Take slots for items that fit under the
+ * limit; false if no more do.  None do while its marker is held back: they come after some that do
+ * not fit.  When @pwq is unplugged, each item uses one when it is next to start.  L
  */
-static void pwq_grant_slots(struct pool_workqueue *pwq)
+static bool pwq_grant_slots(struct pool_workqueue *pwq)
 {
-	int nr;
+	int before = pwq->nr_granted, nr;
 
 	if (!pwq_waits_for_marker(pwq) || !READ_ONCE(pwq->marker_released))
-		return;
+		return false;
 
-	nr = pwq_nr_held_before(pwq, NULL, INT_MAX);
+	nr = pwq_nr_held_before(pwq, NULL, before + GRANT_AT_ONCE);
 	guard(raw_spinlock)(&pwq->slots->lock);
 	while (pwq->nr_granted < nr && slots_take(pwq->slots))
 		pwq->nr_granted++;
+	return pwq->nr_granted > before;
 }
 
 /*
@@ -491,17 +509,10 @@ bool pwq_ungrant(struct pool_workqueue *pwq, struct work_struct *work)
 	return true;
 }
 
-/* use the slots of pwq_grant_slots(); L */
-static bool pwq_use_granted(struct pool_workqueue *pwq)
-{
-	bool used = pwq->nr_granted;
-
-	for (; pwq->nr_granted; pwq->nr_granted--)
-		pwq_activate_next(pwq);
-	return used;
-}
-
-/* unplug @pwq if @unplug; activate its oldest held-back item if the limit allows that */
+/*
+ * Unplug @pwq if @unplug; activate its oldest held-back item if the limit allows that.  While it is
+ * plugged, grant it slots instead.
+ */
 static bool pwq_fill_one(struct pool_workqueue *pwq, bool unplug)
 {
 	struct worker_pool *pool = pwq->pool;
@@ -512,9 +523,7 @@ static bool pwq_fill_one(struct pool_workqueue *pwq, bool unplug)
 	raw_spin_lock(&pool->lock);
 	if (unplug)
 		WRITE_ONCE(pwq->plugged, false);	/* own_pwq_sharing() looks */
-	else
-		pwq_grant_slots(pwq);
-	filled = (unplug && pwq_use_granted(pwq)) || pwq_activate_first_inactive(pwq);
+	filled = pwq_grant_slots(pwq) || pwq_activate_first_inactive(pwq);
 	if (filled) {
 		if (pwq->slots)
 			rescuer_follows_slot(pwq);
@@ -547,7 +556,7 @@ static void wq_fill(struct workqueue_struct *wq)
 	for_each_pwq(pwq, wq) {
 		int left = READ_ONCE(wq->max_active);
 
-		/* as in slots_fill(), the lock is dropped after each item, and there is a bound */
+		/* as in slots_fill(), the lock is dropped now and then, and there is a bound */
 		while (left-- > 0 && pwq_fill_one(pwq, false))
 			;
 	}

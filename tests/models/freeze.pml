@@ -136,7 +136,16 @@ inline activate_first(p, ok)
 	:: len(inactive[p]) == 0 || plugged[p]
 	:: len(inactive[p]) > 0 && !plugged[p] ->
 		if
+#ifndef GRANT_LOST
+		/* pwq_use_granted() */
+		:: granted[p] > 0 ->
+			granted[p]--;
+			activate_next(p);
+			ok = true
+		:: granted[p] == 0 && nr[NODE(p)] < max[NODE(p)] ->
+#else
 		:: nr[NODE(p)] < max[NODE(p)] ->
+#endif
 			activate(p);
 			ok = true
 		:: else -> parked[p] = true
@@ -300,21 +309,13 @@ end:	do
 #else
 			plugged[p] = false;
 #endif
-#ifndef GRANT_LOST
-			/* pwq_use_granted() */
-			ok = granted[p] > 0;
-			do
-			:: granted[p] == 0 -> break
-			:: else ->
-				granted[p]--;
-				activate_next(p)
-			od;
-#endif
-#ifndef NO_PARK
+#ifdef NO_PARK
 			if
-			:: ok
-			:: else -> activate_first(p, ok)
+			:: granted[p] > 0 -> activate_first(p, ok)
+			:: else
 			fi;
+#else
+			activate_first(p, ok);
 #endif
 			next = 0;
 			ok = false
@@ -322,23 +323,25 @@ end:	do
 	od
 }
 
-/* pwq_grant_slots() */
-inline grant(p)
+/* pwq_grant_slots(), which may also take several at a time: ok if it has taken one */
+inline grant(p, ok)
 {
-	do
+	ok = false;
+	if
 #ifdef GRANT_HELD
 	:: plugged[p] &&
 #else
 	:: plugged[p] && released[p] &&
 #endif
+#ifdef GRANT_ONE
+	   granted[p] == 0 &&
+#endif
 	   granted[p] < len(inactive[p]) && nr[NODE(p)] < max[NODE(p)] ->
 		take_slot(p);
 		granted[p]++;
-#ifdef GRANT_ONE
-		break
-#endif
-	:: else -> break
-	od
+		ok = true
+	:: else
+	fi
 }
 
 /* wq_fill() */
@@ -359,9 +362,12 @@ inline fill()
 				plugged[p] = false;
 #endif
 #ifndef NO_GRANT
-				grant(p);
+				grant(p, ok);
 #endif
-				activate_first(p, ok);
+				if
+				:: ok
+				:: else -> activate_first(p, ok)
+				fi;
 				tries = (ok -> tries - 1 : 0);
 				next = 0;
 				ok = false

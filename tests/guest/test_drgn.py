@@ -120,8 +120,8 @@ VARIABLES = ('workqueues', 'worker_pool_idr', 'wq_pod_types', 'wq_affn_names', '
 
 def names_that_differ():
     """Return {"struct.member" of the base kernel: our name or None}, as the documentation lists them."""
-    text = (world.ROOT / 'Documentation/core-api/workqueue.rst').read_text()
-    table = text.partition('Names that differ\n')[2].partition('\nReference\n')[0]
+    text = (world.ROOT / 'Documentation/core-api/workqueue-differences.rst').read_text()
+    table = text.partition('Names that differ\n')[2]
     rows = re.findall(r'^``(\w+\.\w+)`` +(?:``(\w+)``|none) ', table, re.M)
     assert rows
     return {name: ours or None for name, ours in rows}

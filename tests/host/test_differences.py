@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""workqueue.rst lists what differs from the base kernel: texts in the kernel's log, names of structures and variables.
+"""workqueue-differences.rst lists what differs from the base kernel: texts in its log, names of structures and variables.
 
 Both lists are held against the sources of the two kernels.
 """
@@ -11,7 +11,7 @@ from wqlab.kernels import base
 from wqlab.kernels.kinds import LINUX
 from wqlab.paths import ROOT
 
-DOCUMENT = ROOT / 'Documentation/core-api/workqueue.rst'
+DOCUMENT = ROOT / 'Documentation/core-api/workqueue-differences.rst'
 OURS = [*sorted((ROOT / 'kernel/workqueue').glob('*.[ch]')), ROOT / 'kernel/workqueue_internal.h']
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|#include[^\n]*', re.S)
 STRING = r'"(?:[^"\\]|\\.)*"'

@@ -27,6 +27,7 @@ from wqlab.steps import Failure, blame_disk, locked, need, sayer, shown
 say = sayer('tree')
 MANIFEST = '.cmwq-overlay'     # lists the files that are not those of the base tree
 DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst': 'workqueue-cmwq.rst',
+             'workqueue-differences.rst': 'workqueue-cmwq-differences.rst',
              'workqueue-adopt.rst': 'workqueue-cmwq-adopt.rst',
              'workqueue-admin.rst': 'workqueue-cmwq-admin.rst',
              'workqueue-distributors.rst': 'workqueue-cmwq-distributors.rst',

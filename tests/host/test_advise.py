@@ -291,7 +291,7 @@ def test_a_clear_winner_is_chosen():
     assert 'echo numa >/sys/module/workqueue/parameters/default_affinity_scope' in text
     # 2 threads, 100,000 items/s: 20 us each, 5.7 us less
     assert re.search(r'An item of latency takes 5\.\d\d us less, so a CPU that queues fewer than 1,\d{3} items/s', text)
-    assert 'workqueue-scopes.rst' in text
+    assert 'workqueue-admin.rst' in text
 
 
 def test_no_difference_means_leave_it():

@@ -208,7 +208,7 @@ CHECKS = [
     (entry, pages, 'workqueue-bases.rst', '.. _workqueue-cmwq-bases:', '.. _bases:', 'has no label workqueue-cmwq-b'),
     (commands, everywhere, 'README.md', '`make bench`', '`make bank`', 'README.md: make bank'),
     (commands, everywhere, 'workqueue-adopt.rst', "make bench ARGS=", "make bench ARG=", 'make bench ARG='),
-    (options, everywhere, 'workqueue-advise.rst', 'advise.sh --engine', 'advise.sh --motor', 'advise.sh --motor'),
+    (options, everywhere, 'workqueue-admin.rst', 'advise.sh --engine', 'advise.sh --motor', 'advise.sh --motor'),
     (options, everywhere, 'workqueue-adopt.rst', '--append-cmwq', '--append-ours', 'run-bench.sh --append-ours'),
     (options, everywhere, 'workqueue-bases.rst', 'scripts/lab hooks TREE', 'scripts/lab hook TREE', 'scripts/lab hook'),
     (paths, everywhere, 'README.md', 'tools/workqueue/', 'tools/work/', 'README.md: tools/work/'),

@@ -15,7 +15,7 @@ MARKS = {verdict.BETTER: ' +', verdict.WORSE: ' -', verdict.SAME: ' =', verdict.
 ONE_PERCENT = 0.01
 # Scopes that have the same pods as the smallest and the largest shards.
 ENDS = {'smt': ('smallest', 'smaller'), 'cache': ('largest', 'larger')}
-SCOPES_PAGE = 'Documentation/core-api/workqueue-scopes.rst'
+SCOPES_PAGE = 'Documentation/core-api/workqueue-admin.rst'
 
 
 def joined(texts: list[str]) -> str:

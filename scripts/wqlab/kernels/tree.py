@@ -35,8 +35,6 @@ DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst':
              'workqueue-tools.rst': 'workqueue-cmwq-tools.rst',
              'workqueue-torture.rst': 'workqueue-cmwq-torture.rst',
              'workqueue-workloads.rst': 'workqueue-cmwq-workloads.rst',
-             'workqueue-scopes.rst': 'workqueue-cmwq-scopes.rst',
-             'workqueue-advise.rst': 'workqueue-cmwq-advise.rst',
              'workqueue-performance.rst': 'workqueue-cmwq-performance.rst',
              'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
              'workqueue-simulated.rst': 'workqueue-cmwq-simulated.rst',

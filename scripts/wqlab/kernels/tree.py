@@ -38,7 +38,6 @@ DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst':
              'workqueue-performance.rst': 'workqueue-cmwq-performance.rst',
              'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
              'workqueue-simulated.rst': 'workqueue-cmwq-simulated.rst',
-             'workqueue-bases.rst': 'workqueue-cmwq-bases.rst',
              'workqueue-36-cores.svg': 'workqueue-36-cores.svg',
              'workqueue-workloads.svg': 'workqueue-workloads.svg'}
 

@@ -183,6 +183,22 @@ def block(spec, markdown):
     return '\n'.join(['', *body, *([''] if listed else []), *listed, *([''] if said else []), *said, '', ''])
 
 
+def specs():
+    return tomllib.loads((RESULTS / 'tables.toml').read_text(encoding='utf-8'))
+
+
+def letter():
+    """Return the rates that the letter of the series has, in lines of a mail."""
+    spec = specs()['letter']
+    lines = ['  ' + ''.join(f'{scope:17}' for scope in spec['scopes']).rstrip()]
+    for name, what in spec['results'].items():
+        result = load(name)
+        shown = (pair(row_of(result, name, scope), 'rate').strip('*') for scope in spec['scopes'])
+        lines += [f'{what}:', f"  {re.sub(' --scopes .*', '', result['command'])}{mark(result)}",
+                  '  ' + ''.join(f'{cell:17}' for cell in shown).rstrip()]
+    return '\n'.join(lines)
+
+
 def picture(spec):
     """Draw rates over numbers of CPUs, readable on white and on black. Return the file's text."""
     pyplot = plot.plotting()
@@ -208,11 +224,11 @@ def picture(spec):
     return '\n'.join(line.rstrip() for line in text.getvalue().splitlines()) + '\n'
 
 
-def rewritten(text, specs, name):
+def rewritten(text, shown, name):
     def fill(found):
-        if found[2] not in specs:
+        if found[2] not in shown:
             raise Failure(f'{name}: results/tables.toml has no table {found[2]}')
-        return found[1] + block(specs[found[2]], name.endswith('.md')) + found[4]
+        return found[1] + block(shown[found[2]], name.endswith('.md')) + found[4]
     return BLOCK.sub(fill, text)
 
 
@@ -222,10 +238,9 @@ def pages():
 
 def stale():
     """Yield (page, new text) of each page whose tables are not what results/ says."""
-    specs = tomllib.loads((RESULTS / 'tables.toml').read_text(encoding='utf-8'))
-    drawn = RESULTS / 'rate.svg'
-    new = {drawn: picture(specs['picture']),
-           **{path: rewritten(path.read_text(encoding='utf-8'), specs, path.name) for path in pages()}}
+    shown, drawn = specs(), RESULTS / 'rate.svg'
+    new = {drawn: picture(shown['picture']),
+           **{path: rewritten(path.read_text(encoding='utf-8'), shown, path.name) for path in pages()}}
     yield from ((path, text) for path, text in new.items()
                 if not path.exists() or path.read_text(encoding='utf-8') != text)
 

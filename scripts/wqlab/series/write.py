@@ -23,6 +23,7 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
+from wqlab import figures
 from wqlab.kernels import base, tree
 from wqlab.kernels.kinds import asked_linux
 from wqlab.paths import BUILD, ROOT
@@ -55,10 +56,6 @@ def git_environment() -> dict[str, str]:
                             **{f'GIT_{who}_{what}': value for who in ('AUTHOR', 'COMMITTER')
                                for what, value in (('NAME', name), ('EMAIL', email))})
     return {name: value for name, value in env.items() if name not in ('GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE')}
-
-
-def author_of(env: dict[str, str]) -> str:
-    return f'{env["GIT_AUTHOR_NAME"]} <{env["GIT_AUTHOR_EMAIL"]}>'
 
 
 def blobs(folder: Path, names: list[str], *words: str) -> dict[str, str]:
@@ -146,7 +143,7 @@ def fill(repository: Repository, linux: str) -> None:
             repository.commit(message_of(patch))
         if step.maintainers:
             path = repository.folder / MAINTAINERS
-            path.write_text(maintainers.with_entry(path.read_text(), author_of(repository.env)))
+            path.write_text(maintainers.with_entry(path.read_text()))
         if mine and step.patches and not applied:
             raise Failure(f'patches/{linux} has no {step.patches[0]}, which {step.name} needs')
         if step.message and (mine or step.maintainers):
@@ -205,7 +202,8 @@ def describe(repository: Repository, source: base.Base, commit: str, changes: st
     """Give the branch the cover letter as its description. git makes a mail of it, with all subjects and a diffstat."""
     letter = LETTER.read_text()
     for name, value in (('base', base_text(source, repository, commit)), ('order', repository.order()),
-                        ('linux', base.version_of(source.tree)), ('project', project_text())):
+                        ('linux', base.version_of(source.tree)), ('project', project_text()),
+                        ('figures', figures.letter())):
         letter = letter.replace(f'@{name}@', value)
     subject, _, text = letter.partition('\n\n')
     if changes:

@@ -38,8 +38,7 @@ DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst':
              'workqueue-performance.rst': 'workqueue-cmwq-performance.rst',
              'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
              'workqueue-simulated.rst': 'workqueue-cmwq-simulated.rst',
-             'workqueue-36-cores.svg': 'workqueue-36-cores.svg',
-             'workqueue-workloads.svg': 'workqueue-workloads.svg'}
+             'workqueue-36-cores.svg': 'workqueue-36-cores.svg'}
 
 
 def our_files() -> list[tuple[str, str]]:

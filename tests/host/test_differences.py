@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""workqueue-differences.rst lists what differs from the base kernel: texts in its log, names of structures and variables.
+"""workqueue-differences.rst lists what differs from the base kernel: texts, names of structures and variables.
 
 Both lists are held against the sources of the two kernels.
 """

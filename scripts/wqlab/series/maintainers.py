@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The entry for our files in MAINTAINERS of the kernel. It is the project's own MAINTAINERS, whoever makes the series."""
+"""The entry for our files in MAINTAINERS of the kernel. It is the project's own, whoever makes the series."""
 import re
 
 from wqlab.paths import ROOT

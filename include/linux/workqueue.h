@@ -9,7 +9,7 @@
  * state of things. The last section is only for the rest of the kernel: boot,
  * hotplug, freezer and softirq.
  *
- * Documentation/core-api/workqueue.rst says when to use what.
+ * Documentation/core-api/workqueue-cmwq.rst says when to use what.
  */
 #ifndef _LINUX_WORKQUEUE_H
 #define _LINUX_WORKQUEUE_H

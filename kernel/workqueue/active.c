@@ -554,7 +554,8 @@ static void wq_fill(struct workqueue_struct *wq)
 	struct pool_workqueue *pwq;
 
 	for_each_pwq(pwq, wq) {
-		int left = READ_ONCE(wq->max_active);
+		/* a slot may first be granted, and then used, as the marker has run meanwhile */
+		int left = 2 * READ_ONCE(wq->max_active);
 
 		/* as in slots_fill(), the lock is dropped now and then, and there is a bound */
 		while (left-- > 0 && pwq_fill_one(pwq, false))

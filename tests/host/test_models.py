@@ -39,7 +39,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     'freeze': {
         '': ('NO_GRANT', 'GRANT_ONE', 'GRANT_LOST', 'NO_FILL', 'WAIT', 'UNPLUG', 'KEEP_PLUGGED',
              'NO_PARK', 'NO_ACTIVE', 'NO_THAW'),
-        'THREE': ('OWN_FIRST',),
+        'THREE': ('OWN_FIRST', 'FILL_SHORT'),
         'NODES': (),
         'LATE': ('GRANT_HELD',),
         'CANCEL': ('CANCEL_KEEP',),

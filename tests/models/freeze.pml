@@ -35,6 +35,8 @@
  * - GRANT_HELD: slots are taken although the marker waits for an item that does not fit.
  * - GRANT_LOST: own pwqs do not use the slots that were taken for them.
  * - NO_FILL: what fits, but is not next to start, does not become active before the freeze.
+ * - FILL_SHORT: a pwq is filled in as many steps as there are slots, though a slot that is granted
+ *   takes a second step if the marker runs meanwhile.
  * - OWN_FIRST: own pwqs are filled before those whose markers unplug them.
  * - WAIT: the limit stays until markers have run.
  * - UNPLUG: a freeze unplugs own pwqs, and so need not take slots for them.
@@ -353,7 +355,11 @@ inline fill()
 #else
 		p = left;
 #endif
+#ifdef FILL_SHORT
 		tries = MAX;
+#else
+		tries = 2 * MAX;
+#endif
 		do
 		:: tries == 0 -> break
 		:: else ->

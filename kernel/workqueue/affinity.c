@@ -15,7 +15,6 @@
 #include <linux/sched/topology.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/topology.h>
 
 #include "active.h"
 #include "affinity.h"

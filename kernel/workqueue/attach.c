@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Workers: their names, the pool that each one serves, and the CPUs on which it may run. */
-#include <linux/kthread.h>
 #include <linux/slab.h>
 
 #include "attach.h"

@@ -6,8 +6,6 @@
  * interrupts off until it has queued the item, armed its timer or called work_clear_pending().
  * Only queue_rcu_work() owns its item for longer, for a grace period.
  */
-#include <linux/cpumask.h>
-
 #include "active.h"
 #include "claim.h"
 #include "kick.h"

@@ -9,13 +9,9 @@
  * flag do not count; all unbound workers have one.
  */
 #include <linux/delay.h>
-#include <linux/hashtable.h>
-#include <linux/kthread.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
-#include <linux/minmax.h>
 #include <linux/moduleparam.h>
-#include <linux/printk.h>
 #include <linux/slab.h>
 
 #include "concurrency.h"

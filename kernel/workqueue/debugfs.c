@@ -6,10 +6,8 @@
  * ASCII, are octal escapes.  Each pwq is read under its own lock, so a file is not one picture.
  */
 #include <linux/debugfs.h>
-#include <linux/hashtable.h>
 #include <linux/init.h>
 #include <linux/jiffies.h>
-#include <linux/minmax.h>
 #include <linux/seq_file.h>
 #include <linux/string_helpers.h>
 

@@ -6,7 +6,6 @@
  */
 #include <linux/debugobjects.h>
 #include <linux/export.h>
-#include <linux/timer.h>
 
 #include "compat.h"
 #include "data.h"

@@ -5,9 +5,7 @@
  */
 #include <linux/bitmap.h>
 #include <linux/cpu.h>
-#include <linux/cpumask.h>
 #include <linux/moduleparam.h>
-#include <linux/percpu.h>
 #include <linux/sched/isolation.h>
 
 #include "attrs.h"

@@ -21,9 +21,7 @@
  * flush_color on and arms colour 4 on behalf of C, which is then first.  While all
  * colours are in use, flushers wait in flusher_overflow and share the next free colour.
  */
-#include <linux/completion.h>
 #include <linux/export.h>
-#include <linux/lockdep.h>
 
 #include "bh.h"
 #include "flush.h"

@@ -12,10 +12,7 @@
  * What is reported may be legal, since a single sleep may take longer than the threshold.  So
  * there is no panic, and the report comes once, until something moves.
  */
-#include <linux/hashtable.h>
 #include <linux/nmi.h>
-#include <linux/printk.h>
-#include <linux/rculist.h>
 #include <linux/sched/debug.h>
 
 #include "active.h"

@@ -9,7 +9,6 @@
  */
 #include <linux/cpu.h>
 
-#include "active.h"
 #include "affinity.h"
 #include "apply.h"
 #include "attach.h"

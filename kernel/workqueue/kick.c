@@ -2,7 +2,6 @@
 /* What is woken when work waits: choose a worker, or raise a softirq. */
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
-#include <linux/sched.h>
 #include <linux/sched/stat.h>
 #include <linux/sched/topology.h>
 

@@ -3,9 +3,6 @@
 #ifndef _KERNEL_WORKQUEUE_KICK_H
 #define _KERNEL_WORKQUEUE_KICK_H
 
-#include <linux/lockdep.h>
-#include <linux/sched.h>
-
 #include "worker_pool.h"
 
 struct task_struct *pool_pick_worker(struct worker_pool *pool);

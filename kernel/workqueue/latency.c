@@ -10,13 +10,10 @@
  * Who sets or removes one owns PENDING and holds the lock of the pool.  If its bucket is full, an
  * item gets none, and its wait is counted as missed.
  */
-#include <linux/bitops.h>
-#include <linux/cpumask.h>
 #include <linux/hash.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
-#include <linux/percpu.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 

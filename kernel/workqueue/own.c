@@ -6,7 +6,6 @@
  */
 #include <linux/slab.h>
 
-#include "active.h"
 #include "attrs.h"
 #include "kick.h"
 #include "own.h"

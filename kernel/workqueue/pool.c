@@ -3,8 +3,6 @@
  * Worker pools: those of each CPU, and the unbound ones that come and go with the attributes in
  * use.  How their workers end: those that are idle for too long, and all of an unused pool.
  */
-#include <linux/kthread.h>
-#include <linux/rcuwait.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 

@@ -3,11 +3,8 @@
 #ifndef _KERNEL_WORKQUEUE_POOL_WORKQUEUE_H
 #define _KERNEL_WORKQUEUE_POOL_WORKQUEUE_H
 
-#include <linux/atomic.h>
 #include <linux/list.h>
 #include <linux/llist.h>
-#include <linux/spinlock.h>
-#include <linux/workqueue.h>
 
 #include "warn.h"
 #include "worker_pool.h"

@@ -8,7 +8,6 @@
  * After a change of the entries the old pwq finishes the items that it has.  With the
  * last item, its reference count drops to zero under pool->lock; reaper.c does the rest.
  */
-#include <linux/kthread.h>
 #include <linux/slab.h>
 
 #include "cursor.h"

@@ -5,7 +5,6 @@
 #include <linux/moduleparam.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/isolation.h>
-#include <trace/events/workqueue.h>
 
 #include "active.h"
 #include "claim.h"

@@ -8,7 +8,6 @@
  * this thread takes no mutex but wq->mutex, under which nobody allocates.  The second
  * thread drops the pool and, after destroy_workqueue(), the workqueue.
  */
-#include <linux/kthread.h>
 #include <linux/slab.h>
 
 #include "active.h"

@@ -8,12 +8,8 @@
  * so what is printed under pool->lock is deferred.  Much may be printed with interrupts
  * off, hence the touches of the hard lockup detector.
  */
-#include <linux/hashtable.h>
-#include <linux/kthread.h>
 #include <linux/nmi.h>
 #include <linux/pid.h>
-#include <linux/printk.h>
-#include <linux/rculist.h>
 #include <linux/uaccess.h>
 
 #include "attach.h"

@@ -7,10 +7,8 @@
  * up after all finds the others on the worklist.  The rescuer calls itself to pools
  * where it leaves items behind or to which it gives a slot.
  */
-#include <linux/kthread.h>
 #include <linux/slab.h>
 
-#include "active.h"
 #include "attach.h"
 #include "kick.h"
 #include "mayday.h"

@@ -31,8 +31,6 @@
  *
  * No spare slot is used while more slots are taken than a lowered max, or a freezer, allows.
  */
-#include <linux/minmax.h>
-
 #include "spare.h"
 
 /* how many a pwq may have at most for each CPU that queues on it */

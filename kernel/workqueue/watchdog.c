@@ -19,9 +19,7 @@
 #include <linux/moduleparam.h>
 #include <linux/nmi.h>
 #include <linux/panic.h>
-#include <linux/percpu.h>
 #include <linux/pid.h>
-#include <linux/printk.h>
 #include <linux/sched/debug.h>
 
 #include "compat.h"

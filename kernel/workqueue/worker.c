@@ -8,14 +8,10 @@
  * their items run as those of all others: process_one_work().
  */
 #include <linux/debug_locks.h>
-#include <linux/hashtable.h>
-#include <linux/kthread.h>
 #include <linux/pid.h>
 #include <linux/sched/debug.h>
 #include <linux/slab.h>
-#include <trace/events/workqueue.h>
 
-#include "active.h"
 #include "attach.h"
 #include "kick.h"
 #include "latency.h"

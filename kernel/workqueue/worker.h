@@ -9,7 +9,6 @@
 #include <linux/rcuwait.h>
 
 #include "active.h"
-#include "worklist.h"
 
 /* Warn if @list is not empty.  Without CONFIG_DEBUG_LIST this costs an item nothing. */
 #define WQ_WARN_ON_LIST(list)			\

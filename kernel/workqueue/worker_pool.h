@@ -9,9 +9,7 @@
 #include <linux/percpu.h>
 #include <linux/sched/prio.h>
 #include <linux/spinlock.h>
-#include <linux/timer.h>
 #include <linux/topology.h>
-#include <linux/workqueue.h>
 
 #include "../workqueue_internal.h"
 

@@ -6,7 +6,6 @@
 #ifndef _KERNEL_WORKQUEUE_WORKLIST_H
 #define _KERNEL_WORKQUEUE_WORKLIST_H
 
-#include <linux/hashtable.h>
 #include <linux/kasan.h>
 #include <trace/events/workqueue.h>
 

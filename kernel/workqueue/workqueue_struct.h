@@ -4,9 +4,7 @@
 #define _KERNEL_WORKQUEUE_WORKQUEUE_STRUCT_H
 
 #include <linux/completion.h>
-#include <linux/lockdep.h>
 #include <linux/nodemask.h>
-#include <linux/percpu.h>
 #include <linux/rculist.h>
 
 #include "pool_workqueue.h"

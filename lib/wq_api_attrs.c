@@ -25,13 +25,10 @@
 
 #ifdef CONFIG_WORKQUEUE_CMWQ
 #include "../../kernel/workqueue/active.h"
-#include "../../kernel/workqueue/affinity.h"
-#include "../../kernel/workqueue/apply.h"
 #include "../../kernel/workqueue/attrs.h"
-#include "../../kernel/workqueue/held.h"
-#include "../../kernel/workqueue/own.h"
-#include "../../kernel/workqueue/queue.h"
-#include "../../kernel/workqueue/workqueue_struct.h"
+#include "../../kernel/workqueue/pools.h"
+#include "../../kernel/workqueue/running.h"
+#include "../../kernel/workqueue/workqueues.h"
 #endif
 
 #define ATTR_CHANGES	60

@@ -46,7 +46,6 @@
 #include "active.h"
 #include "attrs.h"
 #include "kick.h"
-#include "mayday.h"
 
 /* how long a turn lasts, in ns: an item that begins in it may use a slot again */
 #define SLOT_TURN	(50 * NSEC_PER_USEC)

@@ -6,7 +6,6 @@
 #ifndef _KERNEL_WORKQUEUE_ACTIVE_H
 #define _KERNEL_WORKQUEUE_ACTIVE_H
 
-#include "pwq.h"
 #include "spare.h"
 #include "worklist.h"
 

@@ -17,10 +17,8 @@
 #include <linux/string.h>
 
 #include "active.h"
-#include "affinity.h"
-#include "apply.h"
 #include "attrs.h"
-#include "deputy.h"
+#include "pools.h"
 #include "shard.h"
 #include "topology.h"
 

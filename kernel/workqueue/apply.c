@@ -12,11 +12,9 @@
 #include <linux/slab.h>
 
 #include "active.h"
-#include "apply.h"
-#include "attach.h"
 #include "attrs.h"
-#include "deputy.h"
-#include "pool.h"
+#include "pools.h"
+#include "running.h"
 
 /* P; kept: unbound_wq_update_pwq() may run when memory is short, and plans are frequent */
 static struct workqueue_attrs *unbound_wq_update_pwq_attrs_buf;

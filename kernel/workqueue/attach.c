@@ -2,7 +2,7 @@
 /* Workers: their names, the pool that each one serves, and the CPUs on which it may run. */
 #include <linux/slab.h>
 
-#include "attach.h"
+#include "running.h"
 
 /* a worker that belongs to no pool and counts as not running, or NULL */
 struct worker *alloc_worker(int node)

@@ -8,8 +8,8 @@
  */
 #include <linux/bottom_half.h>
 
-#include "bh.h"
 #include "kick.h"
+#include "running.h"
 #include "worker.h"
 
 /* limits for one turn of the softirq, which is raised again if items are left */

@@ -2,10 +2,9 @@
 /* Cancel, disable, enable. */
 #include <linux/export.h>
 
-#include "claim.h"
 #include "data.h"
 #include "flush.h"
-#include "state.h"
+#include "running.h"
 
 /* cancel @work if it is pending, and change its disable depth */
 static bool work_cancel(struct work_struct *work, u32 cflags, int disable_delta)

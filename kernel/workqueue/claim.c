@@ -7,9 +7,9 @@
  * Only queue_rcu_work() owns its item for longer, for a grace period.
  */
 #include "active.h"
-#include "claim.h"
 #include "kick.h"
 #include "latency.h"
+#include "running.h"
 
 /*
  * Take @work off the list of its pool, which the caller has locked, and unlock the pool.

@@ -14,8 +14,8 @@
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 
-#include "concurrency.h"
 #include "kick.h"
+#include "running.h"
 #include "worker.h"
 
 /* an item that uses this many us of CPU time without a sleep is CPU intensive; 0: no limit */

@@ -10,13 +10,10 @@
 #include <linux/slab.h>
 
 #include "active.h"
-#include "apply.h"
-#include "create.h"
 #include "latency.h"
-#include "own.h"
-#include "report.h"
-#include "rescuer.h"
-#include "sysfs.h"
+#include "pools.h"
+#include "running.h"
+#include "workqueues.h"
 
 /* what each item reads of its workqueue fills exactly one cache line */
 static_assert(!IS_ENABLED(CONFIG_64BIT) || offsetof(struct workqueue_struct, mutex) == 64);
@@ -207,9 +204,10 @@ static int wq_publish(struct workqueue_struct *wq)
 }
 
 /* alloc_workqueue() for callers that have a va_list, or a lockdep map */
-struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int flags,
-					   int max_active, va_list args,
-					   struct lockdep_map *map)
+__printf(1, 0)
+static struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int flags,
+						  int max_active, va_list args,
+						  struct lockdep_map *map)
 {
 	struct workqueue_struct *wq;
 

@@ -12,10 +12,10 @@
 #include <linux/string_helpers.h>
 
 #include "active.h"
-#include "concurrency.h"
 #include "flush.h"
 #include "latency.h"
-#include "reaper.h"
+#include "running.h"
+#include "workqueues.h"
 
 #define NAME_WIDTH	24
 

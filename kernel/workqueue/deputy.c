@@ -9,7 +9,6 @@
 #include <linux/sched/isolation.h>
 
 #include "attrs.h"
-#include "deputy.h"
 
 DEFINE_PER_CPU_READ_MOSTLY(int, wq_deputy);
 

@@ -23,8 +23,8 @@
  */
 #include <linux/export.h>
 
-#include "bh.h"
 #include "flush.h"
+#include "running.h"
 #include "worklist.h"
 
 /* the function of a barrier; tools know it by this name */

@@ -17,7 +17,7 @@
 
 #include "active.h"
 #include "flush.h"
-#include "held.h"
+#include "workqueues.h"
 
 /* a report shows no more stacks than this: max_active may be in the thousands */
 #define HELD_MOST_STACKS	8

@@ -9,11 +9,9 @@
  */
 #include <linux/cpu.h>
 
-#include "affinity.h"
-#include "apply.h"
-#include "attach.h"
-#include "deputy.h"
 #include "kick.h"
+#include "pools.h"
+#include "running.h"
 #include "worker.h"
 
 /*

@@ -10,7 +10,6 @@
  */
 #include "cursor.h"
 #include "data.h"
-#include "mayday.h"
 #include "workqueue_struct.h"
 
 #define MAYDAY_INITIAL_TIMEOUT	max(HZ / 100, 2)	/* 10 ms */

@@ -6,7 +6,7 @@
 #include <linux/cpu.h>
 #include <linux/export.h>
 
-#include "apply.h"
+#include "pools.h"
 
 /**
  * workqueue_unbound_exclude_cpumask - keep unbound work off isolated CPUs

@@ -8,9 +8,8 @@
 
 #include "attrs.h"
 #include "kick.h"
-#include "own.h"
-#include "pool.h"
-#include "queue.h"
+#include "pools.h"
+#include "running.h"
 #include "worker.h"
 
 #define OWN_UNUSED	(5 * HZ)	/* look this often which own pwqs are used */

@@ -6,10 +6,9 @@
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 
-#include "attach.h"
 #include "attrs.h"
-#include "mayday.h"
-#include "pool.h"
+#include "pools.h"
+#include "running.h"
 #include "worker.h"
 
 enum { UNBOUND_POOL_HASH_ORDER = 6 };

@@ -119,12 +119,38 @@ struct wq_node_nr_active {
 	struct list_head spare_pwqs;		/* N: pwqs with spare slots: see spare.c */
 } ____cacheline_aligned_in_smp;			/* for which the allocator must not split a line */
 
+/* pwq.c */
+struct pool_workqueue *pwq_make(struct workqueue_struct *wq, struct worker_pool *pool);
+void pwq_free_unused(struct pool_workqueue *pwq);
+void link_pwq(struct pool_workqueue *pwq);
+void put_pwq_unlocked(struct pool_workqueue *pwq);
+void pwq_cache_init(void);
+extern struct llist_head dead_pwqs;
+void pwq_set_unlinker(struct kthread_worker *unlinker, struct kthread_work *work);
+void pwq_die(struct pool_workqueue *pwq);
+void pwq_flushed(struct pool_workqueue *pwq);
+
+/* mayday.c: the rescuer of the workqueue of a pwq */
+void send_mayday(struct pool_workqueue *pwq);
+void rescuer_follows_slot(struct pool_workqueue *pwq);
+void pool_mayday_timeout(struct timer_list *timer);
+void pool_mayday_arm(struct worker_pool *pool);
+
 /* take a reference to a live pwq; L */
 static inline void get_pwq(struct pool_workqueue *pwq)
 {
 	lockdep_assert_held(&pwq->pool->lock);
 	WQ_WARN_ON_ONCE(pwq->refcnt <= 0);
 	pwq->refcnt++;
+}
+
+/* drop a reference; L */
+static inline void put_pwq(struct pool_workqueue *pwq)
+{
+	lockdep_assert_held(&pwq->pool->lock);
+
+	if (!--pwq->refcnt)
+		pwq_die(pwq);
 }
 
 /* @nr more entries, or entries of own pwqs, name the pwq; W */

@@ -11,7 +11,7 @@
 #include <linux/slab.h>
 
 #include "cursor.h"
-#include "pwq.h"
+#include "workqueue_struct.h"
 
 static struct kmem_cache *pwq_cache __ro_after_init;
 

@@ -7,11 +7,9 @@
 #include <linux/sched/isolation.h>
 
 #include "active.h"
-#include "claim.h"
-#include "deputy.h"
 #include "kick.h"
 #include "latency.h"
-#include "queue.h"
+#include "running.h"
 
 /*
  * Start unbound work from a CPU other than the queueing one.  This finds callers whose

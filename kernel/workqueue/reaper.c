@@ -11,9 +11,8 @@
 #include <linux/slab.h>
 
 #include "active.h"
-#include "create.h"
-#include "pool.h"
-#include "reaper.h"
+#include "pools.h"
+#include "workqueues.h"
 
 static LLIST_HEAD(unlinked_pwqs);
 static struct kthread_worker *pwq_release_worker __ro_after_init;

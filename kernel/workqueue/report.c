@@ -12,11 +12,11 @@
 #include <linux/pid.h>
 #include <linux/uaccess.h>
 
-#include "attach.h"
 #include "cursor.h"
 #include "data.h"
 #include "flush.h"
-#include "report.h"
+#include "running.h"
+#include "workqueues.h"
 
 static const char *bh_name(const struct worker_pool *pool)
 {

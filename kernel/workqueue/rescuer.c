@@ -9,10 +9,8 @@
  */
 #include <linux/slab.h>
 
-#include "attach.h"
 #include "kick.h"
-#include "mayday.h"
-#include "rescuer.h"
+#include "running.h"
 #include "worker.h"
 
 enum {

@@ -38,9 +38,11 @@
 #define _KERNEL_WORKQUEUE_STATE_H
 
 #include <linux/cpumask.h>
+#include <linux/jump_label.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/panic.h>
+#include <linux/percpu.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
@@ -59,6 +61,14 @@ extern cpumask_var_t wq_online_cpumask;
 extern cpumask_var_t wq_unbound_cpumask;
 extern cpumask_var_t wq_requested_unbound_cpumask; /* P: as the user asked */
 extern cpumask_var_t wq_isolated_cpumask;	/* P: to be kept free of unbound work */
+
+/*
+ * deputy.c: the CPU that runs per-CPU work of this CPU, while workqueue.offload_isolated is set;
+ * this CPU itself unless it is isolated.  PO
+ */
+DECLARE_PER_CPU_READ_MOSTLY(int, wq_deputy);
+DECLARE_STATIC_KEY_FALSE(wq_offload_isolated);
+void deputies_update(void);
 
 /* boot cannot go on if this fails */
 static inline void __init wq_boot_needs(bool ok)

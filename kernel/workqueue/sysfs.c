@@ -11,10 +11,10 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include "apply.h"
 #include "attrs.h"
-#include "sysfs.h"
+#include "pools.h"
 #include "workqueue_struct.h"
+#include "workqueues.h"
 
 struct wq_device {
 	struct workqueue_struct *wq;

@@ -9,18 +9,11 @@
 #include <linux/init.h>
 #include <linux/sched/isolation.h>
 
-#include "affinity.h"
-#include "apply.h"
-#include "concurrency.h"
-#include "create.h"
 #include "kick.h"
-#include "own.h"
-#include "pool.h"
-#include "queue.h"
-#include "reaper.h"
-#include "rescuer.h"
-#include "watchdog.h"
+#include "pools.h"
+#include "running.h"
 #include "worker.h"
+#include "workqueues.h"
 
 struct system_wq_desc {
 	struct workqueue_struct **wq;

@@ -23,11 +23,9 @@
 #include <linux/sched/debug.h>
 
 #include "compat.h"
-#include "held.h"
-#include "report.h"
 #include "warn.h"
-#include "watchdog.h"
 #include "worker_pool.h"
+#include "workqueues.h"
 
 /* a pool is stuck after this many seconds without progress; 0: do not look */
 static unsigned long wq_watchdog_thresh = 30;

@@ -12,10 +12,9 @@
 #include <linux/sched/debug.h>
 #include <linux/slab.h>
 
-#include "attach.h"
 #include "kick.h"
 #include "latency.h"
-#include "mayday.h"
+#include "running.h"
 #include "worker.h"
 
 /* from here on @work belongs to @worker; PENDING still keeps others away from it */

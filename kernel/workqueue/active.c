@@ -71,12 +71,12 @@ void pwq_release_markers(struct pool_workqueue *pwq)
 	pwq->holds_marker = false;
 }
 
-/*
- * Make @work, the oldest item that @pwq holds back, ready to run.  The pool is locked, and the item
- * is counted as active.
- */
-static void __pwq_activate_work(struct pool_workqueue *pwq, struct work_struct *work)
+/* make the oldest item that @pwq holds back ready to run, and count it: the limit allows it.  L */
+static void pwq_activate_next(struct pool_workqueue *pwq)
 {
+	struct work_struct *work = list_first_entry(&pwq->inactive_works, struct work_struct, entry);
+
+	pwq->nr_active++;
 	trace_workqueue_activate_work(work);
 	pool_stamp_first(pwq->pool);
 	move_linked_works(work, &pwq->pool->worklist);
@@ -183,16 +183,11 @@ bool pwq_reserve_active(struct pool_workqueue *pwq)
  */
 bool pwq_activate_first_inactive(struct pool_workqueue *pwq)
 {
-	struct work_struct *work = list_first_entry_or_null(&pwq->inactive_works,
-							    struct work_struct, entry);
-
 	lockdep_assert_held(&pwq->pool->lock);
 
-	if (!work || !pwq_reserve_slot(pwq))
+	if (list_empty(&pwq->inactive_works) || !pwq_reserve_slot(pwq))
 		return false;
-
-	pwq->nr_active++;
-	__pwq_activate_work(pwq, work);
+	pwq_activate_next(pwq);
 	return true;
 }
 
@@ -213,14 +208,6 @@ static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *sl
 	if (!list_is_last(&pwq->pending_node, &slots->pending_pwqs))
 		list_move_tail(&pwq->pending_node, &slots->pending_pwqs);
 	return pwq;
-}
-
-/* the oldest held-back item of @pwq gets a slot that was taken for it */
-static void pwq_activate_next(struct pool_workqueue *pwq)
-{
-	pwq->nr_active++;
-	__pwq_activate_work(pwq, list_first_entry(&pwq->inactive_works, struct work_struct, entry));
-	rescuer_follows_slot(pwq);
 }
 
 static void pwq_leave_parked(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
@@ -244,6 +231,7 @@ static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *s
 	if (used) {
 		pwq->turn_ts = ktime_get_mono_fast_ns();
 		pwq_activate_next(pwq);
+		rescuer_follows_slot(pwq);
 	} else {
 		atomic_dec(&slots->nr);
 	}
@@ -308,25 +296,18 @@ static bool slots_are_within_max(struct wq_node_nr_active *slots)
 }
 
 /*
- * An item of @pwq is done or was cancelled.  May the next held-back item of @pwq have the
- * slot, or is it the turn of other pwqs?
- */
-static bool pwq_keeps_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
-{
-	/* a turn that seems to begin later is over */
-	return ktime_get_mono_fast_ns() - pwq->turn_ts < SLOT_TURN && slots_are_within_max(slots);
-}
-
-/*
- * Give the slot of an item that is done to the next held-back item; false if it is the turn of
- * other pwqs, or another item is ready.  L.
+ * Give the slot of an item that is done or was cancelled to the next held-back item; false if it is
+ * the turn of other pwqs, or another item is ready.  L.
  */
 bool pwq_reuse_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	pwq_ready_next(pwq);	/* the only ready item may have been cancelled */
-	if (pwq->nr_ready || !pwq_keeps_slot(pwq, slots))
+	/* a turn that seems to begin later is over */
+	if (pwq->nr_ready || ktime_get_mono_fast_ns() - pwq->turn_ts >= SLOT_TURN ||
+	    !slots_are_within_max(slots))
 		return false;
 	pwq_activate_next(pwq);
+	rescuer_follows_slot(pwq);
 	if (list_empty(&pwq->inactive_works))
 		pwq_leave_parked(pwq, slots);
 	return true;
@@ -366,16 +347,9 @@ static void slots_fill(struct wq_node_nr_active *slots)
 	}
 }
 
-/* the CPUs an unbound workqueue may use now; P or W */
-static const struct cpumask *unbound_effective_cpumask(struct workqueue_struct *wq)
-{
-	return wq_pwq(wq, -1)->pool->attrs->__pod_cpumask;
-}
-
-/* how many CPUs of @allowed are online on a node */
+/* how many CPUs of @allowed are online on a node, whose mask may have one that never comes up */
 static int node_weight(const struct cpumask *allowed, int node)
 {
-	/* the architecture's mask of a node may contain a CPU that never comes up */
 	const unsigned long *cpus = cpumask_bits(cpumask_of_node(node));
 	const unsigned long *online = cpumask_bits(wq_online_cpumask);
 	int i, nr = 0;
@@ -389,7 +363,8 @@ static int node_weight(const struct cpumask *allowed, int node)
 
 static void wq_divide_max(struct workqueue_struct *wq)
 {
-	const struct cpumask *allowed = unbound_effective_cpumask(wq);
+	/* the CPUs that @wq may use now */
+	const struct cpumask *allowed = wq_pwq(wq, -1)->pool->attrs->__pod_cpumask;
 	int max = READ_ONCE(wq->max_active), min = READ_ONCE(wq->min_active);
 	int node, total;
 
@@ -661,15 +636,13 @@ void wq_free_slots(struct workqueue_struct *wq)
 {
 	int i;
 
-	for (i = 0; i <= nr_node_ids; i++) {
+	for (i = 0; i <= nr_node_ids; i++)
 		kfree(wq->node_nr_active[i]);
-		wq->node_nr_active[i] = NULL;
-	}
 }
 
 /*
  * Allocate the slots of an unbound workqueue, those of a node in its memory.  None can be taken
- * before wq_update_node_max_active().  Return 0, or -ENOMEM with nothing left allocated.
+ * before wq_update_node_max_active().  Return 0 or -ENOMEM; wq_free_slots() frees them.
  */
 int wq_alloc_slots(struct workqueue_struct *wq)
 {
@@ -682,10 +655,8 @@ int wq_alloc_slots(struct workqueue_struct *wq)
 		if (i < nr_node_ids && !node_possible(i))
 			continue;
 		slots = kzalloc_node(sizeof(*slots), GFP_KERNEL, on_node ? i : NUMA_NO_NODE);
-		if (!slots) {
-			wq_free_slots(wq);
+		if (!slots)
 			return -ENOMEM;
-		}
 		raw_spin_lock_init(&slots->lock);
 		INIT_LIST_HEAD(&slots->pending_pwqs);
 		INIT_LIST_HEAD(&slots->spare_pwqs);

@@ -178,8 +178,7 @@ static void pods_swap(struct wq_pod_type *types)
  * workqueues follow.  On failure, and if building the pods has failed and returned @ret, pods and
  * workqueues stay as they were.  Unused pods are freed.
  */
-static int pods_install(struct wq_pod_type *types, int ret,
-			bool (*match)(struct workqueue_struct *wq))
+static int pods_install(struct wq_pod_type *types, int ret, unsigned long scopes)
 {
 	int scope;
 
@@ -187,7 +186,7 @@ static int pods_install(struct wq_pod_type *types, int ret,
 
 	if (!ret) {
 		pods_swap(types);
-		ret = wqs_reapply_attrs(match, wq_unbound_cpumask);
+		ret = wqs_reapply_attrs(scopes, wq_unbound_cpumask);
 		/* @types holds the old ones now; nr_pods is 0 for a scope that had none */
 		if (ret)
 			pods_swap(types);
@@ -195,26 +194,6 @@ static int pods_install(struct wq_pod_type *types, int ret,
 	for (scope = 0; scope < WQ_AFFN_NR_TYPES; scope++)
 		pods_free(&types[scope]);
 	return ret;
-}
-
-static bool wq_depends_on_pods(struct workqueue_struct *wq)
-{
-	/* ordered workqueues have only the default pwq */
-	return !wq->unbound_attrs->ordered;
-}
-
-static bool wq_has_default_scope(struct workqueue_struct *wq)
-{
-	return wq_depends_on_pods(wq) && wq->unbound_attrs->affn_scope == WQ_AFFN_DFL;
-}
-
-static bool wq_has_shards(struct workqueue_struct *wq)
-{
-	enum wq_affn_scope scope = wq->unbound_attrs->affn_scope;
-
-	return wq_depends_on_pods(wq) &&
-	       (scope == WQ_AFFN_CACHE_SHARD ||
-		(scope == WQ_AFFN_DFL && wq_affn_dfl == WQ_AFFN_CACHE_SHARD));
 }
 
 /* was the CPU absent, or on another node, when the numa pods were built? */
@@ -246,7 +225,7 @@ static int follow_topology(void)
 	if (!wq_pods_stale)
 		return 0;
 
-	ret = pods_install(types, pods_build_all(types), wq_depends_on_pods);
+	ret = pods_install(types, pods_build_all(types), BIT(WQ_AFFN_NR_TYPES) - 1);
 	if (!ret) {
 		wq_pods_stale = false;
 		deputies_update();
@@ -284,7 +263,7 @@ void affinity_cpu_offline(int cpu)
 
 static int wq_affn_dfl_set(const char *val, const struct kernel_param *kp)
 {
-	int scope = parse_affn_scope(val), ret;
+	int scope = sysfs_match_string(wq_affn_names, val), ret;
 	enum wq_affn_scope old;
 
 	if (scope < 0)
@@ -296,7 +275,7 @@ static int wq_affn_dfl_set(const char *val, const struct kernel_param *kp)
 	guard(mutex)(&wq_pool_mutex);
 	old = wq_affn_dfl;
 	WRITE_ONCE(wq_affn_dfl, scope);
-	ret = wqs_reapply_attrs(wq_has_default_scope, wq_unbound_cpumask);
+	ret = wqs_reapply_attrs(BIT(WQ_AFFN_DFL), wq_unbound_cpumask);
 	if (ret)
 		WRITE_ONCE(wq_affn_dfl, old);
 	return ret;
@@ -317,12 +296,14 @@ module_param_cb(default_affinity_scope, &wq_affn_dfl_ops, NULL, 0644);
 int affinity_reshard(unsigned int size)
 {
 	struct wq_pod_type types[WQ_AFFN_NR_TYPES] = { };
+	unsigned long scopes = BIT(WQ_AFFN_CACHE_SHARD);
 	int ret;
 
-	ret = pods_build_shards(&types[WQ_AFFN_CACHE_SHARD],
-				&wq_pod_types[WQ_AFFN_CACHE],
+	if (wq_affn_dfl == WQ_AFFN_CACHE_SHARD)
+		scopes |= BIT(WQ_AFFN_DFL);
+	ret = pods_build_shards(&types[WQ_AFFN_CACHE_SHARD], &wq_pod_types[WQ_AFFN_CACHE],
 				&wq_pod_types[WQ_AFFN_SMT], size);
-	return pods_install(types, ret, wq_has_shards);
+	return pods_install(types, ret, scopes);
 }
 
 static int wq_shard_size_set(const char *val, const struct kernel_param *kp)

@@ -209,17 +209,17 @@ int apply_workqueue_attrs(struct workqueue_struct *wq,
 	return apply_workqueue_attrs_locked(wq, attrs);
 }
 
-static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_struct *wq),
-		      const struct cpumask *unbound)
+static int plans_make(struct list_head *plans, unsigned long scopes, const struct cpumask *unbound)
 {
 	struct workqueue_struct *wq;
 
 	list_for_each_entry(wq, &workqueues, list) {
 		unsigned int flags = READ_ONCE(wq->flags);
+		enum wq_affn_scope scope = wq->unbound_attrs->affn_scope;
 		struct apply_wqattrs_ctx *plan;
 
 		if (!(flags & WQ_UNBOUND) || (flags & __WQ_DESTROYING) ||
-		    (match && !match(wq)))
+		    !(scopes & BIT(wq_is_ordered(flags) ? WQ_AFFN_NR_TYPES : scope)))
 			continue;
 		plan = apply_wqattrs_prepare(wq, wq->unbound_attrs, unbound);
 		if (!plan)
@@ -230,11 +230,11 @@ static int plans_make(struct list_head *plans, bool (*match)(struct workqueue_st
 }
 
 /*
- * Adapt the unbound workqueues that @match, or all, to new pods or a new global mask.  Return 0,
- * or -ENOMEM with none changed.  P.
+ * Adapt the unbound workqueues whose scope is in the mask @scopes to new pods or a new global mask.
+ * BIT(WQ_AFFN_NR_TYPES) stands for ordered ones: their only pwq depends on no pods.  Return 0, or
+ * -ENOMEM with none changed.  P.
  */
-int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
-		      const struct cpumask *unbound)
+int wqs_reapply_attrs(unsigned long scopes, const struct cpumask *unbound)
 {
 	struct apply_wqattrs_ctx *plan, *next;
 	LIST_HEAD(plans);
@@ -242,7 +242,7 @@ int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
 
 	lockdep_assert_held(&wq_pool_mutex);
 
-	ret = plans_make(&plans, match, unbound);
+	ret = plans_make(&plans, scopes, unbound);
 	list_for_each_entry_safe(plan, next, &plans, node) {
 		if (ret)
 			apply_wqattrs_cleanup(plan);
@@ -343,7 +343,7 @@ static int workqueue_apply_unbound_cpumask(const struct cpumask *cpumask)
 
 	if (cpumask_equal(cpumask, wq_unbound_cpumask))
 		return 0;
-	ret = wqs_reapply_attrs(NULL, cpumask);
+	ret = wqs_reapply_attrs(ULONG_MAX, cpumask);
 	if (!ret)
 		unbound_cpumask_changed(cpumask);
 	return ret;

@@ -5,7 +5,6 @@
  */
 #include <linux/jhash.h>
 #include <linux/slab.h>
-#include <linux/string.h>
 
 #include "attrs.h"
 
@@ -26,12 +25,6 @@ unsigned int wq_pods_gen;
 enum wq_affn_scope wq_affn_dfl = WQ_AFFN_CACHE_SHARD;	/* PO */
 
 bool wq_topo_initialized __read_mostly;
-
-/* the scope of this name, which a newline may follow, or -EINVAL */
-int parse_affn_scope(const char *name)
-{
-	return sysfs_match_string(wq_affn_names, name);
-}
 
 /**
  * free_workqueue_attrs - free attributes

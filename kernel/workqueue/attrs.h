@@ -22,7 +22,6 @@ extern unsigned int wq_pods_gen;		/* P: changes when pods are replaced */
 extern enum wq_affn_scope wq_affn_dfl;		/* PO */
 extern const char * const wq_affn_names[WQ_AFFN_NR_TYPES];
 extern bool wq_topo_initialized;			/* I after boot */
-int parse_affn_scope(const char *name);
 void copy_workqueue_attrs(struct workqueue_attrs *to, const struct workqueue_attrs *from);
 void wqattrs_clear_for_pool(struct workqueue_attrs *attrs);
 u32 wqattrs_hash(const struct workqueue_attrs *attrs);

@@ -94,13 +94,4 @@ static inline void work_release(struct work_struct *work, unsigned long data)
 	smp_mb();	/* the function reads only after this */
 }
 
-/*
- * Clear PENDING of an item that is about to run; afterwards only its function may be read, before
- * it is called.  L.
- */
-static inline void work_release_to_pool(struct work_struct *work, struct worker_pool *pool)
-{
-	work_release(work, data_off_pool(work, pool));
-}
-
 #endif /* _KERNEL_WORKQUEUE_DATA_H */

@@ -50,12 +50,6 @@ static struct task_struct *kick_bh_pool(struct worker_pool *pool)
 }
 
 #ifdef CONFIG_SMP
-/* is @cpu up, and not on its way down?  A CPU that goes down stays active for a moment. */
-static bool pool_cpu_is_up(unsigned int cpu)
-{
-	return cpu_active(cpu) && !cpu_dying(cpu);
-}
-
 /* any CPU of @pod that is up, or %nr_cpu_ids */
 static unsigned int pool_any_cpu(const struct cpumask *pod)
 {
@@ -81,8 +75,9 @@ static bool pool_cpu_has_room(unsigned int cpu)
  */
 static bool pool_may_fetch(const struct worker_pool *pool, unsigned int own, unsigned int from)
 {
+	/* a CPU that goes down stays active for a moment */
 	if (pool->attrs->nice < 0 || !cpumask_test_cpu(own, pool->attrs->__pod_cpumask) ||
-	    !pool_cpu_is_up(own))
+	    !cpu_active(own) || cpu_dying(own))
 		return false;
 	return cpus_share_cache(own, from) ||
 	       (pool->nr_idle == pool->nr_workers && pool_cpu_has_room(own));

@@ -17,8 +17,7 @@ int unbound_pools_start(void);
 
 /* apply.c */
 int apply_workqueue_attrs_locked(struct workqueue_struct *wq, const struct workqueue_attrs *attrs);
-int wqs_reapply_attrs(bool (*match)(struct workqueue_struct *wq),
-		      const struct cpumask *unbound_cpumask);
+int wqs_reapply_attrs(unsigned long scopes, const struct cpumask *unbound_cpumask);
 void unbound_wq_update_pwq(struct workqueue_struct *wq, int cpu);
 int workqueue_set_unbound_cpumask(const struct cpumask *cpumask);
 int wq_follow_housekeeping(const struct cpumask *hk);

@@ -26,9 +26,11 @@ static struct workqueue_struct *dev_wq(struct device *dev)
 	return container_of(dev, struct wq_device, dev)->wq;
 }
 
-static int parse_int(const char *buf, int *val)
+static int parse_int(const char *buf, int min, int max, int *val)
 {
-	return kstrtoint(skip_spaces(buf), 10, val) ? -EINVAL : 0;
+	int ret = kstrtoint(skip_spaces(buf), 10, val);
+
+	return ret || *val < min || *val > max ? -EINVAL : 0;
 }
 
 /*
@@ -63,7 +65,7 @@ static ssize_t max_active_store(struct device *dev, struct device_attribute *att
 {
 	int max_active;
 
-	if (parse_int(buf, &max_active) || max_active < 1)
+	if (parse_int(buf, 1, INT_MAX, &max_active))
 		return -EINVAL;
 	workqueue_set_max_active(dev_wq(dev), max_active);
 	return count;
@@ -113,11 +115,7 @@ static ssize_t nice_show(struct device *dev, struct device_attribute *attr, char
 
 static int set_nice(struct workqueue_attrs *attrs, const char *buf)
 {
-	int ret = parse_int(buf, &attrs->nice);
-
-	if (!ret && (attrs->nice < MIN_NICE || attrs->nice > MAX_NICE))
-		ret = -EINVAL;
-	return ret;
+	return parse_int(buf, MIN_NICE, MAX_NICE, &attrs->nice);
 }
 UNBOUND_ATTR(nice);
 
@@ -169,7 +167,7 @@ static ssize_t affinity_scope_show(struct device *dev, struct device_attribute *
 
 static int set_affinity_scope(struct workqueue_attrs *attrs, const char *buf)
 {
-	int scope = parse_affn_scope(buf);
+	int scope = sysfs_match_string(wq_affn_names, buf);
 
 	if (scope < 0)
 		return scope;
@@ -187,11 +185,8 @@ static ssize_t affinity_strict_show(struct device *dev, struct device_attribute 
 
 static int set_affinity_strict(struct workqueue_attrs *attrs, const char *buf)
 {
-	int strict, ret;
+	int strict, ret = parse_int(buf, 0, 1, &strict);
 
-	ret = parse_int(buf, &strict);
-	if (!ret && strict != !!strict)
-		ret = -EINVAL;
 	if (!ret)
 		attrs->affn_strict = strict;
 	return ret;

@@ -154,7 +154,7 @@ noinline void process_one_work(struct worker *worker, struct work_struct *work)
 	wake = kick_pool(pool);
 
 	/* after this only a tracepoint touches the item: it reads the function before the call */
-	work_release_to_pool(work, pool);
+	work_release(work, data_off_pool(work, pool));
 	pool_unlock_wake_irq(pool, wake);
 
 	worker_call(worker, work, &item_map, nested);
@@ -205,18 +205,6 @@ static void maybe_create_worker(struct worker_pool *pool)
 	} while (need_to_create_worker(pool));
 }
 
-/* the pool has no manager any more */
-static void pool_resign_manager(struct worker_pool *pool)
-{
-	lockdep_assert_held(&pool->lock);
-
-	pool->manager = NULL;
-	pool->flags &= ~POOL_MANAGER_ACTIVE;
-	/* the timer walks the worklist no more */
-	list_del_init(&pool->mayday_cursor.entry);
-	rcuwait_wake_up(&manager_wait);
-}
-
 /*
  * Become the manager if there is none.  Return true if the lock was dropped: the caller
  * then has to look at the pool again.
@@ -231,7 +219,12 @@ static bool manage_workers(struct worker *worker)
 	pool->manager = worker;
 	pool->flags |= POOL_MANAGER_ACTIVE;
 	maybe_create_worker(pool);
-	pool_resign_manager(pool);
+
+	pool->manager = NULL;
+	pool->flags &= ~POOL_MANAGER_ACTIVE;
+	/* the timer walks the worklist no more */
+	list_del_init(&pool->mayday_cursor.entry);
+	rcuwait_wake_up(&manager_wait);
 	return true;
 }
 

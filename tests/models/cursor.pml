@@ -343,7 +343,7 @@ inline queue(n)
 #endif
 			more = false
 		}
-	:: d_step {	/* __pwq_activate_work() */
+	:: d_step {	/* pwq_activate_next() */
 			nr_barriers < BARRIERS ->
 			append(n);
 			linked[n] = true;

@@ -114,7 +114,7 @@ inline take_slot(p)
 	fits[NODE(p)] = fits[NODE(p)] - (fits[NODE(p)] > 0)
 }
 
-/* __pwq_activate_work(): it has a slot */
+/* pwq_activate_next(): it has a slot */
 inline activate_next(p)
 {
 	nr_active[p]++;

@@ -78,7 +78,7 @@ inline release(p)
 	od
 }
 
-/* __pwq_activate_work() */
+/* pwq_activate_next() */
 inline activate(p)
 {
 	slots--;

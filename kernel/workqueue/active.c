@@ -74,7 +74,7 @@ void pwq_release_markers(struct pool_workqueue *pwq)
 /* make the oldest item that @pwq holds back ready to run, and count it: the limit allows it.  L */
 static void pwq_activate_next(struct pool_workqueue *pwq)
 {
-	struct work_struct *work = list_first_entry(&pwq->inactive_works, struct work_struct, entry);
+	struct work_struct *work = list_first_entry(&pwq->inactive_works, typeof(*work), entry);
 
 	pwq->nr_active++;
 	trace_workqueue_activate_work(work);
@@ -112,8 +112,7 @@ static bool slots_take(struct wq_node_nr_active *slots)
  * noticed yet that its held-back items were cancelled or filled in.  Not inline, as most unbound
  * items find a spare slot.
  */
-static noinline bool slots_take_or_park(struct wq_node_nr_active *slots,
-					struct pool_workqueue *pwq)
+static noinline bool slots_take_or_park(struct wq_node_nr_active *slots, struct pool_workqueue *pwq)
 {
 	if (tryinc_node_nr_active(slots))
 		return true;
@@ -167,8 +166,7 @@ bool pwq_reserve_active(struct pool_workqueue *pwq)
 		return false;
 	if (slots && pwq->nr_ready) {
 		/* not next to start: it may have a slot that will then be a spare one */
-		if (pwq->nr_active >= pwq_max_spare(pwq, slots) ||
-		    !tryinc_node_nr_active(slots))
+		if (pwq->nr_active >= pwq_max_spare(pwq, slots) || !tryinc_node_nr_active(slots))
 			return false;
 	} else if (!pwq_reserve_slot(pwq)) {
 		return false;
@@ -201,8 +199,7 @@ static struct pool_workqueue *slots_take_for_parked(struct wq_node_nr_active *sl
 	struct pool_workqueue *pwq;
 
 	guard(raw_spinlock)(&slots->lock);
-	pwq = list_first_entry_or_null(&slots->pending_pwqs, struct pool_workqueue,
-				       pending_node);
+	pwq = list_first_entry_or_null(&slots->pending_pwqs, struct pool_workqueue, pending_node);
 	if (!pwq || !(has_slot || tryinc_node_nr_active(slots)))
 		return NULL;
 	if (!list_is_last(&pwq->pending_node, &slots->pending_pwqs))
@@ -241,8 +238,7 @@ static bool pwq_use_slot(struct pool_workqueue *pwq, struct wq_node_nr_active *s
 }
 
 /* pwq_use_slot() without the pool's lock; disabled interrupts keep the pwq in memory */
-static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq,
-				  struct wq_node_nr_active *slots)
+static bool pwq_use_slot_unlocked(struct pool_workqueue *pwq, struct wq_node_nr_active *slots)
 {
 	struct worker_pool *pool = pwq->pool;
 	bool used;

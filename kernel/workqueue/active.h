@@ -44,8 +44,7 @@ static inline bool pwq_reserve_own(struct pool_workqueue *pwq)
 	/* first come, first served, also among items of one pwq */
 	if (!list_empty(&pwq->inactive_works))
 		return false;
-	if (slots ? !pwq_take_spare(pwq, slots) :
-		    pwq->nr_active >= READ_ONCE(pwq->wq->max_active))
+	if (slots ? !pwq_take_spare(pwq, slots) : pwq->nr_active >= READ_ONCE(pwq->wq->max_active))
 		return false;
 	pwq->nr_active++;
 	return true;

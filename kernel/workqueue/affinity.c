@@ -309,9 +309,8 @@ int affinity_reshard(unsigned int size)
 static int wq_shard_size_set(const char *val, const struct kernel_param *kp)
 {
 	unsigned int size;
-	int ret;
+	int ret = kstrtouint(val, 0, &size);
 
-	ret = kstrtouint(val, 0, &size);
 	if (ret)
 		return ret;
 	if (!size) {

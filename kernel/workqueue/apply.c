@@ -173,14 +173,12 @@ static void apply_wqattrs_commit(struct apply_wqattrs_ctx *plan)
 }
 
 /* apply_workqueue_attrs() with P held */
-int apply_workqueue_attrs_locked(struct workqueue_struct *wq,
-				 const struct workqueue_attrs *attrs)
+int apply_workqueue_attrs_locked(struct workqueue_struct *wq, const struct workqueue_attrs *attrs)
 {
 	struct apply_wqattrs_ctx *plan;
 
-	if (WARN_ON(!(READ_ONCE(wq->flags) & WQ_UNBOUND)))
-		return -EINVAL;
-	if (WARN_ON((unsigned int)attrs->affn_scope >= WQ_AFFN_NR_TYPES))
+	if (WARN_ON(!(READ_ONCE(wq->flags) & WQ_UNBOUND)) ||
+	    WARN_ON((unsigned int)attrs->affn_scope >= WQ_AFFN_NR_TYPES))
 		return -EINVAL;
 
 	plan = apply_wqattrs_prepare(wq, attrs, wq_unbound_cpumask);
@@ -202,8 +200,7 @@ int apply_workqueue_attrs_locked(struct workqueue_struct *wq,
  * Context: may sleep.
  * Return: 0, or -EINVAL or -ENOMEM with nothing changed.
  */
-int apply_workqueue_attrs(struct workqueue_struct *wq,
-			  const struct workqueue_attrs *attrs)
+int apply_workqueue_attrs(struct workqueue_struct *wq, const struct workqueue_attrs *attrs)
 {
 	guard(mutex)(&wq_pool_mutex);
 	return apply_workqueue_attrs_locked(wq, attrs);

@@ -10,9 +10,8 @@
 static bool work_cancel(struct work_struct *work, u32 cflags, int disable_delta)
 {
 	unsigned long irq_flags;
-	bool was_pending;
+	bool was_pending = work_grab_pending(work, cflags, &irq_flags);
 
-	was_pending = work_grab_pending(work, cflags, &irq_flags);
 	work_clear_pending(work, disable_delta);
 	local_irq_restore(irq_flags);
 	return was_pending;

@@ -153,8 +153,7 @@ static void hog_add(struct wci_ent *hog, u64 more_us, u64 unslept_us)
 
 /* a function is reported at this many occurrences, then at each higher power of two; 0: never */
 static unsigned int wq_cpu_intensive_warning_thresh = 4;
-module_param_named(cpu_intensive_warning_thresh, wq_cpu_intensive_warning_thresh,
-		   uint, 0644);
+module_param_named(cpu_intensive_warning_thresh, wq_cpu_intensive_warning_thresh, uint, 0644);
 
 static void wq_cpu_intensive_report(work_func_t func, u64 times)
 {

@@ -125,8 +125,7 @@ static struct workqueue_struct *wq_alloc(const char *fmt, unsigned int flags, in
 		return NULL;
 
 	if (vsnprintf(wq->name, sizeof(wq->name), fmt, args) >= sizeof(wq->name))
-		pr_warn_once("workqueue: name exceeds WQ_NAME_LEN. Truncating to: %s\n",
-			     wq->name);
+		pr_warn_once("workqueue: name exceeds WQ_NAME_LEN. Truncating to: %s\n", wq->name);
 	wq->flags = wq_fix_flags(flags, wq->name);
 	wq_set_limits(wq, max_active);
 
@@ -211,10 +210,9 @@ static struct workqueue_struct *__alloc_workqueue(const char *fmt, unsigned int 
 {
 	struct workqueue_struct *wq;
 
-	if (flags & WQ_BH) {
-		if (WARN_ON_ONCE(flags & ~__WQ_BH_ALLOWS) || WARN_ON_ONCE(max_active))
-			return NULL;
-	}
+	if ((flags & WQ_BH) &&
+	    (WARN_ON_ONCE(flags & ~__WQ_BH_ALLOWS) || WARN_ON_ONCE(max_active)))
+		return NULL;
 	if ((flags & WQ_POWER_EFFICIENT) && wq_power_efficient)
 		flags = (flags | WQ_UNBOUND) & ~WQ_PERCPU;
 

@@ -43,8 +43,7 @@ void mayday_cursor_func(struct work_struct *unused)
 void cursor_init(struct work_struct *cursor, struct pool_workqueue *pwq)
 {
 	/* not INIT_WORK(): it is no item for debugobjects and lockdep */
-	atomic_long_set(&cursor->data,
-			pwq ? cursor_data((unsigned long)pwq) : WORK_STRUCT_NO_POOL);
+	atomic_long_set(&cursor->data, pwq ? cursor_data((unsigned long)pwq) : WORK_STRUCT_NO_POOL);
 	INIT_LIST_HEAD(&cursor->entry);
 	cursor->func = mayday_cursor_func;
 }

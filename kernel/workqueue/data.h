@@ -75,9 +75,8 @@ static inline struct worker_pool *work_other_pool(struct work_struct *work,
 static inline void set_work_pwq(struct work_struct *work, struct pool_workqueue *pwq,
 				unsigned long flags)
 {
-	atomic_long_set(&work->data, (unsigned long)pwq | flags |
-			WORK_STRUCT_PWQ | WORK_STRUCT_PENDING |
-			data_static_bits(work));
+	atomic_long_set(&work->data, (unsigned long)pwq | flags | WORK_STRUCT_PWQ |
+			WORK_STRUCT_PENDING | data_static_bits(work));
 }
 
 /* the word of an item that left @pool; a queued item cannot have been disabled */

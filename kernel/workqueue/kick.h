@@ -23,8 +23,7 @@ static inline struct task_struct *kick_pool(struct worker_pool *pool)
  * Drop the lock first, then wake the task that kick_pool() returned.  Interrupts stay off
  * in between, so no preemption delays the wake-up, and RCU keeps the task in memory.
  */
-static inline void pool_unlock_wake(struct worker_pool *pool,
-				    struct task_struct *task)
+static inline void pool_unlock_wake(struct worker_pool *pool, struct task_struct *task)
 	__releases(&pool->lock)
 {
 	raw_spin_unlock(&pool->lock);
@@ -32,8 +31,7 @@ static inline void pool_unlock_wake(struct worker_pool *pool,
 		wake_up_process(task);
 }
 
-static inline void pool_unlock_wake_irq(struct worker_pool *pool,
-					struct task_struct *task)
+static inline void pool_unlock_wake_irq(struct worker_pool *pool, struct task_struct *task)
 	__releases(&pool->lock)
 {
 	if (!task) {

@@ -118,8 +118,7 @@ static int own_pwq_use(struct workqueue_struct *wq, int cpu, struct worker_pool 
 {
 	struct pool_workqueue *own, *old = own_pwq_sharing(wq, cpu);
 
-	if (!old || old->pool->node != pool->node ||
-	    !wqattrs_equal(old->pool->attrs, pool->attrs))
+	if (!old || old->pool->node != pool->node || !wqattrs_equal(old->pool->attrs, pool->attrs))
 		return -EAGAIN;
 
 	own = pwq_make(wq, pool);
@@ -221,8 +220,7 @@ static bool own_pwq_is_unused(struct pool_workqueue *own)
 	own->own_started = started;
 	if (!pwq_is_empty(own) || own->plugged)
 		return false;
-	return !wq_allows_own_pools(own->wq) ||
-	       (before != OWN_NEW && started - before < OWN_FEW);
+	return !wq_allows_own_pools(own->wq) || (before != OWN_NEW && started - before < OWN_FEW);
 }
 
 /* let the CPU share the pwq of its pod again, unless it has used @own in the meantime */

@@ -64,8 +64,7 @@ static void pool_kill_workers(struct worker_pool *pool)
 	/* wait for a manager that began to make a worker while there was work */
 	for (;;) {
 		/* the flag is checked again under the lock */
-		rcuwait_wait_event(&manager_wait,
-				   !(READ_ONCE(pool->flags) & POOL_MANAGER_ACTIVE),
+		rcuwait_wait_event(&manager_wait, !(READ_ONCE(pool->flags) & POOL_MANAGER_ACTIVE),
 				   TASK_UNINTERRUPTIBLE);
 		mutex_lock(&wq_pool_attach_mutex);
 		raw_spin_lock_irq(&pool->lock);
@@ -77,8 +76,7 @@ static void pool_kill_workers(struct worker_pool *pool)
 
 	pool->flags |= POOL_MANAGER_ACTIVE;
 	while (!list_empty(&pool->idle_list))
-		set_worker_dying(list_first_entry(&pool->idle_list, struct worker, entry),
-				 &dying);
+		set_worker_dying(list_first_entry(&pool->idle_list, struct worker, entry), &dying);
 	WQ_WARN_ON(pool->nr_workers || pool->nr_idle);
 	reap_dying_workers(pool, &dying);
 }
@@ -126,8 +124,7 @@ static void idle_cull_fn(struct work_struct *work)
 	mutex_lock(&wq_pool_attach_mutex);
 	raw_spin_lock_irq(&pool->lock);
 	while (pool_should_cull(pool))
-		set_worker_dying(list_last_entry(&pool->idle_list, struct worker, entry),
-				 &dying);
+		set_worker_dying(list_last_entry(&pool->idle_list, struct worker, entry), &dying);
 	reap_dying_workers(pool, &dying);
 }
 
@@ -233,8 +230,7 @@ static bool pool_is_on_its_node(struct worker_pool *pool)
 	/* skip the search: nodes change seldom, but each new workqueue asks this for each pod */
 	if (pool->pods_gen == wq_pods_gen)
 		return true;
-	if (pool->node != NUMA_NO_NODE &&
-	    pool->node != node_of_cpus(pool->attrs->__pod_cpumask))
+	if (pool->node != NUMA_NO_NODE && pool->node != node_of_cpus(pool->attrs->__pod_cpumask))
 		return false;
 	pool->pods_gen = wq_pods_gen;
 	return true;
@@ -251,8 +247,7 @@ static struct worker_pool *unbound_pool_create(const struct workqueue_attrs *att
 {
 	struct worker_pool *pool;
 
-	pool = kzalloc_node(sizeof(*pool), GFP_KERNEL,
-			    own_cpu < 0 ? node : cpu_to_node(own_cpu));
+	pool = kzalloc_node(sizeof(*pool), GFP_KERNEL, own_cpu < 0 ? node : cpu_to_node(own_cpu));
 	if (!pool)
 		return NULL;
 	if (init_worker_pool(pool))

@@ -33,8 +33,7 @@ void __init pwq_set_unlinker(struct kthread_worker *unlinker, struct kthread_wor
  * An unlinked pwq with one reference, or NULL; it takes over the caller's reference to an unbound
  * pool.
  */
-struct pool_workqueue *pwq_make(struct workqueue_struct *wq,
-				struct worker_pool *pool)
+struct pool_workqueue *pwq_make(struct workqueue_struct *wq, struct worker_pool *pool)
 {
 	struct pool_workqueue *pwq;
 

@@ -37,8 +37,7 @@ static struct task_struct *pwq_enqueue(struct pool_workqueue *pwq, struct work_s
 	pwq->nr_in_flight[pwq->work_color]++;
 
 	if (!pwq_reserve_own(pwq) && !pwq_reserve_active(pwq)) {
-		insert_work(pwq, work, &pwq->inactive_works,
-			    flags | WORK_STRUCT_INACTIVE);
+		insert_work(pwq, work, &pwq->inactive_works, flags | WORK_STRUCT_INACTIVE);
 		return NULL;
 	}
 	pwq_insert_ready(pwq, work, flags);
@@ -185,8 +184,7 @@ static struct pool_workqueue *pwq_find_and_lock(struct workqueue_struct *wq, uns
 		raw_spin_unlock(&pwq->pool->lock);
 		cpu_relax();
 	}
-	WQ_WARN_ONCE(true, "workqueue: %ps is queued on destroyed %s\n",
-		     work->func, wq->name);
+	WQ_WARN_ONCE(true, "workqueue: %ps is queued on destroyed %s\n", work->func, wq->name);
 	return NULL;
 }
 

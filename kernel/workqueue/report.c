@@ -132,8 +132,7 @@ static void add_item(struct item_run *run, struct work_struct *work, bool alone)
 }
 
 /* print those items of a list that belong to @pwq, if any */
-static void show_items(const char *what, struct list_head *items,
-		       struct pool_workqueue *pwq)
+static void show_items(const char *what, struct list_head *items, struct pool_workqueue *pwq)
 {
 	struct item_run run = {};
 	struct work_struct *work;
@@ -193,8 +192,7 @@ void show_pwq(struct pool_workqueue *pwq)
 	guard(printk_deferred)();
 	pr_info("  pwq %d: cpus=%*pbl%s active=%d refcnt=%d%s\n", pool->id,
 		cpumask_pr_args(pool->attrs->cpumask), pool_desc(desc, pool),
-		pwq->nr_active, pwq->refcnt,
-		list_empty(&pwq->mayday_node) ? "" : " MAYDAY");
+		pwq->nr_active, pwq->refcnt, list_empty(&pwq->mayday_node) ? "" : " MAYDAY");
 	show_running(pwq);
 	show_items("pending", &pool->worklist, pwq);
 	show_items("inactive", &pwq->inactive_works, pwq);

@@ -43,8 +43,7 @@ static bool is_item_of(struct work_struct *work, void *pwq)
  * Take the next item of @pwq, if @pwq still wants rescue.  Return NULL if not, or if there is
  * none.  The lock is dropped now and then if there are many items of other pwqs in between.
  */
-static struct work_struct *assign_rescuer_work(struct pool_workqueue *pwq,
-					       struct worker *rescuer)
+static struct work_struct *assign_rescuer_work(struct pool_workqueue *pwq, struct worker *rescuer)
 	__must_hold(&pwq->pool->lock)
 {
 	struct worker_pool *pool = pwq->pool;

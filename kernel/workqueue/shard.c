@@ -48,8 +48,7 @@ unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size)
  * The shard of @core, both counted from 0 within the LLC.  Neighbouring cores stay together.  If
  * the cores cannot be dealt out evenly, the first shards have one more than the others.
  */
-unsigned int wq_core_shard(unsigned int core, unsigned int nr_cores,
-			   unsigned int size)
+unsigned int wq_core_shard(unsigned int core, unsigned int nr_cores, unsigned int size)
 {
 	unsigned int nr_shards = wq_nr_shards(nr_cores, size);
 	unsigned int small = nr_cores / nr_shards;
@@ -86,8 +85,7 @@ static __always_inline void link_cpus(const unsigned long *possible, int nr_cpus
  * Step 1 for shards; the CPUs are linked by core already. Link the first CPU of
  * each core of one LLC to the first CPU of its shard.
  */
-static void link_shards(int llc, const int *llc_pod, unsigned int size,
-			int nr_cpus, int *cpu_pod)
+static void link_shards(int llc, const int *llc_pod, unsigned int size, int nr_cpus, int *cpu_pod)
 {
 	unsigned int nr_cores = 0, core = 0, shard, last_shard = 0;
 	int cpu, first = -1;

@@ -12,8 +12,7 @@
 typedef bool (*wq_share_fn)(int cpu0, int cpu1, void *arg);
 
 unsigned int wq_nr_shards(unsigned int nr_cores, unsigned int size);
-unsigned int wq_core_shard(unsigned int core, unsigned int nr_cores,
-			   unsigned int size);
+unsigned int wq_core_shard(unsigned int core, unsigned int nr_cores, unsigned int size);
 int wq_group_cpus(const unsigned long *possible, int nr_cpus, wq_share_fn share, void *arg,
 		  int *cpu_pod);
 int wq_shard_cpus(const unsigned long *possible, int nr_cpus, const int *llc_pod,

@@ -85,10 +85,9 @@ static ssize_t store_attr(struct device *dev, struct device_attribute *attr,
 			  const char *buf, size_t count)
 {
 	struct workqueue_struct *wq = dev_wq(dev);
-	struct workqueue_attrs *attrs;
+	struct workqueue_attrs *attrs = alloc_workqueue_attrs();
 	int ret;
 
-	attrs = alloc_workqueue_attrs();
 	if (!attrs)
 		return -ENOMEM;
 
@@ -122,8 +121,7 @@ UNBOUND_ATTR(nice);
 static ssize_t cpumask_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	guard(mutex)(&wq_pool_mutex);
-	return sysfs_emit(buf, "%*pb\n",
-			  cpumask_pr_args(dev_wq(dev)->unbound_attrs->cpumask));
+	return sysfs_emit(buf, "%*pb\n", cpumask_pr_args(dev_wq(dev)->unbound_attrs->cpumask));
 }
 
 static int set_cpumask(struct workqueue_attrs *attrs, const char *buf)
@@ -138,8 +136,7 @@ UNBOUND_ATTR(cpumask);
  * scheduler lets the workers run on any CPU.  The default pool, unlike those of pods, always has
  * all CPUs of the workqueue.
  */
-static ssize_t cpumask_effective_show(struct device *dev, struct device_attribute *attr,
-				      char *buf)
+static ssize_t cpumask_effective_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	static struct cpumask cpus;		/* P */
 
@@ -151,8 +148,7 @@ static ssize_t cpumask_effective_show(struct device *dev, struct device_attribut
 }
 static DEVICE_ATTR_RO(cpumask_effective);
 
-static ssize_t affinity_scope_show(struct device *dev, struct device_attribute *attr,
-				   char *buf)
+static ssize_t affinity_scope_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	enum wq_affn_scope scope;
 
@@ -161,8 +157,7 @@ static ssize_t affinity_scope_show(struct device *dev, struct device_attribute *
 	scope = dev_wq(dev)->unbound_attrs->affn_scope;
 	if (scope != WQ_AFFN_DFL)
 		return sysfs_emit(buf, "%s\n", wq_affn_names[scope]);
-	return sysfs_emit(buf, "%s (%s)\n", wq_affn_names[scope],
-			  wq_affn_names[wq_affn_dfl]);
+	return sysfs_emit(buf, "%s (%s)\n", wq_affn_names[scope], wq_affn_names[wq_affn_dfl]);
 }
 
 static int set_affinity_scope(struct workqueue_attrs *attrs, const char *buf)
@@ -176,8 +171,7 @@ static int set_affinity_scope(struct workqueue_attrs *attrs, const char *buf)
 }
 UNBOUND_ATTR(affinity_scope);
 
-static ssize_t affinity_strict_show(struct device *dev, struct device_attribute *attr,
-				    char *buf)
+static ssize_t affinity_strict_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	guard(mutex)(&wq_pool_mutex);
 	return sysfs_emit(buf, "%d\n", dev_wq(dev)->unbound_attrs->affn_strict);
@@ -296,10 +290,9 @@ static void wq_device_release(struct device *dev)
  */
 int workqueue_sysfs_register(struct workqueue_struct *wq)
 {
-	struct wq_device *wq_dev;
+	struct wq_device *wq_dev = kzalloc_obj(*wq_dev);
 	int ret;
 
-	wq_dev = kzalloc_obj(*wq_dev);
 	if (!wq_dev)
 		return -ENOMEM;
 

@@ -30,8 +30,7 @@ static bool share_llc(const struct wq_topology *topo, int cpu0, int cpu1)
 }
 
 /* true if CPUs of @cpu's group are online, and @cpu shares with none of them */
-static bool is_contradicted(const struct wq_topology *topo, const int *of, int cpu,
-			    share_fn share)
+static bool is_contradicted(const struct wq_topology *topo, const int *of, int cpu, share_fn share)
 {
 	bool contradicted = false;
 	int other;

@@ -44,8 +44,7 @@ static unsigned long wq_watchdog_touched;
 static unsigned long pool_untouched_for(const struct worker_pool *pool)
 {
 	if (is_percpu_pool(pool))
-		return wq_watchdog_clock -
-		       READ_ONCE(per_cpu(wq_watchdog_touched_cpu, pool->cpu));
+		return wq_watchdog_clock - READ_ONCE(per_cpu(wq_watchdog_touched_cpu, pool->cpu));
 	return wq_watchdog_clock - READ_ONCE(wq_watchdog_touched);
 }
 
@@ -103,8 +102,7 @@ static int find_stuck_pools(unsigned long thresh)
 		longest = max_t(int, longest, secs);
 
 		pr_emerg("BUG: workqueue lockup - pool cpus=%*pbl%s stuck for %us!\n",
-			 cpumask_pr_args(pool->attrs->cpumask),
-			 pool_desc(desc, pool), secs);
+			 cpumask_pr_args(pool->attrs->cpumask), pool_desc(desc, pool), secs);
 	}
 	return longest;
 }
@@ -345,9 +343,8 @@ static void wq_watchdog_set_thresh(unsigned long secs)
 static int wq_watchdog_param_set_thresh(const char *val, const struct kernel_param *kp)
 {
 	unsigned long secs;
-	int ret;
+	int ret = kstrtoul(val, 0, &secs);
 
-	ret = kstrtoul(val, 0, &secs);
 	if (ret)
 		return ret;
 	if (secs > MAX_JIFFY_OFFSET / HZ)

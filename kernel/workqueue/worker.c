@@ -139,8 +139,7 @@ noinline void process_one_work(struct worker *worker, struct work_struct *work)
 #ifdef CONFIG_LOCKDEP
 	lockdep_copy_map(&item_map, &work->lockdep_map);
 #endif
-	WQ_WARN_ON_ONCE(!(pool->flags & POOL_DISASSOCIATED) &&
-			raw_smp_processor_id() != pool->cpu);
+	WQ_WARN_ON_ONCE(!(pool->flags & POOL_DISASSOCIATED) && raw_smp_processor_id() != pool->cpu);
 
 	worker_begin_item(worker, work, pwq, data);
 	pwq->stats[PWQ_STAT_STARTED]++;
@@ -288,8 +287,7 @@ static int worker_make_task(struct worker *worker, struct worker_pool *pool)
 		return 0;
 
 	format_worker_id(name, sizeof(name), worker, pool);
-	task = kthread_create_on_node(worker_thread, worker, pool_mem_node(pool),
-				      "%s", name);
+	task = kthread_create_on_node(worker_thread, worker, pool_mem_node(pool), "%s", name);
 	if (IS_ERR(task)) {
 		/* a user's signal causes -EINTR; any other error will come again */
 		if (PTR_ERR(task) == -EINTR)

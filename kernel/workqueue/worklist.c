@@ -86,8 +86,7 @@ void work_uncount(struct work_struct *work, struct pool_workqueue *pwq)
 	if (!work_has_slot(work, pwq))
 		return;
 	/* The walk is rare: an item of @pwq waits for its own run, and another one is ready. */
-	if (unlikely(pwq->nr_scheduled) &&
-	    (!pwq->nr_ready || !work_is_ready(work, pwq->pool)))
+	if (unlikely(pwq->nr_scheduled) && (!pwq->nr_ready || !work_is_ready(work, pwq->pool)))
 		pwq->nr_scheduled--;
 	else
 		pwq->nr_ready--;

@@ -108,8 +108,7 @@ static inline struct wq_node_nr_active *wq_node_nr_active(struct workqueue_struc
 }
 
 /* where a workqueue keeps the pwq of a possible CPU, or for -1 the default pwq */
-static inline struct pool_workqueue __rcu **
-wq_pwq_ptr(struct workqueue_struct *wq, int cpu)
+static inline struct pool_workqueue __rcu **wq_pwq_ptr(struct workqueue_struct *wq, int cpu)
 {
 	return cpu < 0 ? &wq->dfl_pwq : per_cpu_ptr(wq->cpu_pwq, cpu);
 }
@@ -117,8 +116,7 @@ wq_pwq_ptr(struct workqueue_struct *wq, int cpu)
 /* the pwq of a CPU, or for -1 the default one; NULL if there never was one; P or W */
 static inline struct pool_workqueue *wq_pwq(struct workqueue_struct *wq, int cpu)
 {
-	return rcu_dereference_protected(*wq_pwq_ptr(wq, cpu),
-					 lockdep_is_held(&wq_pool_mutex) ||
+	return rcu_dereference_protected(*wq_pwq_ptr(wq, cpu), lockdep_is_held(&wq_pool_mutex) ||
 					 lockdep_is_held(&wq->mutex));
 }
 

@@ -42,7 +42,7 @@ torture: deps ## use the whole interface at random and look for violations: DURA
 matrix: deps ## run the torture test in every configuration and print a table: DURATION= ONLY='qemu-rt uml*' VARIANT= TREE ARGS='--again'
 	@scripts/lab matrix $(call options,VARIANT DURATION) $(ARGS) -- $(foreach name,$(ONLY),'$(name)')
 
-basebugs: deps ## run tests on both kernels that show bugs which only the base kernel has: TREE ONLY='flush leak'
+basebugs: deps ## run tests on both kernels that show bugs which only the base kernel has; FIXED=1: on the base kernel with our fixes: TREE FIXED= ONLY='flush leak'
 	@scripts/lab basebugs $(ONLY)
 
 test: deps ## run the tests, on the host and in guests; ends with "N passed, N failed": VARIANT= TREE ARGS='-k uml'
@@ -77,8 +77,8 @@ deb: ## make Debian packages of a kernel with our workqueue and the configuratio
 	@CONFIG=packages scripts/deps.sh
 	@scripts/lab deb $(ARGS)
 
-series: ## write patches for `git am` on the base tree, with a cover letter: TREE VERSION= ARGS='--changes FILE'
-	@scripts/lab series $${VERSION:+"-v$$VERSION"} $(ARGS)
+series: ## write patches for `git am` on the base tree, with a cover letter; FOR=base: only fixes of its own workqueue: TREE FOR= VERSION= ARGS='--changes FILE'
+	@scripts/lab series $(call options,FOR) $${VERSION:+"-v$$VERSION"} $(ARGS)
 
 clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv
 	@scripts/lab clean
@@ -86,7 +86,7 @@ clean: ## remove what was built, but not the base tree, downloads, benchmark res
 .PHONY: help deps tree kernel boot dump bench advise workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms deb series clean
 
 TREE = LINUX KERNEL_SRC LINUX_TARBALL LINUX_TARBALL_SHA256
-VALUES = ENGINE MACHINE VARIANT CONFIG $(TREE) KDIR CPUS TOPOLOGY MEM APPEND CMD DURATION SEED PARAMS TIMEOUT VERSION
+VALUES = ENGINE MACHINE VARIANT CONFIG $(TREE) KDIR CPUS TOPOLOGY MEM APPEND CMD DURATION SEED PARAMS TIMEOUT VERSION FOR FIXED
 
 # Refuse a variable that no requested target names in its help, since it would have no effect. Of the environment, look
 # only at the variables that some target takes.

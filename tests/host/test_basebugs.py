@@ -85,6 +85,24 @@ def test_verdict(monkeypatch, tmp_path, capsys, base, ours, status):
         f'{1 - status} of 1 tests fail on the base kernel and pass on ours'
 
 
+@pytest.mark.parametrize('base, status', [(False, 0), (True, 1), (None, 1)])
+def test_with_fixes(monkeypatch, tmp_path, capsys, base, status):
+    """Then only the base kernel is built, and has to pass."""
+    built = []
+    monkeypatch.setenv('FIXED', '1')
+    monkeypatch.setattr(basebugs.build, 'build', lambda kind: built.append(kind.variant) or tmp_path)
+    monkeypatch.setattr(basebugs, 'has_bug', lambda bug, folder, variant: base)
+    assert basebugs.main(['leak']) == status and built == ['base']
+    assert capsys.readouterr().out.splitlines()[-1] == \
+        f'{1 - status} of 1 tests pass on the base kernel with our fixes'
+
+
+def test_bad_fixed(monkeypatch):
+    monkeypatch.setenv('FIXED', 'yes')
+    with pytest.raises(Failure, match='FIXED=yes: must be one of: '):
+        basebugs.main(['leak'])
+
+
 def test_a_page_lists_them_all():
     page = (ROOT / 'Documentation/core-api/workqueue-adopt.rst').read_text().partition('``ONLY=``')[2]
     listed = re.findall(r'^  ``([a-z ]+)``  ', page, re.M)

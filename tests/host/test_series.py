@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from calls import call, stub
+from wqlab import basebugs
 from wqlab.kernels import base, kinds, tree
 from wqlab.kernels.build import options
 from wqlab.kernels.kinds import LINUX, Kind
@@ -36,6 +37,12 @@ def letter(mails):
 @pytest.fixture(scope='module')
 def patches(mails):
     return mails[1:]
+
+
+@pytest.fixture(scope='module')
+def fixes():
+    """The series of the base's own repairs."""
+    return series.write(LINUX, fixes=True)
 
 
 @pytest.fixture(scope='module')
@@ -247,6 +254,62 @@ def test_checkpatch_sees_a_change(patches, tmp_path):
     assert any('CODE_INDENT' in line for line in findings(worse)) and findings(worse)
 
 
+# Repairs of the base's own workqueue
+
+UNREPAIRED: dict[str, str] = {}     # bugs of basebugs without a patch, and why
+
+
+def test_each_bug_has_one_fix(fixes):
+    """It names the test that shows the bug. The letter has a row for each, in the order of the patches."""
+    found = [re.fullmatch(r'(\d{4})-(\w+)\.patch', patch.name) for patch in tree.fixes()]
+    names = [match[2] for match in found]
+    assert [int(match[1]) for match in found] == list(range(1, len(found) + 1))
+    assert sorted([*names, *UNREPAIRED]) == sorted(bug.name for bug in basebugs.BUGS)
+    tests = {bug.name: bug.test.split('.')[-1].partition(':')[0] for bug in basebugs.BUGS}
+    for name, patch in zip(names, tree.fixes()):
+        assert tests[name] in series.subject_and_text(patch), patch.name
+    assert re.findall(r'^  (\w+) +\S', fixes[0].read_text().partition('\nHow to try it')[0], re.M) == names
+
+
+def test_fixes_apply_as_they_are(fixes, tmp_path):
+    """git am takes them in order, and makes of the base tree what the series makes of it."""
+    env, names = series.git_environment(), tree.touched_by(tree.fixes())
+    for folder, patches in (('stored', tree.fixes()), ('series', fixes)):
+        for name in names:
+            (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(BASE / name, tmp_path / folder / name)
+        for words in (('init', '-q'), ('add', '-A'), ('commit', '-q', '-m', 'base'),
+                      ('am', '-q', '--empty=drop', *patches)):
+            subprocess.run(['git', '-C', tmp_path / folder, *words], check=True, capture_output=True, env=env)
+    for name in names:
+        assert (tmp_path / 'stored' / name).read_bytes() == (tmp_path / 'series' / name).read_bytes()
+    assert len(fixes) == len(tree.fixes()) + 1 and names == ['kernel/workqueue.c']
+
+
+def test_messages_of_fixes(fixes):
+    for mail in fixes[1:]:
+        subject = header(mail, 'Subject').split('] ', 1)[1]
+        assert re.fullmatch(r'workqueue: [a-z].*[^.]', subject) and len(subject) <= 75, subject
+        text = mail.read_text().split('\n\n', 1)[1].split('\n---\n', 1)[0]
+        assert re.search(r'^Signed-off-by: .+ <\S+>$', text, re.M)
+        assert re.search(r'fails\s+without\s+this', text), subject
+
+
+@pytest.mark.tier('test')
+def test_checkpatch_on_fixes(fixes):
+    assert [line for mail in fixes[1:] for line in findings(mail, ('NONE',))] == []
+
+
+def test_fix_that_does_not_fit(monkeypatch, tmp_path, fixes):
+    """The old series stays."""
+    wrong = tmp_path / '0001-stall.patch'
+    wrong.write_text(tree.fixes()[0].read_text().replace('pwq_dec', 'pwq_inc').replace(' \t\traw_spin', ' \t\tno_spin'))
+    monkeypatch.setattr(tree, 'fixes', lambda: [wrong])
+    with pytest.raises(Failure, match=r'0001-stall\.patch does not apply: '):
+        series.write(LINUX, fixes=True)
+    assert len(list(fixes[0].parent.iterdir())) == len(fixes)
+
+
 # The tree that it makes
 
 def test_maintainers(applied, patches):
@@ -360,6 +423,7 @@ def test_version(monkeypatch, tmp_path):
 @pytest.mark.parametrize('words, says', [
     (['-v0'], 'is no version of a series'), (['-vx'], 'is no version of a series'),
     (['--changes', '/no/such'], '--changes /no/such cannot be read'), (['more'], 'unrecognized arguments'),
+    (['--for', 'nobody'], "--for: invalid choice: 'nobody'"),
 ])
 def test_bad_options(words, says):
     done = call('scripts/lab', 'series', *words)

@@ -56,7 +56,7 @@ def one_of(name: str, value: str, allowed) -> str:
 
 
 def releases() -> str:
-    return ' '.join(sorted(path.name for path in (ROOT / 'patches').iterdir()))
+    return ' '.join(sorted(path.name for path in (ROOT / 'patches').glob('[0-9]*')))
 
 
 def compiler(cross: str = '') -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.kernels import base
-from wqlab.kernels.kinds import LINUX, asked_linux, releases
+from wqlab.kernels.kinds import LINUX, asked_linux, one_of, releases
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, blame_disk, locked, need, sayer, shown
 
@@ -65,6 +65,16 @@ def patches(linux: str) -> list[Path]:
     if not folder.is_dir():
         raise Failure(f'LINUX={linux}: there is no patches/{linux} (have: {releases()})')
     return sorted(folder.glob('*.patch'))
+
+
+def fixes() -> list[Path]:
+    """Return the patches for the bugs of the base's own workqueue, in their order: NUMBER-BUG.patch."""
+    return sorted((ROOT / 'patches/base-fixes').glob('*.patch'))
+
+
+def fixes_asked() -> list[Path]:
+    """Return these patches if FIXED=1 asks for them: they then go into the tree, too."""
+    return fixes() if one_of('FIXED', os.environ.get('FIXED', ''), ('', '1')) else []
 
 
 def touched_by(paths: list[Path], side: str = r'\+\+\+ b') -> list[str]:
@@ -166,7 +176,7 @@ def same(one: Path, other: Path) -> bool:
 
 def compose(linux: str = LINUX) -> Path:
     """Make sure that the composed tree exists and is up to date. Return its path."""
-    paths = patches(linux)
+    paths = patches(linux) + fixes_asked()
     need('patch', 'cp')
     source = base.fetch(linux)
     with locked('tree'):

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
 """Write the project as patches for the base tree: build/series-$LINUX/*.patch.
 
-usage: [LINUX=7.3] scripts/lab series [-v N] [--changes FILE]
+usage: [LINUX=7.3] scripts/lab series [--for base] [-v N] [--changes FILE]
 
 To apply them, run `git am --empty=drop build/series-7.3/*.patch` in a git tree of Linux 7.3.
 0000-cover-letter.patch says what they change, with figures; git skips it. The tree builds after
 each patch. Before the patches are put in place, this program applies them to the files of the
 base tree and compares the result with the composed tree.
 
+With --for base, this writes build/series-base-7.3/*.patch instead: patches/base-fixes/, which repair
+kernel/workqueue.c itself and need nothing of this project.
+
 If KERNEL_SRC= is a git tree, the letter ends with its commit (base-commit). Otherwise it says
 what the base is, and lists the blobs of the files that the series changes.
 """
 import argparse
+import email
+import email.policy
 import filecmp
 import getpass
 import os
@@ -34,6 +39,7 @@ say = sayer('series')
 SELFTESTS = 'tools/testing/selftests/workqueue'
 MAINTAINERS = 'MAINTAINERS'
 LETTER = Path(__file__).with_name('cover.txt')
+FIXES_LETTER = LETTER.with_name('cover-base.txt')
 WIDTH = 72              # of its lines
 # the first file of a patch, and what the letter calls such patches
 GROUPS = (('MAINTAINERS', 'the entry in MAINTAINERS'), ('include/linux/', 'the headers'),
@@ -67,11 +73,11 @@ def blobs(folder: Path, names: list[str], *words: str) -> dict[str, str]:
 class Repository:
     """A repository with the files of the base tree that the series changes."""
 
-    def __init__(self, folder: Path, source: base.Base, env: dict[str, str]) -> None:
+    def __init__(self, folder: Path, source: base.Base, env: dict[str, str], changed: list[str]) -> None:
         self.folder, self.env = folder, env
         folder.mkdir()
         self.git('init', '-q', '-b', 'series')
-        self.base_files = sorted({MAINTAINERS, *tree.touched_by(tree.patches(source.linux), '--- a')})
+        self.base_files = changed
         for name in self.base_files:
             self.add(source.tree / name, name)
         self.commit(f'Linux {base.version_of(source.tree)}', '--no-signoff')
@@ -155,12 +161,28 @@ def contents(folder: Path) -> set[str]:
             if path.is_file() and '.git' not in path.relative_to(folder).parts}
 
 
-def compare(made: Path, applied: Path, composed: Path) -> None:
+def subject_and_text(mail: Path) -> str:
+    """Return the message of a commit that git format-patch wrote."""
+    parsed = email.message_from_bytes(mail.read_bytes(), policy=email.policy.default)
+    text = re.split(r'^---$', parsed.get_content(), maxsplit=1, flags=re.M)[0]
+    return f'{parsed["Subject"].removeprefix("[PATCH] ")}\n\n{text}'
+
+
+def fill_fixes(repository: Repository) -> None:
+    """Make a commit of each repair of the base's own workqueue."""
+    for patch in tree.fixes():
+        wrong = tree.apply(patch, repository.folder)
+        if wrong:
+            raise Failure(f'{shown(patch)} does not apply: {wrong}')
+        repository.commit(subject_and_text(patch))
+
+
+def compare(made: Path, applied: Path, composed: Path | None) -> None:
     names = contents(made)
     for name in sorted(names ^ contents(applied)) + filecmp.cmpfiles(made, applied, names, shallow=False)[1]:
         raise Failure(f'git am does not reproduce the files that the series was made from: {name} differs')
-    for name in (composed / '.cmwq-overlay').read_text().split():
-        if (composed / name).is_file() and not tree.same(composed / name, applied / name):
+    for name in (composed / '.cmwq-overlay').read_text().split() if composed else []:
+        if composed and (composed / name).is_file() and not tree.same(composed / name, applied / name):
             raise Failure(f'the series and {shown(composed)} differ in {name}')
 
 
@@ -198,9 +220,8 @@ def project_text() -> str:
                       *[url] * bool(re.match(r'https?://|git://|git@', url))])
 
 
-def describe(repository: Repository, source: base.Base, commit: str, changes: str) -> None:
+def describe(repository: Repository, source: base.Base, commit: str, changes: str, letter: str) -> None:
     """Give the branch the cover letter as its description. git makes a mail of it, with all subjects and a diffstat."""
-    letter = LETTER.read_text()
     for name, value in (('base', base_text(source, repository, commit)), ('order', repository.order()),
                         ('linux', base.version_of(source.tree)), ('project', project_text()),
                         ('figures', figures.letter())):
@@ -224,19 +245,25 @@ def mail(repository: Repository, folder: Path, version: int, commit: str) -> lis
     return new
 
 
-def write(linux: str, version: int = 1, changes: str = '') -> list[Path]:
-    """Write the series. Return the mails, the first of which is the cover letter."""
-    need('git')
-    composed = tree.compose(linux)
-    source, place, env = base.Base(linux), BUILD / f'series-{linux}', git_environment()
+def write(linux: str, version: int = 1, changes: str = '', fixes: bool = False) -> list[Path]:
+    """Write the series, or that of the base's own repairs. Return the mails, the first of which is the cover letter."""
+    need('git', 'patch')
+    composed = None if fixes else tree.compose(linux)
+    source, env = base.fetch(linux) if fixes else base.Base(linux), git_environment()
+    place = BUILD / f'series-{"base-" if fixes else ""}{linux}'
+    changed = sorted(tree.touched_by(tree.fixes()) if fixes else
+                     {MAINTAINERS, *tree.touched_by(tree.patches(linux), '--- a')})
     with locked(place.name), tempfile.TemporaryDirectory(prefix='.series-', dir=BUILD) as work_name:
         work = Path(work_name)
-        made = Repository(work / 'make', source, env)
-        fill(made, linux)
+        made = Repository(work / 'make', source, env, changed)
+        if fixes:
+            fill_fixes(made)
+        else:
+            fill(made, linux)
         commit = commit_of(source, made.base_files)
-        describe(made, source, commit, changes)
+        describe(made, source, commit, changes, (FIXES_LETTER if fixes else LETTER).read_text())
         new = mail(made, work / 'patches', version, commit)
-        applied = Repository(work / 'am', source, env)
+        applied = Repository(work / 'am', source, env, changed)
         applied.git('am', '-q', '--empty=drop', *new)
         compare(made.folder, applied.folder, composed)
         if place.exists():
@@ -259,6 +286,8 @@ def main(argv: list[str]) -> int:
                         help='this is version N: subjects begin with [PATCH vN]')
     parser.add_argument('--changes', metavar='FILE', type=Path, help='begin the letter with this text: what has '
                         'changed since the last version')
+    parser.add_argument('--for', dest='whom', choices=('cmwq', 'base'), default='cmwq',
+                        help='base: only the repairs of kernel/workqueue.c')
     args = parser.parse_args(argv)
     try:
         changes = args.changes.read_text() if args.changes else ''
@@ -266,5 +295,5 @@ def main(argv: list[str]) -> int:
         raise Failure(f'--changes {args.changes} cannot be read: {told(error)}') from error
     if args.reroll_count > 1 and not changes:
         say('note: reviewers want to know what has changed since the last version: give --changes FILE')
-    write(asked_linux(), args.reroll_count, changes)
+    write(asked_linux(), args.reroll_count, changes, fixes=args.whom == 'base')
     return 0

@@ -302,10 +302,11 @@ def test_checkpatch_on_fixes(fixes):
 
 def test_fix_that_does_not_fit(monkeypatch, tmp_path, fixes):
     """The old series stays."""
-    wrong = tmp_path / '0001-stall.patch'
-    wrong.write_text(tree.fixes()[0].read_text().replace('pwq_dec', 'pwq_inc').replace(' \t\traw_spin', ' \t\tno_spin'))
+    wrong = tmp_path / '0015-pause.patch'
+    wrong.write_text(next(patch.read_text() for patch in tree.fixes() if patch.name == wrong.name).replace(
+        '-\tunsigned long now = jiffies;', '-\tunsigned long then = jiffies;'))
     monkeypatch.setattr(tree, 'fixes', lambda: [wrong])
-    with pytest.raises(Failure, match=r'0001-stall\.patch does not apply: '):
+    with pytest.raises(Failure, match=r'0015-pause\.patch does not apply: '):
         series.write(LINUX, fixes=True)
     assert len(list(fixes[0].parent.iterdir())) == len(fixes)
 

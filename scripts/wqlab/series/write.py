@@ -207,8 +207,9 @@ def base_text(source: base.Base, repository: Repository, commit: str) -> str:
             f'{version}, from the {origin}. That is no commit of a git tree, so this letter has no base-commit.')
     table = '\n'.join(f'  {blob[:12]}  {name}' for name, blob in
                       sorted(blobs(repository.folder, repository.base_files, 'base').items()))
-    text += (' The series changes these files of it, and adds all others. In a tree that fits, '
-             '"git ls-tree HEAD -- FILE" shows the same blob for each. If one differs, "git am -3" may still merge it:')
+    others = ', and adds all others' if MAINTAINERS in repository.base_files else ''
+    text += (f' The series changes these files of it{others}. In a tree that fits, "git ls-tree HEAD -- FILE" '
+             'shows the same blob for each. If one differs, "git am -3" may still merge it:')
     return f'{textwrap.fill(text, WIDTH, break_on_hyphens=False)}\n\n{table}'
 
 

@@ -1405,7 +1405,7 @@ struct wqt_probe {
 	pid_t			pid;
 	char			comm[TASK_COMM_LEN];
 	cpumask_var_t		allowed;
-	bool			moves_worker;	/* where map_far says */
+	bool			moves_worker;	/* to where map_far says */
 };
 
 /* let the scheduler wake this worker in another package than that of @cpu, if nobody objects */
@@ -1455,6 +1455,14 @@ static void wqt_probe_here(void *arg)
 	struct wqt_probe *probe = arg;
 
 	queue_work(probe->wq, &probe->dwork.work);
+}
+
+static void wqt_probe_far(void *arg)
+{
+	struct wqt_probe *probe = arg;
+
+	probe->moves_worker = true;
+	wqt_probe_here(probe);
 }
 
 static void wqt_probe_next_node(void *arg)
@@ -1508,9 +1516,15 @@ static struct wqt_probe *wqt_probe_alloc(struct wqt_queue *q)
 	return probe;
 }
 
-static int wqt_show_probes_of(struct seq_file *s, struct wqt_probe *probe, smp_call_func_t queue,
-			      bool names)
+/* Queue a probe for each CPU, by @queue, which runs on that CPU unless it names the CPU. */
+static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, smp_call_func_t queue,
+			   bool names)
 {
+	struct wqt_probe *probe = wqt_probe_alloc(q);
+
+	if (!probe)
+		return -ENOMEM;
+
 	for_each_online_cpu(probe->cpu) {
 		if (names)
 			queue(probe);
@@ -1531,28 +1545,14 @@ static int wqt_show_probes_of(struct seq_file *s, struct wqt_probe *probe, smp_c
 	return 0;
 }
 
-/* Queue a probe for each CPU, by @queue, which runs on that CPU unless it names the CPU. */
-static int wqt_show_probes(struct seq_file *s, struct wqt_queue *q, smp_call_func_t queue,
-			   bool names)
+static int wqt_show_map(struct seq_file *s, struct wqt_queue *q)
 {
-	struct wqt_probe *probe = wqt_probe_alloc(q);
-
-	return probe ? wqt_show_probes_of(s, probe, queue, names) : -ENOMEM;
+	return wqt_show_probes(s, q, wqt_probe_here, false);
 }
 
 static int wqt_show_map_far(struct seq_file *s, struct wqt_queue *q)
 {
-	struct wqt_probe *probe = wqt_probe_alloc(q);
-
-	if (!probe)
-		return -ENOMEM;
-	probe->moves_worker = true;
-	return wqt_show_probes_of(s, probe, wqt_probe_here, false);
-}
-
-static int wqt_show_map(struct seq_file *s, struct wqt_queue *q)
-{
-	return wqt_show_probes(s, q, wqt_probe_here, false);
+	return wqt_show_probes(s, q, wqt_probe_far, false);
 }
 
 static int wqt_show_map_on(struct seq_file *s, struct wqt_queue *q)

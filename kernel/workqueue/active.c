@@ -533,8 +533,10 @@ static void wq_fill(struct workqueue_struct *wq)
 	}
 }
 
-static void wq_set_limits(struct workqueue_struct *wq, int max, int min)
+static void wq_enforce_limits(struct workqueue_struct *wq, int max, int min)
 {
+	lockdep_assert_held(&wq->mutex);
+
 	if (wq->max_active == max && wq->min_active == min)
 		return;
 
@@ -561,13 +563,13 @@ void wq_adjust_max_active(struct workqueue_struct *wq)
 
 	if (frozen) {
 		/* whoever has lowered the limit just now may be here before the freezer */
-		wq_set_limits(wq, min(wq->max_active, max), min(wq->min_active, min));
+		wq_enforce_limits(wq, min(wq->max_active, max), min(wq->min_active, min));
 		/* an unbound item that fits may be held back: it is not next to start */
 		wq_fill(wq);
 		max = 0;
 		min = 0;
 	}
-	wq_set_limits(wq, max, min);
+	wq_enforce_limits(wq, max, min);
 }
 
 /* clamp a limit to its range, and warn if it was outside */

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Simulated machines: their files, the arguments of the plugin, the report. tests/guest/test_simulated.py runs them."""
+import contextlib
 import dataclasses
+import os
 import subprocess
 
 import pytest
@@ -132,6 +134,15 @@ def test_a_kernel_without_a_symbol_that_is_needed(tmp_path, name):
     simulated.symbols.write_text(simulated.symbols.read_text().replace(name, 'y'))
     with pytest.raises(GuestError, match=f'has no {name}: build the kernel again'):
         simulated.argument()
+
+
+def test_simulations_beside_each_other_have_different_cpus_of_the_host():
+    cpus = os.sched_getaffinity(0)
+    with contextlib.ExitStack() as stack:
+        chosen = [stack.enter_context(qemu.host_cpus()) for _ in range(len(cpus) + 1)]
+    alone = [min(some) for some in chosen if some != cpus]
+    assert len(set(alone)) == len(alone) and set(alone) <= cpus
+    assert chosen[-1] == cpus, 'more simulations than CPUs'
 
 
 def test_memory_of_several_nodes_is_in_files(tmp_path):

@@ -40,7 +40,7 @@ from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.simulated import machines
-from wqlab.simulated.qemu import Simulation
+from wqlab.simulated.qemu import Simulation, host_cpus
 from wqlab.steps import Failure, told, using
 
 TIMED_OUT, DIED = 124, 125
@@ -140,7 +140,10 @@ def listed(setup: Setup, engine: Engine) -> contextlib.AbstractContextManager:
 def boot(setup: Setup, engine: Engine, reader: Reader, feeder: Feeder | None, deadline: float,
          post_mortem: PostMortem | None) -> bool:
     """Start the guest and read its output until it ends. Return False if its time ran out."""
-    with engine.started(setup, reader.channels) as child, listed(setup, engine):
+    cpus = host_cpus() if setup.simulation else contextlib.nullcontext()
+    with cpus as chosen, engine.started(setup, reader.channels) as child, listed(setup, engine):
+        if chosen:
+            os.sched_setaffinity(child.pid, chosen)     # before QEMU has made its threads, which inherit it
         for channel in reader.channels.values():
             channel.far.close()
         guest = Guest(child, reader, feeder, deadline)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """How QEMU simulates a machine: with our plugin, and with nothing that differs from one run to the next."""
+import contextlib
 import dataclasses
+import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 from wqlab import files
@@ -39,6 +43,22 @@ def argument(plugin: Path, machine: Machine, out: Path, toggle: str, seed: int =
 def environment(plugin: Path) -> dict[str, str]:
     """Return what has to be added to QEMU's environment: the plugin replaces functions of libc, too."""
     return {'LD_PRELOAD': str(plugin)}
+
+
+@contextlib.contextmanager
+def host_cpus() -> Iterator[set[int]]:
+    """
+    Yield the CPUs of this host that a simulation shall use: one that no other simulation has, or all. QEMU's threads
+    take turns, up to a million times a second, and a turn is passed on several times as fast within a CPU.
+    """
+    cpus = os.sched_getaffinity(0)
+    with socket.socket(socket.AF_UNIX) as claim:
+        for cpu in sorted(cpus):
+            with contextlib.suppress(OSError):
+                claim.bind(f'\0wqlab-simulation-{cpu}')     # a name that is free again when this process ends
+                cpus = {cpu}
+                break
+        yield cpus
 
 
 @dataclasses.dataclass(frozen=True)

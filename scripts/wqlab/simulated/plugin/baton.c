@@ -135,16 +135,22 @@ static int choose(void)
 	return next;
 }
 
-static void pass_on(void)
+/* Pass the baton on, and drop the mutex first: the next thread may run at once, and need it soon. */
+static void pass_on_and_unlock(void)
 {
+	uint32_t *turn = NULL;
+
 	holder = choose();
-	if (holder == NOBODY)
-		return;
-	__atomic_store_n(&seats[holder].turn, 1, __ATOMIC_RELEASE);
+	if (holder != NOBODY) {
+		turn = &seats[holder].turn;
+		__atomic_store_n(turn, 1, __ATOMIC_RELEASE);
+	}
 	if (holder == me)
-		return;
-	nr_handovers++;
-	syscall(SYS_futex, &seats[holder].turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		turn = NULL;
+	nr_handovers += !!turn;
+	pthread_mutex_unlock(&mutex);
+	if (turn)
+		syscall(SYS_futex, turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 /* A thread may have passed the baton on to itself. */
@@ -164,8 +170,7 @@ void baton_yield(unsigned int cpu, ps_t until)
 
 	pthread_mutex_lock(&mutex);
 	ready[me] = until;
-	pass_on();
-	pthread_mutex_unlock(&mutex);
+	pass_on_and_unlock();
 	wait_for_turn();
 	if (ready[me] > vcpu->clock)
 		vcpu->clock = ready[me];
@@ -256,8 +261,9 @@ void baton_wait(pthread_cond_t *cond, pthread_mutex_t *with)
 	}
 	pthread_mutex_unlock(with);
 	if (holder == me)
-		pass_on();
-	pthread_mutex_unlock(&mutex);
+		pass_on_and_unlock();
+	else
+		pthread_mutex_unlock(&mutex);
 	wait_for_turn();
 	pthread_mutex_lock(with);
 }
@@ -300,8 +306,9 @@ void baton_wake(pthread_cond_t *cond, bool all)
 			break;
 	}
 	if (holder == NOBODY)
-		pass_on();
-	pthread_mutex_unlock(&mutex);
+		pass_on_and_unlock();
+	else
+		pthread_mutex_unlock(&mutex);
 }
 
 /* The main loop waits for files and its next timer. Returns false if it has to do so itself. */
@@ -311,8 +318,7 @@ bool baton_poll(struct pollfd *files, nfds_t nr, ps_t timeout)
 	loop_files = files;
 	nr_loop_files = nr;
 	ready[LOOP] = timeout == NEVER ? NEVER : loop_clock + timeout;
-	pass_on();
-	pthread_mutex_unlock(&mutex);
+	pass_on_and_unlock();
 	wait_for_turn();
 	loop_files = NULL;
 	if (loop_clock < now)

@@ -109,8 +109,8 @@ def test_a_case_has_the_job_of_other_engines():
     job, _ = dmcrypt.job_of('32k-third', 24)
     text = simulated.script('dm-crypt', ['aes/ram/queue/32k-third/cache-strict'], 24, 0.03)
     row, = (row for row in text.splitlines() if row.startswith('steady '))
-    assert row.startswith("steady aes/ram/queue/32k-third/cache-strict crypt_requests 512 0.015 0.03 0 ")
-    assert set(job.words()) <= set(shlex.split(row))
+    assert row.startswith("steady aes/ram/queue/32k-third/cache-strict crypt_requests 64 0.015 0.03 --")
+    assert set(job.words()) - set(shlex.split(row)) == {'--iodepth=64'} and '--iodepth=8' in row
     assert "scope cache 1 'kcryptd[-!]*'" in text and text.index('scope ') < text.index('steady ')
 
 
@@ -138,9 +138,9 @@ def test_only_what_ended_in_the_stretch_counts(zeros, tmp_path):
     (tmp_path / 'last').write_text(f'{zeros}12100000\ncpu  1 2 3 9\n')
     (tmp_path / 'log_clat.log').write_text(''.join(
         f'{ms}, {1000 * ms + direction}, {direction}, 4096, 0, 0\n' for ms in range(7, 14) for direction in (0, 1)))
-    out, status = shell(tmp_path, 'figures 1')
+    out, status = shell(tmp_path, 'figures')
     assert status == 0 and out == ('"elapsed_ns": 3900000, "cpu": ["cpu  1 2 3 4", "cpu  1 2 3 9"], "ms": 2, '
-                                   '"ns": [9001, 10001]')
+                                   '"ns": [9000, 9001, 10000, 10001]')
 
 
 def test_wrong_data_is_reported(tmp_path):

@@ -20,10 +20,10 @@ from wqlab.workload.scopes import SCOPES
 
 STEADY_SH = Path(__file__).with_name('steady.sh')
 SECONDS = 0.02
+DEPTH = 8               # of requests of 32k from each issuer
 # Two writes of one block at the same time would leave parts of both. The log has the ms of each completion.
 STEADY = {'time_based': 1, 'runtime': '1d', 'do_verify': 0, 'serialize_overlap': 1, 'write_lat_log': 'log',
           'log_unix_epoch': 1, 'per_job_logs': 0, 'log_entries': 1 << 17, 'disable_lat': 1, 'disable_slat': 1}
-DIRECTIONS = {'read': 0, 'write': 1}
 KEY = hashlib.sha512(b'any key does').hexdigest()
 # as dmcrypt.PATHS: options of the table
 TABLES = {'queue': '', 'no-queue': '2 no_read_workqueue no_write_workqueue', 'same-cpu': '1 same_cpu_crypt',
@@ -42,10 +42,10 @@ def run_fio(job: fio.Job, **more: object) -> list[str]:
     return [*job.words(**more), '--eta=never']
 
 
-def steady(name: str, job: fio.Job, direction: str, counter: str, amount: int, seconds: float) -> str:
+def steady(name: str, job: fio.Job, counter: str, amount: int, seconds: float) -> str:
     """Return the call of steady(). What is only read is not verified meanwhile, as on other engines."""
     more = {**STEADY, 'verify': 0} if job.options['rw'] == 'randread' else STEADY
-    return line('steady', name, counter, amount, f'{seconds / 2:g}', f'{seconds:g}', DIRECTIONS[direction],
+    return line('steady', name, counter, amount, f'{seconds / 2:g}', f'{seconds:g}',
                 *run_fio(job, **more))
 
 
@@ -61,13 +61,18 @@ def crypt_areas(members: Sequence[str], cpus: int) -> list[fio.Job]:
             for start, mib, how, block in places]
 
 
-def crypt_job(name: str, cpus: int) -> tuple[fio.Job, str]:
-    """As dmcrypt.job_of(). But as this never ends, all blocks would soon be in the page cache: so write them back."""
-    job, direction = dmcrypt.job_of(name, cpus)
+def crypt_job(name: str, cpus: int) -> fio.Job:
+    """
+    As dmcrypt.job_of(), but so few requests are in flight that all are done many times in the time that is simulated.
+    And as a buffered job never ends, all blocks would soon be in the page cache: so write them back.
+    """
+    job, _ = dmcrypt.job_of(name, cpus)
+    if name in dmcrypt.SHARES:
+        return fio.Job({**job.options, 'iodepth': DEPTH}, job.jobs)
     if job.options['direct']:
-        return job, direction
+        return job
     how = {'rw': 'randwrite', 'ioengine': 'psync', 'iodepth': 1, 'fdatasync': 32}
-    return fio.Job({**job.options, **how}, job.jobs), 'write'
+    return fio.Job({**job.options, **how}, job.jobs)
 
 
 def crypt_group(name: str, members: Sequence[str], cpus: int, seconds: float) -> Iterator[str]:
@@ -80,9 +85,9 @@ def crypt_group(name: str, members: Sequence[str], cpus: int, seconds: float) ->
         yield line('quiet', 'fio', *run_fio(area, rw='write', do_verify=0))
     for case in members:
         *_, job_name, scope = case.split('/')
-        job, direction = crypt_job(job_name, cpus)
+        job = crypt_job(job_name, cpus)
         yield line('scope', *SCOPES[scope], 'kcryptd[-!]*')
-        yield steady(case, job, direction, 'crypt_requests', job.jobs * job.options['iodepth'], seconds)
+        yield steady(case, job, 'crypt_requests', job.jobs * job.options['iodepth'], seconds)
     yield line('close_crypt')
     yield line(*table)
     for area in crypt_areas(members, cpus):
@@ -105,7 +110,7 @@ def sync_group(name: str, members: Sequence[str], cpus: int, seconds: float) -> 
     yield mount
     yield line('quiet', 'fio', *run_fio(job, rw='write', do_verify=0, fsync=0, end_fsync=1))
     for case in members:
-        yield steady(case, job, 'write', 'kib_written', 64 * cpus, seconds)
+        yield steady(case, job, 'kib_written', 64 * cpus, seconds)
     yield line('quiet', 'umount', FILES)
     yield mount
     yield line('verify', name, *run_fio(job, rw='read', fsync=0))
@@ -128,23 +133,23 @@ def nfs_group(name: str, members: Sequence[str], cpus: int, seconds: float) -> I
         yield line('tell', f'/proc/fs/nfsd/{file}', str(text).rstrip())
     yield mount
     jobs = [nfs_job(case, cpus) for case in members]
-    for job in {job.jobs: job for job, _ in jobs}.values():
+    for job in {job.jobs: job for job in jobs}.values():
         yield line('mkdir', job.options['directory'])
         yield line('quiet', 'fio', *run_fio(job, rw='write', do_verify=0))
-    for case, (job, direction) in zip(members, jobs, strict=True):
+    for case, job in zip(members, jobs, strict=True):
         yield line('scope', *SCOPES[case.split('/')[-1]], nfs.QUEUES)
-        yield steady(case, job, direction, 'calls', 4 * job.jobs * job.options['iodepth'], seconds)
+        yield steady(case, job, 'calls', 4 * job.jobs * job.options['iodepth'], seconds)
     yield line('quiet', 'umount', FILES)
     yield mount
-    for job in {job.jobs: job for job, _ in jobs}.values():
+    for job in {job.jobs: job for job in jobs}.values():
         yield line('verify', name, *run_fio(job, rw='read'))
     yield line('quiet', 'umount', FILES)
 
 
-def nfs_job(case: str, cpus: int) -> tuple[fio.Job, str]:
+def nfs_job(case: str, cpus: int) -> fio.Job:
     engine, count, direction, _ = case.split('/')
     jobs = nfs.counts(cpus)[count]
-    return nfs.job_of(engine, jobs, f'rand{direction}', FILES / count), direction
+    return nfs.job_of(engine, jobs, f'rand{direction}', FILES / count)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +207,7 @@ def figures(name: str, cpus: int, stretch: dict[str, Any]) -> dict[str, float]:
 
 def kib(case: str) -> int:
     """Return how large the requests of a case of dm-crypt are."""
-    return int(crypt_job(case.split('/')[3], 1)[0].options['bs'].removesuffix('k'))
+    return int(crypt_job(case.split('/')[3], 1).options['bs'].removesuffix('k'))
 
 
 def read(text: str, workload: str, cpus: int) -> list[dict[str, Any]]:

@@ -137,10 +137,10 @@ simulate() # SECONDS TO SETTLE, SECONDS THAT COUNT
 	echo end >$TOGGLE
 }
 
-# Print the latencies in ns, in this direction (0: read, 1: write) of fio's log, and over how many ms. A line of the log
-# has the ms, which begin up to one later than those of the clock. That begins at 0 s with the guest, so in its first
-# second, the time has zeros in front, and would be octal.
-figures() # DIRECTION
+# Print the latencies in ns of fio's log, and over how many ms. A line of the log has the ms, which begin up to one later
+# than those of the clock. That begins at 0 s with the guest, so in its first second, the time has zeros in front, and
+# would be octal.
+figures()
 {
 	{ read -r from; read -r before; } <first
 	{ read -r to; read -r after; } <last
@@ -148,16 +148,15 @@ figures() # DIRECTION
 	printf '"elapsed_ns": %d, "cpu": ["%s", "%s"], ' $((to - from)) "$before" "$after"
 	from=$((from / 1000000 + 1)) to=$((to / 1000000 - 1))
 	printf '"ms": %d, "ns": [' $((to - from))
-	awk -F ', ' -v from=$from -v to=$to -v direction="$1" \
-		'$1 >= from && $1 < to && $3 == direction { printf "%s%d", n++ ? ", " : "", $2 }' log_clat.log
+	awk -F ', ' -v from=$from -v to=$to '$1 >= from && $1 < to { printf "%s%d", n++ ? ", " : "", $2 }' log_clat.log
 	printf ']'
 }
 
 # Start fio, simulate a while after it has done some work, and end it.
-steady() # NAME COUNTER AMOUNT SECONDS TO SETTLE, SECONDS THAT COUNT, DIRECTION, OPTIONS OF FIO...
+steady() # NAME COUNTER AMOUNT SECONDS TO SETTLE, SECONDS THAT COUNT, OPTIONS OF FIO...
 {
-	name=$1 counter=$2 amount=$3 settle=$4 seconds=$5 direction=$6
-	shift 6
+	name=$1 counter=$2 amount=$3 settle=$4 seconds=$5
+	shift 5
 	rm -rf "$PLACE/run" && mkdir "$PLACE/run" && cd "$PLACE/run" || exit
 	$counter
 	amount=$((count + amount))
@@ -170,7 +169,7 @@ steady() # NAME COUNTER AMOUNT SECONDS TO SETTLE, SECONDS THAT COUNT, DIRECTION,
 	kill -INT $!
 	wait $!
 	[ -s log_clat.log ] || { cat said report; die "fio wrote no log"; }
-	emit stretch "\"name\": \"$name\", $(figures "$direction")"
+	emit stretch "\"name\": \"$name\", $(figures)"
 	done=$((done + 1))
 	cd /
 }

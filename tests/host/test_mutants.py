@@ -14,7 +14,7 @@ import mutants
 import test_long
 
 PATCHES = sorted(mutants.PATCHES.glob('*.patch'))
-DOCUMENT = mutants.ROOT / 'Documentation/core-api/workqueue-torture.rst'
+DOCUMENT = mutants.ROOT / 'results/mutants.rst'
 
 
 def documented():

@@ -27,6 +27,10 @@ boot: deps ## boot the QEMU kernel and run a shell or CMD='...' in it: CPUS= TOP
 dump: ## inspect the memory of a running guest with a drgn tool: ARGS='dump --stalls'
 	@scripts/dump-guest.sh $(or $(ARGS),dump)
 
+demo: deps ## record a terminal: boot, resize shards under load, find what is stuck; build/demo/demo.cast and demo.svg
+	@CONFIG=demo scripts/deps.sh
+	@scripts/demo.sh
+
 bench: ## boot both variants in turn and compare their speed: ENGINE= MACHINE= CPUS= TOPOLOGY= MEM= VARIANT= TREE ARGS='--pairs 5 ...'
 	@scripts/run-bench.sh $(call options,ENGINE MACHINE CPUS TOPOLOGY MEM VARIANT) $(ARGS)
 
@@ -83,7 +87,7 @@ series: ## write patches for `git am` on the base tree, with a cover letter; FOR
 clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv
 	@scripts/lab clean
 
-.PHONY: help deps tree kernel boot dump bench advise workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms deb series clean
+.PHONY: help deps tree kernel boot dump demo bench advise workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms deb series clean
 
 TREE = LINUX KERNEL_SRC LINUX_TARBALL LINUX_TARBALL_SHA256
 VALUES = ENGINE MACHINE VARIANT CONFIG $(TREE) KDIR CPUS TOPOLOGY MEM APPEND CMD DURATION SEED PARAMS TIMEOUT VERSION FOR FIXED

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # Install what the project needs: Debian packages (as root) and build/venv.
 #
-# usage: [ENGINE=qemu|uml|arm64] [CONFIG=workload|packages] scripts/deps.sh [--check]
+# usage: [ENGINE=qemu|uml|arm64] [CONFIG=workload|packages|demo] scripts/deps.sh [--check]
 #
 # ENGINE=arm64 adds packages that only arm64 guests need (a cross compiler, another QEMU).
 # CONFIG=workload adds those that only run-workload.sh needs (tools of file systems, loads).
-# CONFIG=packages adds those that only make deb and make test-all need.
+# CONFIG=packages adds those that only make deb and make test-all need, CONFIG=demo those of make demo.
 # What is already installed is left alone. Without root, or with --check, this only names
 # the packages that are missing.
 set -euo pipefail
@@ -103,6 +103,10 @@ have()
 mmdebstrap:mmdebstrap newuidmap:uidmap perf:linux-perf
 dpkg-buildpackage:dpkg-dev dh:debhelper rsync:rsync /usr/include/elfutils/libdw.h:libdw-dev
 tune2fs:e2fsprogs genext2fs:genext2fs qemu-img:qemu-utils
+"
+
+[ "${CONFIG:-}" != demo ] || NEEDS="$NEEDS
+asciinema:asciinema termtosvg:termtosvg
 "
 
 missing_packages()

@@ -24,7 +24,8 @@ def front(tmp_path):
     """The Makefile with fake scripts that only print how they were called."""
     shutil.copy(ROOT / 'Makefile', tmp_path)
     for name in ('scripts/lab', 'scripts/deps.sh', 'scripts/run-bench.sh', 'scripts/run-workload.sh',
-                 'scripts/advise.sh', 'scripts/dump-guest.sh', 'tests/run.sh', 'build/venv/bin/python3'):
+                 'scripts/advise.sh', 'scripts/dump-guest.sh', 'scripts/demo.sh', 'tests/run.sh',
+                 'build/venv/bin/python3'):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         stub((tmp_path / name).parent, name.rsplit('/', 1)[-1], SAY)
     return lambda *words, **env: call('make', *words, cwd=tmp_path, **env)

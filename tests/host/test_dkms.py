@@ -13,6 +13,7 @@ from calls import call, refuses, stub
 from wqlab.dkms import package
 from wqlab.kernels import module
 from wqlab.paths import ROOT
+from wqlab.release import release
 
 PARTS = ('scripts', 'lib', 'Documentation/core-api')
 WHEN = '2026-11-22T10:20:30+0000'
@@ -30,7 +31,8 @@ def repository(folder):
     """Commit what the package is made from. Return the folder."""
     for name in PARTS:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns('__pycache__'))
-    shutil.copy(ROOT / 'requirements.txt', folder)
+    for name in ('requirements.txt', 'CHANGELOG.md'):
+        shutil.copy(ROOT / name, folder)
     (folder / 'build').mkdir()
     (folder / 'build/venv').symlink_to(ROOT / 'build/venv')
     (folder / '.gitignore').write_text('build/\n__pycache__/\n')
@@ -72,7 +74,7 @@ def field(deb, name):
 def test_name_and_version(made):
     deb, root, source = made
     version = field(deb, 'Version')
-    assert re.fullmatch(r'0\.20261122\.102030\.g[0-9a-f]{12}', version)
+    assert re.fullmatch(rf'{re.escape(release())}\.20261122\.102030\.g[0-9a-f]{{12}}', version)
     assert deb.name == f'workqueue-test-dkms_{version}_all.deb' and source.name == f'workqueue-test-{version}'
     assert field(deb, 'Maintainer') == 'A. Packager <a@packager.example>'
     assert field(deb, 'Depends').startswith('dkms')

@@ -7,7 +7,7 @@ The result is build/dkms/workqueue-test-dkms_VERSION_all.deb. It replaces older 
 `apt install ./build/dkms/*.deb` installs it and builds the modules for the kernels whose
 headers are installed.
 
-VERSION is the time and the hash of the last commit, then ".changed" if files of the package
+VERSION is the release, and the time and the hash of the last commit, then ".changed" if files of the package
 differ from it. The files in the package have the time SOURCE_DATE_EPOCH, or that of the
 commit. So the same commit always gives the same bytes.
 """
@@ -23,7 +23,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from wqlab import files
+from wqlab import files, release
 from wqlab.kernels import module
 from wqlab.paths import BUILD, ROOT
 from wqlab.series.write import git_output
@@ -51,11 +51,12 @@ class Origin:
     seconds: int
     maintainer: str
     changed: bool
+    release: str
 
     @property
     def version(self) -> str:
         time = datetime.datetime.fromtimestamp(self.seconds, datetime.UTC)
-        return f'0.{time:%Y%m%d.%H%M%S}.g{self.commit[:12]}' + ('.changed' if self.changed else '')
+        return f'{self.release}.{time:%Y%m%d.%H%M%S}.g{self.commit[:12]}' + ('.changed' if self.changed else '')
 
 
 def origin() -> Origin:
@@ -64,9 +65,9 @@ def origin() -> Origin:
         raise Failure('this is no git repository, so there is no commit from which the package gets its version: '
                       'make it in a clone')
     given = [f'lib/{pattern}' for pattern in module.SOURCES]
-    given += [str(path.relative_to(ROOT)) for path in (HERE, *DOCUMENTS)]
+    given += [str(path.relative_to(ROOT)) for path in (HERE, *DOCUMENTS)] + [release.NAME]
     changes = git_output(ROOT, 'status', '--porcelain', '--', *given)
-    return Origin(said[0], int(said[1]), said[2], bool(changes))
+    return Origin(said[0], int(said[1]), said[2], bool(changes), release.release())
 
 
 def epoch(source: Origin) -> int:

@@ -32,6 +32,7 @@ from wqlab import figures
 from wqlab.kernels import base, tree
 from wqlab.kernels.kinds import asked_linux
 from wqlab.paths import BUILD, ROOT
+from wqlab.release import release
 from wqlab.series import maintainers, steps
 from wqlab.steps import Failure, blame_disk, first_match, locked, need, plain_environment, sayer, shown, told
 
@@ -214,10 +215,10 @@ def base_text(source: base.Base, repository: Repository, commit: str) -> str:
 
 
 def project_text() -> str:
-    """Name the commit of this repository, and where it is if others can reach it."""
+    """Name the release and commit of this repository, and where it is if others can reach it."""
     url = git_output(ROOT, 'remote', 'get-url', 'origin')
     commit = git_output(ROOT, 'describe', '--always', '--dirty', '--abbrev=12', '--exclude=*')
-    return ', '.join([f'commit {commit}' if commit else 'a copy without git',
+    return ', '.join([f'cmwq {release()}', f'commit {commit}' if commit else 'a copy without git',
                       *[url] * bool(re.match(r'https?://|git://|git@', url))])
 
 

@@ -221,7 +221,7 @@ static void bh_manage_fn(struct work_struct *self)
 
 static void bh_timer_fn(struct timer_list *timer)
 {
-	struct bh_caller *caller = timer_container_of(caller, timer, timer);
+	struct bh_caller *caller = container_of(timer, struct bh_caller, timer);
 
 	bh_manage(caller);
 }
@@ -332,7 +332,7 @@ static void bh_ask_in_irq(struct irq_work *irq)
 
 static void bh_ask_in_timer(struct timer_list *timer)
 {
-	struct bh_asker *asker = timer_container_of(asker, timer, timer);
+	struct bh_asker *asker = container_of(timer, struct bh_asker, timer);
 
 	asker->in_timer = current_work();
 	complete(&asker->timed_out);

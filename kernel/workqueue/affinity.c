@@ -367,8 +367,8 @@ void __init affinity_init_early(void)
 	cpumask_copy(wq_online_cpumask, cpu_online_mask);
 	cpumask_copy(wq_unbound_cpumask, cpu_possible_mask);
 	restrict_unbound_cpumask("isolcpus", housekeeping);
-	if (wq_nohz_housekeeping())
-		restrict_unbound_cpumask("nohz_full", wq_nohz_housekeeping());
+	if (IS_ENABLED(CONFIG_WORKQUEUE_OLD_CALLERS))
+		restrict_unbound_cpumask("nohz_full", housekeeping_cpumask(HK_TYPE_WQ));
 	if (!cpumask_empty(&wq_cmdline_cpumask))
 		restrict_unbound_cpumask("workqueue.unbound_cpus", &wq_cmdline_cpumask);
 	cpumask_copy(wq_requested_unbound_cpumask, wq_unbound_cpumask);

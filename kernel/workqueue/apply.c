@@ -366,7 +366,7 @@ int workqueue_set_unbound_cpumask(const struct cpumask *cpumask)
 	return ret;
 }
 
-/* workqueue_unbound_housekeeping_update() with CPUs held online */
+/* workqueue_unbound_housekeeping_update() with CPUs held online: a caller in 6.12 holds them */
 int wq_follow_housekeeping(const struct cpumask *hk)
 {
 	static struct cpumask cpumask;		/* P */

@@ -74,7 +74,7 @@ static void wq_set_limits(struct workqueue_struct *wq, int max_active)
 static unsigned int wq_fix_flags(unsigned int flags, const char *name)
 {
 	if (!(flags & (WQ_PERCPU | WQ_UNBOUND))) {
-		WARN_ONCE(!WQ_OLD_CALLERS,
+		WARN_ONCE(!IS_ENABLED(CONFIG_WORKQUEUE_OLD_CALLERS),
 			  "workqueue: %s is using neither WQ_PERCPU or WQ_UNBOUND. Setting WQ_PERCPU.\n",
 			  name);
 		flags |= WQ_PERCPU;

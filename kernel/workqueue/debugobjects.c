@@ -7,7 +7,6 @@
 #include <linux/debugobjects.h>
 #include <linux/export.h>
 
-#include "compat.h"
 #include "data.h"
 #include "debugobjects.h"
 #include "warn.h"

@@ -46,8 +46,6 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
-#include "compat.h"
-
 extern struct mutex wq_pool_mutex;
 extern struct mutex wq_pool_attach_mutex;
 extern raw_spinlock_t wq_mayday_lock;

@@ -81,7 +81,7 @@ void __init workqueue_init_early(void)
 	}
 
 	for (desc = system_wqs; desc < system_wqs + ARRAY_SIZE(system_wqs); desc++) {
-		if (WQ_OLD_CALLERS && (desc->flags & __WQ_DEPRECATED))
+		if (IS_ENABLED(CONFIG_WORKQUEUE_OLD_CALLERS) && (desc->flags & __WQ_DEPRECATED))
 			continue;
 		*desc->wq = alloc_workqueue("%s", desc->flags, desc->max_active, desc->name);
 		wq_boot_needs(*desc->wq);
@@ -91,7 +91,7 @@ void __init workqueue_init_early(void)
 	wq_boot_needs(own_pools_wq);
 
 	/* where the old names are not deprecated, an old and a new name mean one workqueue */
-	if (WQ_OLD_CALLERS) {
+	if (IS_ENABLED(CONFIG_WORKQUEUE_OLD_CALLERS)) {
 		system_wq = system_percpu_wq;
 		system_unbound_wq = system_dfl_wq;
 	}

@@ -22,7 +22,6 @@
 #include <linux/pid.h>
 #include <linux/sched/debug.h>
 
-#include "compat.h"
 #include "warn.h"
 #include "worker_pool.h"
 #include "workqueues.h"

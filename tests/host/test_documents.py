@@ -257,9 +257,9 @@ def test_each_parameter_is_in_the_kernels_list():
 
 
 def test_modules_can_use_the_same_symbols():
-    """The page for distributors says so. What only older kernels' callers use is not counted."""
+    """The page for distributors says so."""
     def exported(*paths):
         return {match for path in paths for match in re.findall(r'^EXPORT_SYMBOL\w*\(\w+\)', path.read_text(), re.M)}
 
-    ours = exported(*(path for path in (ROOT / 'kernel/workqueue').glob('*.c') if path.name != 'old_callers.c'))
+    ours = exported(*(ROOT / 'kernel/workqueue').glob('*.c'))
     assert len(ours) > 40 and ours == exported(base.fetch(LINUX).tree / 'kernel/workqueue.c')

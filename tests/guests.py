@@ -23,7 +23,7 @@ OLD = '6.12'        # the long-term release that we support
 BEFORE = '7.2'
 RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
-KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_cursor_kunit', 'wq_api_kunit')
+KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_api_kunit')
 BUILT_IN = 'kunit'              # all suites, if they are built into the kernel
 BEYOND_BASE = {'resize', 'own', 'console', 'stats'}     # scripts that test features which the base kernel lacks
 

@@ -4,27 +4,23 @@
  *
  * While a manager tries to make a worker, pool->mayday_timer ticks.  If the pool still
  * has no worker to spare at a tick, the timer goes through the worklist: for each
- * workqueue with items there, it puts the pwq on wq->maydays and wakes the rescuer.  A
- * tick walks the worklist in strides and drops the lock between them, see cursor.c.  It
- * passes 16384 entries at most; if the worklist is longer, the next jiffy goes on.
+ * workqueue with items there, it puts the pwq on wq->maydays and wakes the rescuer.
  */
-#include "cursor.h"
 #include "data.h"
 #include "workqueue_struct.h"
 
 #define MAYDAY_INITIAL_TIMEOUT	max(HZ / 100, 2)	/* 10 ms */
 #define MAYDAY_INTERVAL		(HZ / 10)		/* 100 ms */
-#define MAYDAY_STRIDES		64			/* in one tick */
 
 /*
  * Ask for the rescuer of a pwq's workqueue, if it has one.  The callers are the timer and rescuers
- * that call themselves.  So nobody but the timer wakes a rescuer under the pool's lock.  L and M.
+ * that call themselves.  So nobody but the timer wakes a rescuer under the pool's lock.  L.
  */
 void send_mayday(struct pool_workqueue *pwq)
 {
 	struct workqueue_struct *wq = pwq->wq;
 
-	lockdep_assert_held(&wq_mayday_lock);
+	guard(raw_spinlock)(&wq_mayday_lock);
 
 	if (!wq->rescuer || !list_empty(&pwq->mayday_node))
 		return;
@@ -36,43 +32,23 @@ void send_mayday(struct pool_workqueue *pwq)
 	wake_up_process(wq->rescuer->task);
 }
 
-/* cursor_stop_fn: call the rescuer of @work's workqueue, and go on */
-static bool call_for_item(struct work_struct *work, void *unused)
-{
-	struct pool_workqueue *pwq = get_work_pwq(work);
-
-	if (READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) {
-		guard(raw_spinlock)(&wq_mayday_lock);
-		send_mayday(pwq);
-	}
-	return false;
-}
-
 /* pool->mayday_timer: making a worker takes long */
 void pool_mayday_timeout(struct timer_list *timer)
 {
 	struct worker_pool *pool = timer_container_of(pool, timer, mayday_timer);
-	unsigned int budget, strides = 0;
+	struct work_struct *work;
 
-	do {
-		guard(raw_spinlock_irq)(&pool->lock);
-
-		budget = CURSOR_STRIDE;
-		if (need_to_create_worker(pool))
-			cursor_advance(&pool->mayday_cursor, &pool->worklist,
-				       call_for_item, NULL, &budget);
-		/* the next tick goes on where this one stopped, or starts from the head */
-		if (budget)
-			list_del_init(&pool->mayday_cursor.entry);
-		cursor_borrow_pwq(&pool->mayday_cursor);
-		mod_timer(timer, jiffies + (budget ? MAYDAY_INTERVAL : 1));
-	} while (!budget && ++strides < MAYDAY_STRIDES);
+	guard(raw_spinlock_irq)(&pool->lock);
+	if (need_to_create_worker(pool))
+		list_for_each_entry(work, &pool->worklist, entry)
+			send_mayday(get_work_pwq(work));
+	mod_timer(timer, jiffies + MAYDAY_INTERVAL);
 }
 
 /*
  * On which CPU the timer of @pool is to run.  A CPU that does no unbound work may queue on an
  * unbound pool, but must not be interrupted for that later.  L, so an online CPU stays online.
- * But pool_mayday_hasten() may bring the timer to such a CPU, if the CPU gives an item a slot.
+ * But rescuer_follows_slot() may bring the timer to such a CPU, if the CPU gives an item a slot.
  */
 static int pool_mayday_cpu(const struct worker_pool *pool)
 {
@@ -91,25 +67,12 @@ void pool_mayday_arm(struct worker_pool *pool)
 	int cpu = pool_mayday_cpu(pool);
 
 	lockdep_assert_held(&pool->lock);
-	list_del_init(&pool->mayday_cursor.entry);
 
 	pool->mayday_timer.expires = jiffies + MAYDAY_INITIAL_TIMEOUT;
 	if (cpu == smp_processor_id())
 		add_timer_global(&pool->mayday_timer);	/* it may have been pinned before */
 	else
 		add_timer_on(&pool->mayday_timer, cpu);
-}
-
-/* call the rescuers soon, if the timer would call them later */
-static void pool_mayday_hasten(struct worker_pool *pool)
-{
-	unsigned long soon = jiffies + MAYDAY_INITIAL_TIMEOUT;
-
-	lockdep_assert_held(&pool->lock);
-
-	/* without a manager no timer is armed; the next manager arms it */
-	if (time_after(pool->mayday_timer.expires, soon))
-		mod_timer_pending(&pool->mayday_timer, soon);
 }
 
 /*
@@ -121,21 +84,21 @@ static void pool_mayday_hasten(struct worker_pool *pool)
  */
 void rescuer_follows_slot(struct pool_workqueue *pwq)
 {
+	struct timer_list *timer = &pwq->pool->mayday_timer;
+	unsigned long soon = jiffies + MAYDAY_INITIAL_TIMEOUT;
 	struct worker *worker = current_wq_worker();
 
 	lockdep_assert_held(&pwq->pool->lock);
 
 	if (!(READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM) || !need_to_create_worker(pwq->pool))
 		return;
-	if (worker && worker->rescue_wq == pwq->wq && worker->rescue_pwq != pwq) {
-		guard(raw_spinlock)(&wq_mayday_lock);
-		send_mayday(pwq);
-		return;
-	}
 	/*
 	 * A caller that serves this pool has just finished an item and looks for the next
 	 * one.  If it is inside an item that cancels another, the next tick does this.
+	 * Without a manager no timer is armed; the next manager arms it.
 	 */
-	if (!worker || worker->pool != pwq->pool)
-		pool_mayday_hasten(pwq->pool);
+	if (worker && worker->rescue_wq == pwq->wq && worker->rescue_pwq != pwq)
+		send_mayday(pwq);
+	else if ((!worker || worker->pool != pwq->pool) && time_after(timer->expires, soon))
+		mod_timer_pending(timer, soon);
 }

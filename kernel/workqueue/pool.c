@@ -140,7 +140,6 @@ int init_worker_pool(struct worker_pool *pool)
 	ida_init(&pool->worker_ida);
 	timer_setup(&pool->idle_timer, idle_worker_timeout, TIMER_DEFERRABLE);
 	timer_setup(&pool->mayday_timer, pool_mayday_timeout, 0);
-	cursor_init(&pool->mayday_cursor, NULL);
 	INIT_WORK(&pool->idle_cull_work, idle_cull_fn);
 #ifdef CONFIG_PREEMPT_RT
 	spin_lock_init(&pool->cb_lock);

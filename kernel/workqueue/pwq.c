@@ -10,8 +10,7 @@
  */
 #include <linux/slab.h>
 
-#include "cursor.h"
-#include "workqueue_struct.h"
+#include "worklist.h"
 
 static struct kmem_cache *pwq_cache __ro_after_init;
 
@@ -60,7 +59,10 @@ struct pool_workqueue *pwq_make(struct workqueue_struct *wq, struct worker_pool 
 	INIT_LIST_HEAD(&pwq->spare_node);
 	INIT_LIST_HEAD(&pwq->mayday_node);
 	INIT_LIST_HEAD(&pwq->own_node);
-	cursor_init(&pwq->mayday_cursor, pwq);
+	/* not INIT_WORK(): no item for debugobjects and lockdep; not active: it has no slot */
+	INIT_LIST_HEAD(&pwq->mayday_cursor.entry);
+	pwq->mayday_cursor.func = mayday_cursor_func;
+	set_work_pwq(&pwq->mayday_cursor, pwq, WORK_STRUCT_INACTIVE);
 	return pwq;
 }
 
@@ -91,7 +93,6 @@ void pwq_die(struct pool_workqueue *pwq)
 {
 	WQ_WARN_ON_ONCE(pwq->nr_ready || pwq->nr_scheduled || pwq->nr_granted);
 	list_del_init(&pwq->mayday_cursor.entry);
-	cursor_borrow_pwq(&pwq->pool->mayday_cursor);
 
 	/* before there are kthreads, pwq_set_unlinker() takes care of the list */
 	if (llist_add(&pwq->release_node, &dead_pwqs) && pwq_unlinker)

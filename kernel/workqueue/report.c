@@ -12,10 +12,9 @@
 #include <linux/pid.h>
 #include <linux/uaccess.h>
 
-#include "cursor.h"
-#include "data.h"
 #include "flush.h"
 #include "running.h"
+#include "worklist.h"
 #include "workqueues.h"
 
 static const char *bh_name(const struct worker_pool *pool)

@@ -6,6 +6,12 @@
  * items of its own workqueue.  It takes one item at a time, so that a worker that turns
  * up after all finds the others on the worklist.  The rescuer calls itself to pools
  * where it leaves items behind or to which it gives a slot.
+ *
+ * Its items stand among those of other workqueues, which nobody runs meanwhile.  In order not to
+ * start from the head each time, it leaves a cursor in the list while it runs an item: see
+ * worklist.c.
+ *
+ *	worklist: other, other, [cursor], item, other, item
  */
 #include <linux/slab.h>
 
@@ -34,36 +40,31 @@ static bool pwq_wants_rescue(struct pool_workqueue *pwq)
 	return (pool->flags & POOL_MANAGER_ACTIVE) && list_empty_careful(&pwq->wq->maydays);
 }
 
-static bool is_item_of(struct work_struct *work, void *pwq)
+/* the next item of @pwq from its place on, or NULL; L */
+static struct work_struct *pwq_next_item(struct pool_workqueue *pwq)
 {
-	return get_work_pwq(work) == pwq;
+	struct list_head *worklist = &pwq->pool->worklist;
+	struct work_struct *work = &pwq->mayday_cursor;
+
+	/* no place is kept: start from the head */
+	if (list_empty(&work->entry))
+		work = list_entry(worklist, struct work_struct, entry);
+	list_for_each_entry_continue(work, worklist, entry)
+		if (get_work_pwq(work) == pwq)
+			return work;
+	return NULL;
 }
 
-/*
- * Take the next item of @pwq, if @pwq still wants rescue.  Return NULL if not, or if there is
- * none.  The lock is dropped now and then if there are many items of other pwqs in between.
- */
+/* take the next item of @pwq, if @pwq still wants rescue; NULL if not, or if there is none; L */
 static struct work_struct *assign_rescuer_work(struct pool_workqueue *pwq, struct worker *rescuer)
-	__must_hold(&pwq->pool->lock)
 {
-	struct worker_pool *pool = pwq->pool;
-	unsigned int budget = CURSOR_STRIDE;
 	struct work_struct *work;
 
-	while (pwq_wants_rescue(pwq)) {
-		work = cursor_advance(&pwq->mayday_cursor, &pool->worklist, is_item_of, pwq,
-				      &budget);
-		if (work && pwq_assign_work(work, rescuer)) {
+	while (pwq_wants_rescue(pwq) && (work = pwq_next_item(pwq))) {
+		list_move_tail(&pwq->mayday_cursor.entry, &work->entry);
+		if (pwq_assign_work(work, rescuer)) {
 			pwq->stats[PWQ_STAT_RESCUED]++;
 			return work;
-		}
-		if (!work && budget)
-			break;
-		if (!budget) {
-			raw_spin_unlock_irq(&pool->lock);
-			cond_resched();
-			raw_spin_lock_irq(&pool->lock);
-			budget = CURSOR_STRIDE;
 		}
 	}
 	return NULL;
@@ -86,7 +87,6 @@ static void rescuer_serve(struct worker *rescuer, struct pool_workqueue *pwq)
 		if (++done >= RESCUER_BATCH && need_to_create_worker(pool) &&
 		    !list_empty_careful(&pwq->wq->maydays)) {
 			/* come back for the rest, if there is any */
-			guard(raw_spinlock)(&wq_mayday_lock);
 			send_mayday(pwq);
 			break;
 		}

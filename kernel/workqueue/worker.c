@@ -221,8 +221,6 @@ static bool manage_workers(struct worker *worker)
 
 	pool->manager = NULL;
 	pool->flags &= ~POOL_MANAGER_ACTIVE;
-	/* the timer walks the worklist no more */
-	list_del_init(&pool->mayday_cursor.entry);
 	rcuwait_wake_up(&manager_wait);
 	return true;
 }

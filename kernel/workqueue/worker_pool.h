@@ -96,7 +96,6 @@ struct worker_pool {
 	struct ida worker_ida;			/* own lock */
 
 	struct timer_list mayday_timer;		/* armed, moved: L; deleted: worker.c, pool.c */
-	struct work_struct mayday_cursor;	/* L: how far the timer got on the worklist */
 	struct timer_list idle_timer;		/* armed under L */
 	struct work_struct idle_cull_work;
 

@@ -10,6 +10,17 @@
  *
  * A flush barrier is linked right behind the item it waits for and moves with it.
  *
+ * A cursor is the place of a rescuer on the worklist.  Whoever walks the list takes each entry for
+ * an item, so a cursor has the type of one and names a pwq.  But it is never run.  Two rules keep
+ * it out of everybody's way:
+ *
+ * - It is never the first entry when the lock is dropped: whoever takes an entry off the list also
+ *   drops the cursors that would then come first.  A place that is on no list means the head.
+ *
+ * - It is never between an item and its barriers.  A rescuer puts it in front of the item that it
+ *   takes, its first one, so what comes before belongs to another pwq.  A later barrier comes
+ *   right behind its item.
+ *
  * This file is below all others that handle items.  It decides nothing and wakes nobody.  It
  * counts references, and where the items are that have a slot.
  */
@@ -116,4 +127,10 @@ void work_leave_barriers(struct work_struct *work, struct worker_pool *pool)
 		move_linked_works(work, &pool->worklist);
 	}
 	/* if the item was ready to run, the barriers are in the right place */
+}
+
+/* marks a cursor; tools know it by this name */
+void mayday_cursor_func(struct work_struct *unused)
+{
+	WARN_ON_ONCE(true);
 }

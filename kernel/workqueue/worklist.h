@@ -9,7 +9,6 @@
 #include <linux/kasan.h>
 #include <trace/events/workqueue.h>
 
-#include "cursor.h"
 #include "data.h"
 #include "debugobjects.h"
 #include "workqueue_struct.h"
@@ -20,6 +19,22 @@ struct worker *pwq_lock_older_runner(struct pool_workqueue *pwq, struct work_str
 void move_linked_works(struct work_struct *work, struct list_head *to);
 void work_uncount(struct work_struct *work, struct pool_workqueue *pwq);
 void work_leave_barriers(struct work_struct *work, struct worker_pool *pool);
+void mayday_cursor_func(struct work_struct *unused);
+
+static inline bool work_is_cursor(const struct work_struct *work)
+{
+	return work->func == mayday_cursor_func;
+}
+
+/* call this after taking an entry off a worklist: no cursor may come first */
+static inline void worklist_drop_cursors(struct list_head *worklist)
+{
+	struct work_struct *first;
+
+	while ((first = list_first_entry_or_null(worklist, struct work_struct, entry)) &&
+	       unlikely(work_is_cursor(first)))
+		list_del_init(&first->entry);
+}
 
 /*
  * The worker that is running @work, or NULL.  The function of an item may have freed it, and its

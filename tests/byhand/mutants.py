@@ -199,7 +199,7 @@ def first_fault(outcome, boot):
 
 def boot_of(engine, topology, append, test):
     if test == 'KUnit':
-        suites = (guests.BUILT_IN,) if engine == 'uml' else ('wq_cursor_kunit', 'wq_api_kunit')
+        suites = (guests.BUILT_IN,) if engine == 'uml' else ('wq_api_kunit',)
         return guests.Boot('kunit', engine, suites=suites, topology=topology, append=append)
     script, _, only = test.partition(' ')
     return guests.Boot(script, engine, (script,), topology=topology, append=append,

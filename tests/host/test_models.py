@@ -30,8 +30,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
              'RETIRE_ALL', 'NO_ASSIGN', 'WORK_COLOR'),
     },
     'cursor': {
-        '': ('NO_DROP_TAKE', 'NO_DROP_CANCEL', 'NO_SKIP', 'SPLIT', 'AT_HEAD', 'NO_PLACE', 'STOP_EARLY',
-             'TAKE_LATE', 'ADD_FIRST', 'STAY_DEAD', 'KEEP_NAME'),
+        '': ('NO_DROP_TAKE', 'NO_DROP_CANCEL', 'BEHIND', 'NO_PLACE', 'TAKE_LATE', 'ADD_FIRST', 'STAY_DEAD'),
     },
     'drain': {
         '': ('NO_HOME', 'HOME_STALE', 'SET_LATE', 'CLEAR_EARLY'),

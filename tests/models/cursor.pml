@@ -1,67 +1,54 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Cursors on a worklist: kernel/workqueue/cursor.c, rescuer.c, mayday.c
+ * The place of a rescuer on a worklist: kernel/workqueue/rescuer.c, worklist.h
  *
  * One worklist has items of two pwqs, "ours" and another one.  The rescuer takes our
- * items.  The mayday timer looks at all items.  Each of them drops the lock after STRIDE
- * entries and leaves a cursor on the list.  Meanwhile others append items, append held-back
- * items with a barrier, take items from the head, cancel items in the middle, and put a
- * barrier behind an item.  In the end our pwq may die while the other one has items.
+ * items.  While it runs one, it leaves a cursor on the list.  Meanwhile others append
+ * items, append held-back items with a barrier, take items from the head, cancel items in
+ * the middle, and put a barrier behind an item.  In the end our pwq may die while the
+ * other one has items.
  *
  * Each atomic or d_step block is what one task does under pool->lock.  Between two
  * blocks, all other tasks may move.
  *
  * Holds:
  * - The rescuer finds all of our items that are on the list when its walk ends.
- * - The timer calls for each pwq that has an item on the list when its walk ends.
- * - No walk passes an entry twice, so each walk ends.
+ * - It passes no entry twice before that.
  * - No entry is taken twice, and each is taken in the end.
  * - Nobody takes a cursor for an item.
- * - A dead pwq has no cursor on the list, and the timer's cursor does not name it.
+ * - A dead pwq has no cursor on the list.
  *
  * Mutations, each of which must break it:
  * - NO_DROP_TAKE, NO_DROP_CANCEL: whoever takes or cancels an item does not call
  *   worklist_drop_cursors(), so a cursor comes first.
- * - NO_SKIP: cursor_advance() shows a cursor to the stop function.
- * - SPLIT: a stride may end between an item and its barrier.
- * - AT_HEAD: a cursor that has passed nothing is put in front of the first entry.
- * - NO_PLACE: each walk starts from the head again after it dropped the lock.
- * - STOP_EARLY: the rescuer takes the end of a stride for the end of the list.
+ * - BEHIND: the cursor comes behind the item that the rescuer takes.
+ * - NO_PLACE: each walk starts from the head again.
  * - TAKE_LATE: the rescuer drops the lock between finding an item and taking it.
  * - ADD_FIRST: new items go to the head of the list.
  * - STAY_DEAD: put_pwq() leaves the cursor of a dead pwq on the list.
- * - KEEP_NAME: put_pwq() leaves the timer's cursor alone.
  */
 #ifndef ITEMS
 #define ITEMS	3
 #endif
 #define FIRST		2	/* items that are there at the beginning */
 #define BARRIERS	1
-#define STRIDE		2	/* CURSOR_STRIDE */
 
-/* entries: first the items, then the barriers, then the cursors */
-#define CURSORS		(ITEMS + BARRIERS)
-#define RESCUER		CURSORS		/* pwq->mayday_cursor of our pwq */
-#define TIMER		(CURSORS + 1)	/* pool->mayday_cursor */
-#define NONE		(CURSORS + 2)
-#define IS_CURSOR(e)	(e >= CURSORS)
-#define BY(cursor, e)	((cursor - CURSORS) * CURSORS + e)
+/* entries: first the items, then the barriers, then pwq->mayday_cursor of our pwq */
+#define CURSOR		(ITEMS + BARRIERS)
+#define NONE		(CURSOR + 1)
 
 byte list[NONE];		/* pool->worklist */
 byte length;
-bool linked[CURSORS];		/* WORK_STRUCT_LINKED */
-bool ours[CURSORS];		/* get_work_pwq() is our pwq */
-bool taken[CURSORS];		/* by a worker, the rescuer or a canceller */
+bool linked[CURSOR];		/* WORK_STRUCT_LINKED */
+bool ours[CURSOR];		/* get_work_pwq() is our pwq */
+bool taken[CURSOR];		/* by a worker, the rescuer or a canceller */
 byte nr_barriers;		/* used so far */
 
 byte nr_ours;			/* references to our pwq: its items on the list, */
 bool rescuing = true;		/* the call for the rescuer, */
 bool current = true;		/* and its entries, until a change of attributes */
 
-bool passed[2 * CURSORS];	/* by the rescuer, by the timer */
-bool called[2];			/* pwqs that the timer has called for; 1: ours */
-bool borrowed;			/* the timer's cursor names our pwq, if it is on the list */
-bool dead;			/* our pwq */
+bool passed[CURSOR];		/* by the rescuer */
 
 hidden byte at, shift, entry, more;	/* used within one d_step only */
 
@@ -110,35 +97,22 @@ inline append_barrier(item)
 	nr_barriers++
 }
 
-/* list_del_init() of a cursor */
-inline take_off(cursor)
+/* list_del_init() of the cursor */
+inline take_off()
 {
-	find(cursor);
+	find(CURSOR);
 	if
 	:: at < length -> remove_at()
 	:: else
 	fi
 }
 
-/* cursor_borrow_pwq() */
-inline borrow()
-{
-	find(TIMER);
-	borrowed = false;
-	if
-	:: at < length ->
-		entry = list[at - 1];
-		borrowed = (IS_CURSOR(entry) -> true : ours[entry])
-	:: else
-	fi;
-	assert(!(dead && borrowed))
-}
-
+/* worklist_drop_cursors() */
 inline drop_cursors()
 {
 	at = 0;
 	do
-	:: length > 0 && IS_CURSOR(list[0]) -> remove_at()
+	:: length > 0 && list[0] == CURSOR -> remove_at()
 	:: else -> break
 	od
 }
@@ -148,7 +122,7 @@ inline take_at()
 {
 	assert(at < length);
 	entry = list[at];
-	assert(!IS_CURSOR(entry));
+	assert(entry != CURSOR);
 	assert(!taken[entry]);
 	taken[entry] = true;
 	nr_ours = nr_ours - ours[entry];
@@ -179,150 +153,64 @@ inline take_item(which)
 #endif
 }
 
-/* the stop functions is_item_of() and call_for_item() */
-inline stop_at(cursor)
-{
-	assert(!IS_CURSOR(entry));
-	if
-	:: cursor == RESCUER && ours[entry] -> found = entry
-	:: cursor == TIMER -> called[ours[entry]] = true
-	:: else
-	fi
-}
-
-/* cursor_advance() */
-inline advance(cursor)
+/* pwq_next_item(); if there is none, the cursor stays where it is */
+inline next_item()
 {
 	found = NONE;
-	find(cursor);
-	if
-	:: at < length ->
-		remove_at();
 #ifdef NO_PLACE
-		at = 0
+	at = 0;
+#else
+	find(CURSOR);
+	at = (at < length -> at + 1 : 0);
 #endif
-	:: else -> at = 0
-	fi;
-
 	do
-	:: at < length ->
+	:: at < length && found == NONE ->
 		entry = list[at];
-#ifndef NO_SKIP
 		if
-		:: !IS_CURSOR(entry) -> stop_at(cursor)
-		:: else
+		:: entry == CURSOR
+		:: entry != CURSOR && ours[entry] -> found = entry
+		:: entry != CURSOR && !ours[entry] ->
+			assert(!passed[entry]);
+			passed[entry] = true
 		fi;
-#else
-		stop_at(cursor);
-#endif
-		if
-		:: found != NONE -> break
-		:: else
-		fi;
-		at++;
-		budget = (budget > 0 -> budget - 1 : 0);
-		more = false;
-		if
-		:: !IS_CURSOR(entry) ->
-			assert(!passed[BY(cursor, entry)]);
-			passed[BY(cursor, entry)] = true;
-			more = linked[entry]
-		:: else
-		fi;
-#ifdef SPLIT
-		more = false;
-#endif
-		if
-		:: budget == 0 && !more -> break
-		:: else
-		fi
+		at++
 	:: else -> break
-	od;
+	od
+}
 
-#ifdef AT_HEAD
-	insert_at(cursor)
-#else
-	if
-	:: at > 0 -> insert_at(cursor)
-	:: else
-	fi
+/* list_move_tail() */
+inline move_cursor(which)
+{
+	take_off();
+	find(which);
+#ifdef BEHIND
+	at++;
 #endif
+	insert_at(CURSOR)
 }
 
 /* assign_rescuer_work(); gives up at any time, since workers come and go */
 proctype rescuer()
 {
-	byte found, budget;
+	byte found;
 
-	budget = STRIDE;
 	do
 	:: true -> break		/* !pwq_wants_rescue() */
 	:: atomic {
-			d_step { advance(RESCUER); more = false }
+			d_step { next_item(); more = false }
 			if
-#ifdef STOP_EARLY
-			:: found == NONE ->
-#else
-			:: found == NONE && budget > 0 ->
-#endif
-				assert(nr_ours == 0);
-				break
-			:: found == NONE && budget == 0
+			:: found == NONE -> assert(nr_ours == 0); break
 			:: found != NONE
 			fi;
 #ifdef TAKE_LATE
 		}
 		atomic {
 #endif
-			if
-			:: found == NONE -> budget = STRIDE
-			:: else ->
-				d_step { take_item(found); found = 0; more = false }
-				if
-				:: budget = STRIDE	/* run it */
-				:: true			/* another worker runs it */
-				fi
-			fi
+			d_step { move_cursor(found); take_item(found); found = 0; more = false }
+			/* run it, or leave it to the worker that runs it */
 		}
 	od;
-	atomic { rescuing = false; budget = 0; found = 0 }
-}
-
-/* pool_mayday_arm(), then pool_mayday_timeout() */
-proctype timer()
-{
-	byte n, found, budget;
-
-	for (n : 1 .. 2) {
-		d_step {
-			take_off(TIMER);
-			called[0] = false;
-			called[1] = false;
-			for (at : 0 .. CURSORS - 1) {
-				passed[BY(TIMER, at)] = false
-			}
-		}
-		do
-		:: true -> break		/* the manager has made a worker */
-		:: d_step { take_off(TIMER); more = false } -> break	/* !need_to_create_worker() */
-		:: atomic {
-				budget = STRIDE;
-				d_step { advance(TIMER); borrow(); more = false }
-				if
-				:: budget > 0 ->
-					d_step {
-						take_off(TIMER);
-						for (at : 1 .. length) {
-							entry = list[at - 1];
-							assert(IS_CURSOR(entry) || called[ours[entry]])
-						}
-					}
-					break
-				:: else
-				fi
-			}
-		od
-	}
+	atomic { rescuing = false; found = 0 }
 }
 
 /* an item comes alone, or with what was behind it while it was held back */
@@ -454,16 +342,10 @@ proctype last_put()
 end:	d_step {
 		!current && nr_ours == 0 && !rescuing ->
 #ifndef STAY_DEAD
-		take_off(RESCUER);
+		take_off();
 #endif
-		find(RESCUER);
-		assert(at == length);
-		dead = true;
-#ifndef KEEP_NAME
-		borrow();
-#endif
-		find(TIMER);
-		assert(at == length || !borrowed)
+		find(CURSOR);
+		assert(at == length)
 	}
 }
 
@@ -479,7 +361,6 @@ init {
 		run canceller();
 		run flusher();
 		run rescuer();
-		run timer();
 		run last_put()
 	}
 	/* nothing can move any more */

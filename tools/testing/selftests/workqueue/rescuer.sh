@@ -7,7 +7,6 @@
 
 . "$(dirname "$0")/lib.sh"
 
-TRACING=/sys/kernel/tracing
 SYSRQ=/proc/sysrq-trigger
 
 # A fork has to fail, otherwise there is no shortage.
@@ -176,8 +175,7 @@ crowd_settles()
 }
 
 # A rescuer finds its own items behind thousands of items of others. First all of them are
-# queued at once. Then each one is activated when the last has run. lib/wq_cursor_kunit.c
-# counts how many entries it looks at.
+# queued at once. Then each one is activated when the last has run.
 test_long_worklist()	# percpu or unbound
 {
 	local rc=0 wq
@@ -209,70 +207,6 @@ test_long_worklist()	# percpu or unbound
 		destroy $wq
 	done
 	destroy wqt_k
-	return $rc
-}
-
-# Traces that the item is queued, that the timer ticks and that the rescuer is called. Call
-# this before the shortage: tracing needs workers when it starts.
-trace_calls()
-{
-	local events=$TRACING/events
-
-	# one sequence over all CPUs, even if the clock is coarse
-	echo counter >$TRACING/trace_clock
-	echo >$TRACING/trace
-	echo 'workqueue == "wqt_r"' >$events/workqueue/workqueue_queue_work/filter &&
-		echo 'comm == "kworker/R-wqt_r"' >$events/sched/sched_waking/filter || return 1
-	set_trace_events 1
-}
-
-set_trace_events()	# 0 or 1
-{
-	echo "$1" >$TRACING/events/workqueue/workqueue_queue_work/enable &&
-		echo "$1" >$TRACING/events/sched/sched_waking/enable &&
-		echo "$1" >$TRACING/events/timer/timer_expire_entry/enable
-}
-
-# Prints how many times the timer ticked before it called the rescuer to the item.
-ticks_before_the_call()
-{
-	set_trace_events 0
-	echo 0 >$TRACING/events/workqueue/workqueue_queue_work/filter
-	echo 0 >$TRACING/events/sched/sched_waking/filter
-	awk '
-		/ workqueue_queue_work: / { queued = 1 }
-		queued && / timer_expire_entry: .*function=pool_mayday_timeout / { ticks++ }
-		queued && / sched_waking: / { print ticks + 0; exit }' $TRACING/trace
-}
-
-# 10,000 per-CPU items are in front of the one that needs the rescuer. The timer finds it
-# in one tick, or two if the pool had a worker at the first. It walks 16,384 entries a tick;
-# when it walked 256, the item waited for 40 ticks.
-test_long_way_in_one_tick()
-{
-	local rc=0 wq ticks fillers="wqt_f0 wqt_f1 wqt_f2 wqt_f3 wqt_f4"
-
-	create wqt_k percpu max_active=2048
-	for wq in $fillers; do
-		create "$wq" percpu max_active=2048
-	done
-	create wqt_r percpu mem_reclaim
-	trace_calls && shortage || return 1
-	tell wqt_k queue "block cpu=0 n=$CROWD"
-	for wq in $fillers; do
-		tell "$wq" queue "nop cpu=0 n=2000"
-	done
-	tell wqt_r queue "nop cpu=0"
-	tell wqt_r wait "1 20000" || rc=1
-	plenty
-	ticks=$(ticks_before_the_call)
-	[ "${ticks:-none}" != none ] && [ "$ticks" -le 4 ] ||
-		{ diag "ticks before the rescuer was called: ${ticks:-it never was}"; rc=1; }
-	is_equal "items that the rescuer ran" "$(stat_of wqt_r rescued)" 1 || rc=1
-	clear_up wqt_k $fillers wqt_r
-	for wq in $fillers wqt_k wqt_r; do
-		destroy "$wq"
-	done
 	return $rc
 }
 
@@ -466,6 +400,5 @@ CPUS=$(online_cpus)
 		gone_before_it_ran
 run_tests shortage_is_real rescue:percpu rescue:unbound rescue_after_a_crowd \
 	load:percpu load:unbound order long_worklist:percpu long_worklist:unbound \
-	long_way_in_one_tick turns \
-	slow_to_end slow_to_begin turns_at_the_slot:pool turns_at_the_slot:pools \
+	turns slow_to_end slow_to_begin turns_at_the_slot:pool turns_at_the_slot:pools \
 	turns_at_the_slot:pools-one-short gone_before_it_ran

@@ -14,6 +14,8 @@
 #include <linux/list.h>
 #include <linux/workqueue.h>
 
+#include "wq_tally.h"
+
 /* The head of a function that gives a case one parameter after another. */
 #ifdef KUNIT_CASE_PARAM_WITH_INIT
 #define WQ_API_GENERATOR(name)	\

@@ -167,13 +167,13 @@ static void crowd_fn(struct work_struct *work)
 	struct crowd *crowd = container_of(work, struct crowd, work);
 	int runs = atomic_inc_return(&crowd->runs);
 
-	if (atomic_inc_return(&crowd->inside) != 1)
+	if (!wq_tally_begins(&crowd->inside))
 		atomic_inc(&crowd->overlaps);
 	if (crowd->may_sleep && !(runs % 8))
 		usleep_range(10, 30);
 	else
 		wq_api_burn(2);
-	atomic_dec(&crowd->inside);
+	wq_tally_ends(&crowd->inside);
 }
 
 static int crowd_thread(void *arg)
@@ -380,7 +380,7 @@ static void ordered_fn(struct work_struct *work)
 	struct ordered_item *item = container_of(work, struct ordered_item, work);
 	struct ordered_run *run = item->run;
 
-	if (atomic_inc_return(&run->inside) != 1)
+	if (!wq_tally_begins(&run->inside))
 		atomic_inc(&run->overlaps);
 	if (item->ticket != READ_ONCE(run->served))
 		atomic_inc(&run->misordered);
@@ -389,7 +389,7 @@ static void ordered_fn(struct work_struct *work)
 		wq_api_burn(1);
 	else
 		usleep_range(10, 50);
-	atomic_dec(&run->inside);
+	wq_tally_ends(&run->inside);
 }
 
 static int ordered_thread(void *arg)

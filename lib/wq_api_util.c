@@ -322,7 +322,7 @@ static void enter(struct wq_api_item *item)
 
 	while (now > peak && !atomic_try_cmpxchg(&ctx->peak, &peak, now))
 		;
-	if (atomic_inc_return(&item->inside) != 1)
+	if (!wq_tally_begins(&item->inside))
 		WRITE_ONCE(item->reentered, true);
 }
 
@@ -352,7 +352,7 @@ static void item_fn(struct work_struct *work)
 			item->gave_up = true;
 	}
 
-	atomic_dec(&item->inside);
+	wq_tally_ends(&item->inside);
 	atomic_dec(&ctx->inside);
 	item->end = wq_api_stamp(ctx);
 	complete(&item->finished);

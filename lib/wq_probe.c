@@ -2,9 +2,8 @@
 /*
  * How long does a work item wait until it starts?
  *
- * On each CPU, a timer queues an item now and then, from interrupt context like the driver
- * of a device. The item notes how long it has waited. The probe is next to no load, so it shows
- * how long a driver's items wait beside the load of others:
+ * On each CPU, a timer queues an item now and then: see wq_ticker.h. The probe is next to no
+ * load, so it shows how long a driver's items wait beside the load of others:
  *
  *	# cd /sys/module/wq_probe/parameters
  *	# echo highpri >run; sleep 10; echo stop >run; cat run
@@ -13,17 +12,10 @@
  *
  * The result is a single line. The kinds of items are those of probe_kinds.
  * `period_us` is the time between two items of a CPU, for the next run.
- *
- * An item that still waits at the next tick is not queued again. `late` counts such ticks.
- * If only items counted, a wait of one second would be one sample. But every item that was
- * due in that second would have waited as well. So each of these ticks is a sample, too: the
- * time from the tick to the start of the item.
  */
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
-#include <linux/hrtimer.h>
 #include <linux/kernel.h>
-#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
@@ -32,10 +24,8 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "wq_compat.h"
-#include "wq_hist.h"
+#include "wq_ticker.h"
 
-#define PROBE_TIMER_MODE	HRTIMER_MODE_REL_PINNED_HARD
 #define PROBE_MIN_US		50
 #define PROBE_MAX_US		USEC_PER_SEC
 
@@ -51,16 +41,9 @@ static const unsigned int probe_flags[ARRAY_SIZE(probe_kinds)] = {
 	WQ_PERCPU, WQ_PERCPU | WQ_HIGHPRI, WQ_UNBOUND, WQ_UNBOUND | WQ_HIGHPRI,
 };
 
-/* What one CPU queues: one item. A tick queues it only if its last run has ended. */
 struct probe {
-	struct hrtimer		timer;
-	struct work_struct	work;
-	bool			waiting;	/* set by the tick, cleared by the item */
-	u64			queued_at;	/* ns; the item may read it while @waiting */
-	u64			queued;		/* written by the tick */
-	u64			late;		/* written by the tick */
-	u64			ran;		/* written by the item */
-	struct wq_hist		hist;		/* written by the item */
+	struct wq_ticker	ticker;
+	struct wq_hist		hist;
 };
 
 /* All are guarded by the lock that is held while a parameter is read or written. */
@@ -70,40 +53,13 @@ static unsigned int probe_kind;
 static u64 probe_period;			/* in ns, constant while probes run */
 static char probe_result[256] = "none\n";
 
-static enum hrtimer_restart probe_tick(struct hrtimer *timer)
-{
-	struct probe *probe = container_of(timer, struct probe, timer);
-
-	/* Pairs with the release by the item: it no longer reads what is written here. */
-	if (smp_load_acquire(&probe->waiting)) {
-		probe->late++;
-	} else {
-		probe->queued++;
-		WRITE_ONCE(probe->waiting, true);
-		probe->queued_at = ktime_get_ns();
-		queue_work(probe_wq, &probe->work);
-	}
-	hrtimer_forward_now(timer, ns_to_ktime(probe_period));
-	return HRTIMER_RESTART;
-}
-
-static void probe_work_fn(struct work_struct *work)
-{
-	struct probe *probe = container_of(work, struct probe, work);
-
-	wq_hist_add_missed(&probe->hist, ktime_get_ns() - probe->queued_at, probe_period);
-	probe->ran++;
-	/* Pairs with the acquire by the tick. */
-	smp_store_release(&probe->waiting, false);
-}
-
 /* The ticks of the CPUs are spread over a period. */
 static void probe_start_timer(void *info)
 {
 	struct probe *probe = info;
 	u64 offset = div_u64(probe_period * smp_processor_id(), nr_cpu_ids);
 
-	hrtimer_start(&probe->timer, ns_to_ktime(probe_period + offset), PROBE_TIMER_MODE);
+	wq_ticker_start(&probe->ticker, offset);
 }
 
 static int probe_start(unsigned int kind)
@@ -124,8 +80,8 @@ static int probe_start(unsigned int kind)
 	probe_kind = kind;
 	probe_period = (u64)period_us * NSEC_PER_USEC;
 	for_each_possible_cpu(cpu) {
-		INIT_WORK(&probes[cpu].work, probe_work_fn);
-		hrtimer_setup(&probes[cpu].timer, probe_tick, CLOCK_MONOTONIC, PROBE_TIMER_MODE);
+		wq_ticker_init(&probes[cpu].ticker, &probes[cpu].hist);
+		wq_ticker_reset(&probes[cpu].ticker, probe_wq, probe_period);
 	}
 
 	cpus_read_lock();
@@ -135,42 +91,31 @@ static int probe_start(unsigned int kind)
 	return 0;
 }
 
-/* Adds all probes up in the first one. */
-static const struct probe *probe_sum(void)
-{
-	struct probe *sum = &probes[cpumask_first(cpu_possible_mask)];
-	unsigned int cpu;
-
-	for_each_possible_cpu(cpu) {
-		const struct probe *probe = &probes[cpu];
-
-		if (probe == sum)
-			continue;
-		sum->queued += probe->queued;
-		sum->late += probe->late;
-		sum->ran += probe->ran;
-		wq_hist_merge(&sum->hist, &probe->hist);
-	}
-	return sum;
-}
-
 /* A reader of the result may rely on the keys: add some, never rename one. */
 static void probe_stop(void)
 {
-	const struct probe *sum;
+	struct wq_hist *hist = &probes[0].hist;
+	u64 queued = 0, ran = 0, late = 0;
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu)
-		hrtimer_cancel(&probes[cpu].timer);
+		hrtimer_cancel(&probes[cpu].ticker.timer);
 	destroy_workqueue(probe_wq);
 
-	sum = probe_sum();
+	for_each_possible_cpu(cpu) {
+		const struct wq_ticker *ticker = &probes[cpu].ticker;
+
+		queued += ticker->ran + atomic_read(&ticker->owed) + ticker->refused;
+		ran += ticker->ran;
+		late += ticker->late;
+		if (cpu)
+			wq_hist_merge(hist, &probes[cpu].hist);
+	}
 	scnprintf(probe_result, sizeof(probe_result),
 		  "kind=%s period_us=%llu queued=%llu ran=%llu late=%llu p50_ns=%llu p99_ns=%llu p999_ns=%llu max_ns=%llu\n",
 		  probe_kinds[probe_kind], div_u64(probe_period, NSEC_PER_USEC),
-		  sum->queued, sum->ran, sum->late, wq_hist_quantile(&sum->hist, 500),
-		  wq_hist_quantile(&sum->hist, 990), wq_hist_quantile(&sum->hist, 999),
-		  sum->hist.max);
+		  queued, ran, late, wq_hist_quantile(hist, 500), wq_hist_quantile(hist, 990),
+		  wq_hist_quantile(hist, 999), hist->max);
 	kvfree(probes);
 	probes = NULL;
 }

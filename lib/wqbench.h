@@ -12,7 +12,6 @@
  * wqbench_item.c	items, and the loop that queues them: what is timed
  * wqbench_floor.c	the same without a workqueue
  * wqbench_burn.c	items that use a CPU for a given time
- * wqbench_probe.c	a probe beside the load
  * wqbench_life.c	making, flushing, changing and destroying workqueues
  * wqbench_clock.c	ticks and nanoseconds
  * wqbench_report.c	the output
@@ -24,7 +23,6 @@
 #include <linux/bits.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
-#include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/minmax.h>
 #include <linux/rcuwait.h>
@@ -34,6 +32,8 @@
 
 #include "wq_compat.h"
 #include "wq_hist.h"
+#include "wq_tally.h"
+#include "wq_ticker.h"
 
 #define BENCH_WQ_NAME		"test_workqueue"
 #define BENCH_WQ_DIR		"/sys/bus/workqueue/devices/" BENCH_WQ_NAME "/"
@@ -115,12 +115,6 @@ struct worker_set {
 	atomic_t	pid[BIT(WORKER_SET_BITS)];
 };
 
-enum item_state {
-	ITEM_IDLE,	/* not queued yet, or refused */
-	ITEM_QUEUED,	/* set by the submitter, just before queue_work() */
-	ITEM_RAN,	/* set by the item's function */
-};
-
 /* Durations. Each thread has a histogram for each duration that the mode measures. */
 enum bench_figure {
 	BENCH_CALL,	/* of queue_work(), for each item */
@@ -142,25 +136,11 @@ enum bench_figure {
 struct bench_item {
 	struct work_struct	work;
 	struct bench_thread	*owner;
-	int			state;		/* enum item_state, moved by xchg() */
+	atomic_t		owed;		/* set to 1 just before queue_work() */
 	int			cpu;		/* where it started, if recorded */
 	u64			queued_at;	/* in ticks; 0: the wait is not recorded */
 	u64			started;	/* in ticks, written by the item if so */
 } ____cacheline_aligned_in_smp;
-
-/* It has one item. A tick queues the item only if its last run has ended. */
-struct bench_probe {
-	struct hrtimer		timer;
-	struct work_struct	work;
-	struct workqueue_struct	*wq;
-	bool			waiting;	/* set by the tick, cleared by the item */
-	u64			queued_at;	/* in ticks; the item may read it while @waiting */
-	u64			queued;		/* written by the tick, like the next two */
-	u64			late;
-	u64			refused;
-	u64			ran;		/* written by the item, like the histogram */
-	struct wq_hist		*hist;
-};
 
 /* What a thread and its partner share. Both write the line that begins at @token. */
 struct bench_floor {
@@ -211,7 +191,7 @@ struct bench_thread {
 	atomic_t		outside;
 	struct rcuwait		idle;		/* for in_flight to reach zero */
 
-	struct bench_probe	probe ____cacheline_aligned_in_smp;
+	struct wq_ticker	probe ____cacheline_aligned_in_smp;	/* while it submits */
 	struct bench_floor	floor;
 	struct bench_item	items[];
 };
@@ -378,11 +358,6 @@ void bench_close(struct bench *bench);
 
 void bench_burn(unsigned long turns);
 int bench_calibrate_burn(struct bench *bench);
-
-void bench_probe_init(struct bench_probe *probe, struct wq_hist *hist);
-void bench_probe_reset(struct bench_probe *probe, struct workqueue_struct *wq);
-void bench_probe_start(struct bench_probe *probe);
-void bench_probe_stop(struct bench_probe *probe);
 
 /* Runs an item in place of a workqueue. */
 static inline void bench_run_item(struct bench_item *item)

@@ -80,7 +80,7 @@ unsigned int bench_hand_over(struct bench_thread *thread, struct bench_item *ite
 
 	if (READ_ONCE(bench->stop))
 		return next;
-	WRITE_ONCE(item->state, ITEM_QUEUED);
+	atomic_set(&item->owed, 1);
 
 	before = bench_ticks();
 	if (sampled)

@@ -45,8 +45,8 @@ static struct bench_item *bench_start_item(struct work_struct *work)
 }
 
 /*
- * The xchg() lets exactly one execution of each submission through, and only that
- * one counts down. A second run therefore cannot hide a lost item.
+ * Exactly one execution of each submission is owed, and only that one counts down. A
+ * second run therefore cannot hide a lost item.
  *
  * Inline, because a call would be 1% of what an item in batch mode costs.
  */
@@ -61,7 +61,7 @@ static __always_inline void bench_end_item(struct bench_item *item)
 	if (bench->judge && !cpumask_test_cpu(raw_smp_processor_id(), &thread->pod))
 		atomic_inc(&thread->outside);
 
-	if (xchg(&item->state, ITEM_RAN) != ITEM_QUEUED) {
+	if (!wq_tally_ran(&item->owed)) {
 		atomic_inc(&thread->twice);
 		return;
 	}
@@ -106,7 +106,7 @@ static __always_inline void bench_submit(struct bench_thread *thread, struct ben
 	bool queued;
 
 	/* Seen by the item's function: a successful queue_work() is a full barrier. */
-	WRITE_ONCE(item->state, ITEM_QUEUED);
+	atomic_set(&item->owed, 1);
 
 	before = bench_ticks();
 	if (sampled)
@@ -121,7 +121,7 @@ static __always_inline void bench_submit(struct bench_thread *thread, struct ben
 
 	/* It is not pending, since its last run began before the submitter was woken. */
 	thread->refused++;
-	WRITE_ONCE(item->state, ITEM_IDLE);
+	atomic_set(&item->owed, 0);
 	if (sampled)
 		WRITE_ONCE(item->queued_at, 0);
 	atomic_dec(&thread->in_flight);

@@ -77,9 +77,9 @@ static void bench_reset_thread(struct bench *bench, struct bench_thread *thread)
 	atomic_set(&thread->twice, 0);
 	atomic_set(&thread->outside, 0);
 	bench_clear_hists(thread->hist);
-	bench_probe_reset(&thread->probe, bench->probe_wq);
+	wq_ticker_reset(&thread->probe, bench->probe_wq, BENCH_PROBE_NS);
 	for (unsigned int i = 0; i < thread->nr_items; i++) {
-		thread->items[i].state = ITEM_IDLE;
+		atomic_set(&thread->items[i].owed, 0);
 		thread->items[i].queued_at = 0;
 	}
 }
@@ -101,14 +101,14 @@ static unsigned int bench_count_lost(const struct bench_thread *thread)
 	if (lost)
 		return lost;
 	for (unsigned int i = 0; i < thread->nr_items; i++)
-		lost += READ_ONCE(thread->items[i].state) == ITEM_QUEUED;
+		lost += wq_tally_lost(&thread->items[i].owed);
 	return lost;
 }
 
 static void bench_collect_more(struct bench *bench, struct bench_thread *thread,
 			       struct bench_result *result)
 {
-	const struct bench_probe *probe = &thread->probe;
+	const struct wq_ticker *probe = &thread->probe;
 
 	for (unsigned int i = 0; i < NR_BENCH_FIGURES; i++) {
 		if (bench->hist[i])
@@ -122,8 +122,8 @@ static void bench_collect_more(struct bench *bench, struct bench_thread *thread,
 	result->probes += probe->ran;
 	result->late += probe->late;
 	result->refused += probe->refused;
-	result->lost += max(probe->queued, probe->ran) - probe->ran;
-	result->twice += max(probe->queued, probe->ran) - probe->queued;
+	result->lost += wq_tally_lost(&probe->owed);
+	result->twice += wq_tally_excess(&probe->owed);
 }
 
 static void bench_collect(struct bench *bench, struct bench_result *result)

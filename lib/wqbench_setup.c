@@ -64,7 +64,7 @@ static struct bench_thread *bench_alloc_thread(struct bench *bench)
 	rcuwait_init(&thread->idle);
 	init_completion(&thread->pod_seen);
 	INIT_WORK(&thread->pod_work, bench_pod_fn);
-	bench_probe_init(&thread->probe, thread->hist[BENCH_PROBE]);
+	wq_ticker_init(&thread->probe, thread->hist[BENCH_PROBE]);
 	for (unsigned int i = 0; i < nr; i++) {
 		thread->items[i].owner = thread;
 		INIT_WORK(&thread->items[i].work, bench_item_function(&bench->plan, i));

@@ -32,13 +32,13 @@ static int bench_thread_fn(void *data)
 	bench_pass_gate(bench);
 
 	if (bench->probe_wq)
-		bench_probe_start(&thread->probe);
+		wq_ticker_start(&thread->probe, 0);
 	thread->begin = ktime_get_ns();
 	if (warm)
 		bench_rounds(thread, bench->plan.items, true);
 	thread->end = ktime_get_ns();
 	if (bench->probe_wq)
-		bench_probe_stop(&thread->probe);
+		hrtimer_cancel(&thread->probe.timer);
 
 	if (atomic_dec_and_test(&bench->active))
 		wake_up(&bench->done);

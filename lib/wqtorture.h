@@ -37,6 +37,7 @@
 #include <linux/workqueue.h>
 
 #include "wq_compat.h"
+#include "wq_tally.h"
 #include "wqtorture_conduct.h"
 
 #define WQT_ITEMS	16	/* shared items of each workqueue */
@@ -159,7 +160,7 @@ struct wqt_item {
 	struct rnd_state rnd;		/* used only by its runs */
 	int nr;
 	bool delayed;			/* queued only through the timer */
-	atomic_t running;
+	atomic_t inside;
 	atomic_long_t queue_begun;
 	atomic_long_t queue_known;
 	atomic_long_t queue_maybe;	/* of those begun: either queued or refused */

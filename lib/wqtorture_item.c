@@ -33,7 +33,7 @@ static void run_begins(struct wqt_item *item)
 		wqt_wrong(WQT_EXTRA, item->slot,
 			  "item %d: %ld runs and %ld cancelled of %ld queued",
 			  item->nr, started, cancelled, begun);
-	if (atomic_xchg(&item->running, 1))
+	if (!wq_tally_begins(&item->inside))
 		wqt_wrong(WQT_OVERLAP, item->slot, "item %d runs twice", item->nr);
 	if (item->slot->bh != !!in_serving_softirq())
 		wqt_wrong(WQT_WRONG_CONTEXT, item->slot, "item %d", item->nr);
@@ -43,7 +43,7 @@ static void run_begins(struct wqt_item *item)
 /* The last action of a run: whoever waited for it may look now. */
 static void run_ends(struct wqt_item *item)
 {
-	atomic_set(&item->running, 0);
+	wq_tally_ends(&item->inside);
 	atomic_long_inc(&item->finished);
 }
 

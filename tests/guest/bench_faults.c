@@ -14,12 +14,14 @@
 static bool faulty_queue_work(struct workqueue_struct *wq, struct work_struct *work);
 static bool faulty_queue_probe(struct workqueue_struct *wq, struct work_struct *work);
 
+/* the probe's timer, of which each file has its own copy: this one is that of wqbench_setup.c */
+#define queue_work faulty_queue_probe
+#include "wq_ticker.h"
+#undef queue_work
+#include "wqbench_setup.c"
+
 #define queue_work faulty_queue_work
 #include "wqbench_item.c"
-#undef queue_work
-
-#define queue_work faulty_queue_probe
-#include "wqbench_probe.c"
 #undef queue_work
 
 static void faulty_run_item(struct bench_item *item);
@@ -86,9 +88,9 @@ static void faulty_run_item(struct bench_item *item)
 		return;
 	/* In this order, the thread does not go on before both runs are over. */
 	if (strikes && !strcmp(fault, "twice")) {
-		item->state = ITEM_RAN;
+		atomic_set(&item->owed, 0);
 		bench_run_item(item);
-		item->state = ITEM_QUEUED;
+		atomic_set(&item->owed, 1);
 	}
 	bench_run_item(item);
 }

@@ -14,7 +14,7 @@ from wqlab.paths import ROOT
 
 MODULE = '/test_bench_faults.ko'
 CPUS = 2
-INCLUDED = ('test_workqueue.c', 'wqbench_item.c', 'wqbench_probe.c', 'wqbench_floor.c')     # by other files
+INCLUDED = ('test_workqueue.c', 'wqbench_item.c', 'wqbench_floor.c', 'wqbench_setup.c')     # by other files
 
 
 @once
@@ -33,7 +33,8 @@ def module():
     """Build the module. Return its path."""
     folder = Path(place().name)
     sources = [*(ROOT / 'lib').glob('wqbench*.[ch]'), ROOT / 'tests/guest/bench_faults.c',
-               *(ROOT / 'lib' / name for name in ('test_workqueue.c', 'wq_hist.h', 'wq_compat.h'))]
+               *(ROOT / 'lib' / name for name in ('test_workqueue.c', 'wq_hist.h', 'wq_compat.h',
+                                               'wq_tally.h', 'wq_ticker.h'))]
     for source in sources:
         (folder / source.name).write_bytes(source.read_bytes())
     objects = ' '.join(f'{source.stem}.o' for source in sources

@@ -23,7 +23,8 @@ OLDEST, OLDEST_TORTURE = (6, 5), (6, 12)
 # uname -m -> ARCH=, if the kernel's arch/ uses another name.
 ARCHES = {'aarch64': 'arm64', 'i386': 'x86', 'i686': 'x86', 'ppc64le': 'powerpc', 'ppc64': 'powerpc',
           'riscv64': 'riscv', 's390x': 's390', 'loongarch64': 'loongarch', 'armv7l': 'arm', 'armv6l': 'arm'}
-SOURCES = ('Kbuild', 'test_workqueue.c', 'wqbench*.[ch]', 'wq_probe.c', 'wqtorture*.[ch]', 'wq_hist.h', 'wq_compat.h')
+SOURCES = ('Kbuild', 'test_workqueue.c', 'wqbench*.[ch]', 'wq_probe.c', 'wqtorture*.[ch]', 'wq_hist.h', 'wq_compat.h',
+           'wq_tally.h', 'wq_ticker.h')
 
 
 def sources() -> list[Path]:

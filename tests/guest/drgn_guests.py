@@ -239,7 +239,7 @@ class Seen:
 
     def held(self):
         """Return (workqueue, function, pid, CPU) of each running item, as the helper reported it."""
-        return [(name.partition('/')[0], f'wqt_{kind}_fn', int(pid), int(cpu))
+        return [(name.partition('/')[0], f'wqh_{kind}_fn', int(pid), int(cpu))
                 for name, lines in self.facts.items() if name.endswith('/held')
                 for kind, pid, cpu in re.findall(r'^(\w+) pid=(\d+) cpu=(\d+)$', '\n'.join(lines), re.M)]
 

@@ -349,7 +349,7 @@ def test_what_runs(machine):
         else:
             assert 0.5 < worker['running_for'] < seen.dump['kernel']['uptime']
         assert pool['id'] in wq['cpu_pool'].values()
-        assert worker['state'] == ('R' if key[1] == 'wqt_hog_fn' else 'D')
+        assert worker['state'] == ('R' if key[1] == 'wqh_hog_fn' else 'D')
         # If the host is busy, other workers may become CPU-intensive, too.
         assert 'CPU_INTENSIVE' in worker['flags'] or key[0] != 't_intense'
         # A worker of an unbound workqueue may have moved after the item noted its CPU.
@@ -373,7 +373,7 @@ def test_what_is_held_back(machine):
         running = sum(held[0] == name for held in seen.held())
         assert sum(pwq['nr_active'] for pwq in wq['pwqs']) == running + len(mine), name
         assert sum(pwq['nr_in_flight'] for pwq in wq['pwqs']) == running + len(mine) + len(inactive), name
-        assert {item['function'] for item in back[name]} <= {'wqt_block_fn'}
+        assert {item['function'] for item in back[name]} <= {'wqh_block_fn'}
         assert len({item['address'] for item in back[name]}) == len(back[name])
     expected = {'t_limit': 2, 't_unbound': 3}
     if not machine.old:
@@ -387,7 +387,7 @@ def test_what_waits(machine):
     seen = world.seen(machine)
     pool = pool_of(seen.dump, workqueue_of(seen.dump, 't_stall')['cpu_pool']['1'])
     mine = [item['function'] for item in pool['waiting'] if item['workqueue'] == 't_stall']
-    assert mine == ['wqt_nop_fn'] * 3 and 0.5 < pool['no_progress_for'] < seen.dump['kernel']['uptime']
+    assert mine == ['wqh_nop_fn'] * 3 and 0.5 < pool['no_progress_for'] < seen.dump['kernel']['uptime']
     assert pool['nr_running'] == 1
     others = [item['workqueue'] for other in seen.dump['pools'] if other is not pool for item in other['waiting']]
     assert not [name for name in others if name.startswith('t_')]
@@ -458,9 +458,9 @@ def test_stalls(machine):
     pool = workqueue_of(seen.dump, 't_stall')['cpu_pool']['1']
     assert re.search(rf'pool {pool}\b', done.stdout) and re.search(rf'\b{hog[2]}\b', done.stdout), done.stdout
     # the stack of the worker that is blamed
-    assert 'wqt_hog_fn' in done.stdout and 'kthread' in done.stdout, done.stdout
+    assert 'wqh_hog_fn' in done.stdout and 'kthread' in done.stdout, done.stdout
     quiet = world.tool('wq_dump.py', seen, '--stalls', '100000')
-    assert quiet.returncode == 0 and 'wqt_hog_fn' not in quiet.stdout
+    assert quiet.returncode == 0 and 'wqh_hog_fn' not in quiet.stdout
 
 
 @EACH
@@ -487,7 +487,7 @@ def test_text_and_pictures(machine, tmp_path):
     assert len(titles['cpu']) == len(drawn) and set(drawn) == cpus_of(seen.dump['kernel']['possible_cpus'])
     assert {cpu for cpu, lines in drawn.items() if ', offline' not in lines[0]} == seen.online
     load = next(number for number, line in enumerate(drawn[1]) if line.startswith(f'pool {stalled} '))
-    assert re.search(r'\b\d+ waiting\b', drawn[1][load]) and 'wqt_hog_fn' in drawn[1][load + 1]
+    assert re.search(r'\b\d+ waiting\b', drawn[1][load]) and 'wqh_hog_fn' in drawn[1][load + 1]
     assert any(lines[0].startswith(f'pool {stalled}, CPU 1') for lines in titles['hot'])
 
     picture = world.tool('wq_dump.py', seen, '--picture')
@@ -495,7 +495,7 @@ def test_text_and_pictures(machine, tmp_path):
     words = ' '.join(picture.stdout.split())
     assert f'{len(seen.online)} of {len(drawn)} CPUs online' in words
     assert f'{len(seen.dump["pools"])} pools: {len(busy)} workers busy' in words
-    assert re.search(rf'Most loaded pools .*pool {stalled}, CPU 1\b.* runs: [^;]*wqt_hog_fn', words)
+    assert re.search(rf'Most loaded pools .*pool {stalled}, CPU 1\b.* runs: [^;]*wqh_hog_fn', words)
 
 
 @OURS

@@ -78,7 +78,7 @@ def test_crash_lists_workqueues_and_pools(machine, read):
 @READERS
 def test_crash_shows_stacks(machine, read):
     """Each worker that sleeps in an item was called by the function of its thread and kthread()."""
-    pids = [pid for _, function, pid, _ in world.seen(machine).held() if function == 'wqt_block_fn']
+    pids = [pid for _, function, pid, _ in world.seen(machine).held() if function == 'wqh_block_fn']
     done = read(machine, '\n'.join(f'bt {pid}' for pid in pids))
     assert done.returncode == 0 and len(pids) >= 7, done.stderr
     stacks = re.split(r'^(?:%crash> )?PID: (\d+) ', done.stdout, flags=re.M)
@@ -118,7 +118,7 @@ def test_drgn_knows_kworkers(machine):
 def test_drgn_unwinds_workers(machine):
     prog = opened(machine)
     for name, function, pid, _ in world.seen(machine).held():
-        if function == 'wqt_block_fn':
+        if function == 'wqh_block_fn':
             frames = [frame.name for frame in prog.stack_trace(find_task(prog, pid))]
             assert {'worker_thread', 'rescuer_thread'} & set(frames) and 'kthread' in frames, (name, frames)
 
@@ -191,6 +191,6 @@ def test_perf_kwork(variant):
     for what in ('report', 'latency'):
         counts = collections.Counter()
         for name, cpu, count in ROW.findall(found[what]):
-            counts[int(cpu)] += int(count) if name == 'wqt_nop_fn' else 0
+            counts[int(cpu)] += int(count) if name == 'wqh_nop_fn' else 0
         assert counts == {0: 20, 1: 10}, found[what]
-    assert len(re.findall(r'\(w\)wqt_nop_fn', found['timehist'])) == 30
+    assert len(re.findall(r'\(w\)wqh_nop_fn', found['timehist'])) == 30

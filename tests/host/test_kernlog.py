@@ -60,9 +60,9 @@ HARMLESS = '''\
 Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
 kasan: KernelAddressSanitizer initialized (generic)
 Running RCU self tests
-workqueue: wqt_hog_fn [wq_test_helper] hogged CPU for >10000us 4 times, consider switching to WQ_UNBOUND
+workqueue: wqh_hog_fn [wq_test_helper] hogged CPU for >10000us 4 times, consider switching to WQ_UNBOUND
 workqueue: round-robin CPU selection forced, expect performance impact
-Workqueue: wqt_stuck wqt_hog_fn [wq_test_helper]
+Workqueue: wqt_stuck wqh_hog_fn [wq_test_helper]
 Call Trace:
 rcu: Hierarchical RCU implementation.
 Kernel command line: panic=-1 workqueue.panic_on_stall=1 oops=panic

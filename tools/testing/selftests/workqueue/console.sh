@@ -104,7 +104,7 @@ show_all()
 
 test_sysrq()
 {
-	prints "in-flight: .*wqt_block_fn" show_all
+	prints "in-flight: .*wqh_block_fn" show_all
 }
 
 # A hog is reported at first and then each time the count has doubled.
@@ -112,7 +112,7 @@ hog_until_reported()
 {
 	local i=0
 
-	while ! log_has "wqt_hog_fn.* hogged CPU" && [ $i -lt 128 ]; do
+	while ! log_has "wqh_hog_fn.* hogged CPU" && [ $i -lt 128 ]; do
 		tell wqt_con queue "hog cpu=$CPU ms=50" && tell wqt_con flush 1 || return 1
 		i=$((i + 1))
 	done
@@ -122,7 +122,7 @@ test_hog_report()
 {
 	set_to $PARAMS/cpu_intensive_thresh_us 10000 &&
 		set_to $PARAMS/cpu_intensive_warning_thresh 1 &&
-		prints "wqt_hog_fn.* hogged CPU" hog_until_reported
+		prints "wqh_hog_fn.* hogged CPU" hog_until_reported
 }
 
 stall()
@@ -137,7 +137,7 @@ test_watchdog()
 
 	log_expect "BUG: workqueue lockup - pool cpus=$CPU "
 	set_to $PARAMS/cpu_intensive_thresh_us 0 && set_to $PARAMS/watchdog_thresh 2 &&
-		prints "wqt_hog_fn" stall
+		prints "wqh_hog_fn" stall
 	ret=$?
 	set_to $PARAMS/watchdog_thresh 30
 	log_expect_end

@@ -23,7 +23,7 @@ trace_off()
 {
 	echo 0 >$TRACING/tracing_on
 	echo 0 >$TRACING/events/workqueue/enable
-	sed -n -e '/wqt_nop_fn/!d' \
+	sed -n -e '/wqh_nop_fn/!d' \
 		-e 's/.*workqueue_queue_work: work struct=\([^ ]*\) .*/queue \1/p' \
 		-e 's/.*workqueue_activate_work: work struct \([^ ]*\) .*/activate \1/p' \
 		-e 's/.*workqueue_execute_start: work struct \([^:]*\):.*/start \1/p' \
@@ -89,9 +89,9 @@ test_queue_event_fields()
 	trace_on || return 1
 	tell wqt_t queue "nop cpu=$LAST" && tell wqt_t flush 1
 	trace_off >/dev/null
-	grep -q "function=wqt_nop_fn.* workqueue=wqt_t req_cpu=$LAST cpu=$LAST" \
+	grep -q "function=wqh_nop_fn.* workqueue=wqt_t req_cpu=$LAST cpu=$LAST" \
 		$TRACING/trace && destroy wqt_t && return
-	diag "$(grep wqt_nop_fn $TRACING/trace | head -n 1)"
+	diag "$(grep wqh_nop_fn $TRACING/trace | head -n 1)"
 	return 1
 }
 
@@ -155,7 +155,7 @@ test_hog_report()
 		tell wqt_hogs queue "hog cpu=$LAST ms=100" && tell wqt_hogs flush 1 || return 1
 	done
 	set_to $PARAMS/cpu_intensive_thresh_us "$thresh"
-	reports=$(dmesg | sed -n 's/.*wqt_hog_fn.* hogged CPU for .* \([0-9]*\) times.*/\1/p')
+	reports=$(dmesg | sed -n 's/.*wqh_hog_fn.* hogged CPU for .* \([0-9]*\) times.*/\1/p')
 	is_equal "occasions of a report" "$(echo $reports)" "$expected" && destroy wqt_hogs
 }
 

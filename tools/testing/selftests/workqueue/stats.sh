@@ -175,7 +175,7 @@ test_long_function()
 	done
 	set_to $PARAMS/cpu_intensive_thresh_us "$thresh"
 	# shellcheck disable=SC2046 # words
-	set -- $(awk '$1 == "wqt_long" && $5 == "wqt_hog_fn"' $STATS/functions)
+	set -- $(awk '$1 == "wqt_long" && $5 == "wqh_hog_fn"' $STATS/functions)
 	at_least "how often it ran for long" "${2:-}" 2 &&
 		at_least "its CPU time" "${3:-}" 200000 &&
 		at_least "the longest run" "${4:-}" 100000 || return 1

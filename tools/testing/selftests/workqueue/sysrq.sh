@@ -20,8 +20,8 @@ test_header()
 test_per_cpu_one()
 {
 	log_has "workqueue wqt_q: flags=0x" &&
-		log_has "in-flight: [0-9]+:wqt_block_fn.* for [0-9]+s" &&
-		log_has "inactive: .*3\*wqt_nop_fn"
+		log_has "in-flight: [0-9]+:wqh_block_fn.* for [0-9]+s" &&
+		log_has "inactive: .*3\*wqh_nop_fn"
 }
 
 test_unbound_one()

@@ -18,7 +18,7 @@ log_has()	# PATTERN
 # The worker's trace comes last.
 reported()
 {
-	new_log | sed -n '/Showing backtraces of/,$p' | grep -q wqt_hog
+	new_log | sed -n '/Showing backtraces of/,$p' | grep -q wqh_hog
 }
 
 # Until the command ends, one item runs, one waits in the pool, and two are held back by
@@ -50,22 +50,22 @@ test_report_names_the_workqueue()
 
 test_report_lists_what_is_in_flight()
 {
-	log_has "in-flight: [0-9]+:wqt_hog_fn"
+	log_has "in-flight: [0-9]+:wqh_hog_fn"
 }
 
 test_report_lists_what_is_queued()
 {
-	log_has "pending: .*wqt_nop_fn"
+	log_has "pending: .*wqh_nop_fn"
 }
 
 test_report_lists_what_is_held_back()
 {
-	log_has "inactive: .*wqt_nop_fn"
+	log_has "inactive: .*wqh_nop_fn"
 }
 
 test_report_shows_the_worker()
 {
-	log_has "task:kworker/$CPU:" && log_has "wqt_hog"
+	log_has "task:kworker/$CPU:" && log_has "wqh_hog"
 }
 
 test_work_goes_on_afterwards()
@@ -167,8 +167,8 @@ test_held_back_for_ever()	# QUEUE
 	set_to $PARAMS/watchdog_thresh 30 || return 1
 	log_expect_end
 	LOG=$(new_log)
-	log_has "in-flight: [0-9]+:wqt_block_fn .* for [0-9]+s ,[0-9]+:wqt_block_fn" &&
-		log_has "inactive: wqt_block_fn" && log_has "wqt_block_fn\+0x" && return $ok
+	log_has "in-flight: [0-9]+:wqh_block_fn .* for [0-9]+s ,[0-9]+:wqh_block_fn" &&
+		log_has "inactive: wqh_block_fn" && log_has "wqh_block_fn\+0x" && return $ok
 	return 1
 }
 

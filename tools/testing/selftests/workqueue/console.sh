@@ -19,7 +19,7 @@ new_log()
 		END { while (at < NR) print line[++at] }'
 }
 
-log_has()	# PATTERN
+new_log_has()	# PATTERN
 {
 	new_log | grep -qE "$1"
 }
@@ -41,7 +41,7 @@ prints()	# PATTERN COMMAND...
 	set_to $HELPER/console "cpu=$CPU" || return 1
 	before=$(cat $HELPER/console_lines)
 	"$@" || { diag "'$*' failed"; ok=1; }
-	within 100 log_has "$pattern" || { diag "no line like: $pattern"; ok=1; }
+	within 100 new_log_has "$pattern" || { diag "no line like: $pattern"; ok=1; }
 	within 100 more_lines_than "$before" || { diag "no line for the console"; ok=1; }
 	tell wqt_con release 1 && tell wqt_con flush 1 && tell wqt_con stats 0 &&
 		tell wqt_con queue "nop cpu=$CPU" && tell wqt_con wait "1 5000" &&
@@ -112,7 +112,7 @@ hog_until_reported()
 {
 	local i=0
 
-	while ! log_has "wqh_hog_fn.* hogged CPU" && [ $i -lt 128 ]; do
+	while ! new_log_has "wqh_hog_fn.* hogged CPU" && [ $i -lt 128 ]; do
 		tell wqt_con queue "hog cpu=$CPU ms=50" && tell wqt_con flush 1 || return 1
 		i=$((i + 1))
 	done
@@ -128,7 +128,7 @@ test_hog_report()
 stall()
 {
 	tell wqt_con queue "hog cpu=$CPU ms=60000" && within 50 held_is wqt_con 1 &&
-		tell wqt_con queue "nop cpu=$CPU" && within 100 log_has "Showing backtraces of"
+		tell wqt_con queue "nop cpu=$CPU" && within 100 new_log_has "Showing backtraces of"
 }
 
 test_watchdog()

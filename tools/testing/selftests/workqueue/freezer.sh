@@ -22,23 +22,13 @@ waited_ms()
 		/Restarting tasks/ { end = $2 } END { print int((end - begin) * 1000) }'
 }
 
-start()	# NAME...
-{
-	local wq
-
-	for wq; do
-		tell "$wq" stats 0
-		tell "$wq" load "threads=2 depth=16 sleep_us=100" || return 1
-		progresses "$wq" || return 1
-	done
-}
-
 # No item of a freezable workqueue starts while it is frozen. Queued items run afterwards.
 test_frozen_under_load()	# LEVEL
 {
 	local wq gap frozen ok=0
 
-	start $FREEZABLE wqt_n wqt_m || return 1
+	start "threads=2 depth=16 sleep_us=100" $FREEZABLE wqt_n wqt_m &&
+		progresses $FREEZABLE wqt_n wqt_m || return 1
 	suspend "$1" $SECONDS_FROZEN || ok=1
 	frozen=$(waited_ms)
 	[ "$frozen" -ge $((SECONDS_FROZEN * LEAST_OF_A_SECOND)) ] ||
@@ -91,7 +81,7 @@ test_busy_one_is_named()
 # While an item may not start, the watchdog must not miss it. The other load keeps its timer going.
 test_frozen_items_are_not_reported()
 {
-	start wqt_fu wqt_n || return 1
+	start "threads=2 depth=16 sleep_us=100" wqt_fu wqt_n && progresses wqt_fu wqt_n || return 1
 	mark_log frozen
 	set_to $PARAMS/watchdog_thresh 2 && suspend freezer $((SECONDS_FROZEN + 1)) &&
 		set_to $PARAMS/watchdog_thresh 30 && progresses wqt_fu || return 1

@@ -27,35 +27,6 @@ removable_cpus()
 	done
 }
 
-start_load()
-{
-	local wq
-
-	for wq in $LOADED; do
-		tell $wq stats 0
-		tell $wq load "threads=2 depth=8 spin_us=10" || return 1
-	done
-}
-
-all_progress()
-{
-	local wq
-
-	for wq in $LOADED; do
-		progresses $wq || return 1
-	done
-}
-
-stop_load()
-{
-	local wq ok=0
-
-	for wq in $LOADED; do
-		account_is_right $wq || ok=1
-	done
-	return $ok
-}
-
 # Every CPU runs what is queued on it, in a worker that is bound to it.
 at_home()
 {
@@ -79,42 +50,42 @@ test_one_by_one_under_load()
 {
 	local cpu ok=0
 
-	start_load || return 1
+	start "threads=2 depth=8 spin_us=10" $LOADED || return 1
 	for cpu in $CPUS; do
-		offline "$cpu" && all_progress && online "$cpu" && all_progress || ok=1
+		offline "$cpu" && progresses $LOADED && online "$cpu" && progresses $LOADED || ok=1
 	done
-	stop_load && at_home && return $ok
+	accounts_are_right $LOADED && at_home && return $ok
 }
 
 test_all_but_one_under_load()
 {
 	local cpu ok=0
 
-	start_load || return 1
+	start "threads=2 depth=8 spin_us=10" $LOADED || return 1
 	for cpu in $CPUS; do
 		# on some machines CPU 0 can go offline, too
 		[ "$(nr_online)" -gt 1 ] || break
-		offline "$cpu" && all_progress || ok=1
+		offline "$cpu" && progresses $LOADED || ok=1
 	done
 	is_equal "CPUs online" "$(nr_online)" 1 || ok=1
 	for cpu in $CPUS; do
-		online "$cpu" && all_progress || ok=1
+		online "$cpu" && progresses $LOADED || ok=1
 	done
-	stop_load && at_home && return $ok
+	accounts_are_right $LOADED && at_home && return $ok
 }
 
 test_storm()
 {
 	local i cpu ok=0
 
-	start_load || return 1
+	start "threads=2 depth=8 spin_us=10" $LOADED || return 1
 	for i in 1 2 3; do
 		for cpu in $CPUS; do
 			offline "$cpu" && online "$cpu" || ok=1
 		done
 	done
-	all_progress || ok=1
-	stop_load && at_home && return $ok
+	progresses $LOADED || ok=1
+	accounts_are_right $LOADED && at_home && return $ok
 }
 
 # An item that runs when its CPU goes offline finishes elsewhere.

@@ -89,25 +89,14 @@ test_masks()
 
 test_under_load()
 {
-	local i wq ok=0
+	local i ok=0
 
-	for wq in wqt_u wqt_p wqt_o; do
-		tell $wq load "threads=2 depth=16 spin_us=10" || return 1
-	done
+	start "threads=2 depth=16 spin_us=10" wqt_u wqt_p wqt_o || return 1
 	for i in 1 2 3; do
-		isolate || ok=1
-		for wq in wqt_u wqt_p wqt_o; do
-			progresses $wq || ok=1
-		done
-		give_back || ok=1
-		for wq in wqt_u wqt_p wqt_o; do
-			progresses $wq || ok=1
-		done
+		isolate && progresses wqt_u wqt_p wqt_o || ok=1
+		give_back && progresses wqt_u wqt_p wqt_o || ok=1
 	done
-	for wq in wqt_u wqt_p wqt_o; do
-		account_is_right $wq || ok=1
-	done
-	return $ok
+	accounts_are_right wqt_u wqt_p wqt_o && return $ok
 }
 
 # Afterwards the mask that was requested through sysfs is in force again.
@@ -268,25 +257,15 @@ test_offload_keeps_the_order()
 # The switch is thrown, and the cpuset comes and goes, while work is queued.
 test_offload_under_load()
 {
-	local i wq ok=0
+	local i ok=0
 
-	for wq in wqt_u wqt_p wqt_b; do
-		tell $wq load "threads=2 depth=16 spin_us=10" || return 1
-	done
-	tell wqt_l load "threads=2 depth=16 local=1" || return 1
+	start "threads=2 depth=16 spin_us=10" wqt_u wqt_p wqt_b &&
+		start "threads=2 depth=16 local=1" wqt_l || return 1
 	for i in 1 2 3; do
-		offload 1 && isolate || ok=1
-		for wq in wqt_u wqt_p wqt_b wqt_l; do
-			progresses $wq || ok=1
-		done
-		offload 0 && give_back || ok=1
-		for wq in wqt_u wqt_p wqt_b wqt_l; do
-			progresses $wq || ok=1
-		done
+		offload 1 && isolate && progresses wqt_u wqt_p wqt_b wqt_l || ok=1
+		offload 0 && give_back && progresses wqt_u wqt_p wqt_b wqt_l || ok=1
 	done
-	for wq in wqt_u wqt_p wqt_b; do
-		account_is_right $wq || ok=1
-	done
+	accounts_are_right wqt_u wqt_p wqt_b || ok=1
 	tell wqt_l load stop || ok=1
 	is_equal "items that ran" "$(stat_of wqt_l ran)" "$(stat_of wqt_l queued)" || ok=1
 	return $ok

@@ -105,21 +105,13 @@ test_known_cpu_rebuilds_nothing()
 
 test_coming_up_under_load()
 {
-	local cpu wq ok=0
+	local cpu ok=0
 
-	for wq in wqt_p wqt_u wqt_s; do
-		tell $wq load "threads=2 depth=8 spin_us=10" || return 1
-	done
+	start "threads=2 depth=8 spin_us=10" wqt_p wqt_u wqt_s || return 1
 	for cpu in $LATE; do
-		set_to "$CPU/cpu$cpu/online" 1 || ok=1
-		for wq in wqt_p wqt_u wqt_s; do
-			progresses $wq || ok=1
-		done
+		set_to "$CPU/cpu$cpu/online" 1 && progresses wqt_p wqt_u wqt_s || ok=1
 	done
-	for wq in wqt_p wqt_u wqt_s; do
-		account_is_right $wq || ok=1
-	done
-	return $ok
+	accounts_are_right wqt_p wqt_u wqt_s && return $ok
 }
 
 test_per_cpu_one_is_at_home()

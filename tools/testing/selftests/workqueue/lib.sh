@@ -223,6 +223,13 @@ held_is()
 	[ "$(held "$1")" -eq "$2" ]
 }
 
+log_has()	# PATTERN: in the part of the log that the caller has put into LOG
+{
+	echo "$LOG" | grep -qE "$1" && return
+	diag "the log has no line like: $1"
+	return 1
+}
+
 is_equal()	# WHAT GOT WANTED
 {
 	[ "$2" = "$3" ] && return
@@ -230,25 +237,47 @@ is_equal()	# WHAT GOT WANTED
 	return 1
 }
 
-# Succeeds if the load makes progress: some items ran since the call.
-progresses()	# NAME
+start()	# LOAD NAME...
 {
-	local before
-	before=$(stat_of "$1" ran)
+	local wq load=$1
+	shift
 
-	tell "$1" wait "$((before + 20)) 20000" 2>/dev/null && return
-	diag "$1 stands still at $before items"
-	return 1
+	for wq; do
+		tell "$wq" stats 0
+		tell "$wq" load "$load" || return 1
+	done
 }
 
-# Ends the load and checks the counters: no item was lost, ran twice or ran in a wrong place.
+# Succeeds if each load makes progress: some items ran since the call.
+progresses()	# NAME...
+{
+	local wq before
+
+	for wq; do
+		before=$(stat_of "$wq" ran)
+		tell "$wq" wait "$((before + 20)) 20000" 2>/dev/null && continue
+		diag "$wq stands still at $before items"
+		return 1
+	done
+}
+
+# Ends the loads and checks the counters: no item was lost, ran twice or ran in a wrong place.
+accounts_are_right()	# NAME...
+{
+	local wq ok=0
+
+	for wq; do
+		account_is_right "$wq" || ok=1
+	done
+	return $ok
+}
+
 account_is_right()	# NAME
 {
-	local stats bad
+	local bad
 
 	tell "$1" load stop || return 1
-	stats=$(cat "$HELPER/$1/stats")
-	bad=$(echo "$stats" | awk '
+	bad=$(awk '
 		$1 == "queued" { queued = $2 }
 		$1 == "ran" { ran = $2 }
 		$1 == "placed" { placed = $2 }
@@ -261,7 +290,7 @@ account_is_right()	# NAME
 				print "nothing ran"
 			if (!placed)
 				print "the place of none was checked"
-		}')
+		}' "$HELPER/$1/stats")
 	[ -z "$bad" ] && return
 	diag "$1: $(echo $bad)"
 	return 1

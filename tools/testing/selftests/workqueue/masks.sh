@@ -5,87 +5,67 @@
 
 . "$(dirname "$0")/lib.sh"
 
-start()	# NAME...
+start_anywhere()	# NAME...
 {
 	local wq
 
 	for wq; do
 		tell "$wq" pods ""
-		tell "$wq" stats 0
-		tell "$wq" load "threads=2 depth=16 spin_us=10" || return 1
 	done
-}
-
-finish()	# NAME...
-{
-	local wq ok=0
-
-	for wq; do
-		account_is_right "$wq" || ok=1
-	done
-	return $ok
-}
-
-all_progress()
-{
-	local wq
-
-	for wq; do
-		progresses "$wq" || return 1
-	done
+	start "threads=2 depth=16 spin_us=10" "$@"
 }
 
 test_scopes_under_load()
 {
 	local i scope ok=0
 
-	start wqt_u wqt_m || return 1
+	start_anywhere wqt_u wqt_m || return 1
 	for i in $ROUNDS; do
 		for scope in $SCOPES default; do
 			set_to "$(dev wqt_u affinity_scope)" "$scope" &&
 				set_to "$(dev wqt_m affinity_scope)" "$scope" &&
-				all_progress wqt_u wqt_m || ok=1
+				progresses wqt_u wqt_m || ok=1
 		done
 	done
-	finish wqt_u wqt_m && return $ok
+	accounts_are_right wqt_u wqt_m && return $ok
 }
 
 test_default_scope_under_load()
 {
 	local i scope ok=0
 
-	start wqt_u wqt_m || return 1
+	start_anywhere wqt_u wqt_m || return 1
 	for i in $ROUNDS; do
 		for scope in $SCOPES; do
 			set_to $PARAMS/default_affinity_scope "$scope" &&
-				all_progress wqt_u wqt_m || ok=1
+				progresses wqt_u wqt_m || ok=1
 		done
 	done
 	set_to $PARAMS/default_affinity_scope cache_shard || ok=1
-	finish wqt_u wqt_m && return $ok
+	accounts_are_right wqt_u wqt_m && return $ok
 }
 
 test_strictness_under_load()
 {
 	local i ok=0
 
-	start wqt_u || return 1
+	start_anywhere wqt_u || return 1
 	for i in 1 0 1 0 1 0 1 0; do
 		set_to "$(dev wqt_u affinity_strict)" $i && progresses wqt_u || ok=1
 	done
-	finish wqt_u && return $ok
+	accounts_are_right wqt_u && return $ok
 }
 
 test_nice_under_load()
 {
 	local i ok=0
 
-	start wqt_u wqt_o || return 1
+	start_anywhere wqt_u wqt_o || return 1
 	for i in 5 -20 19 0 -10 0; do
 		set_to "$(dev wqt_u nice)" $i && set_to "$(dev wqt_o nice)" $i &&
-			all_progress wqt_u wqt_o || ok=1
+			progresses wqt_u wqt_o || ok=1
 	done
-	finish wqt_u wqt_o && return $ok
+	accounts_are_right wqt_u wqt_o && return $ok
 }
 
 test_own_mask_under_load()
@@ -93,14 +73,14 @@ test_own_mask_under_load()
 	local cpu all ok=0
 	all=$(cat "$(dev wqt_u cpumask)")
 
-	start wqt_u wqt_m || return 1
+	start_anywhere wqt_u wqt_m || return 1
 	for cpu in $(in_rounds "$(online_cpus)"); do
 		set_to "$(dev wqt_u cpumask)" "$(cpu_mask "$cpu")" &&
 			set_to "$(dev wqt_m cpumask)" "$(cpu_mask "$cpu")" &&
-			all_progress wqt_u wqt_m || ok=1
+			progresses wqt_u wqt_m || ok=1
 	done
 	set_to "$(dev wqt_u cpumask)" "$all" && set_to "$(dev wqt_m cpumask)" "$all" || ok=1
-	finish wqt_u wqt_m && return $ok
+	accounts_are_right wqt_u wqt_m && return $ok
 }
 
 # Strict to one CPU: all work has to run there.
@@ -146,13 +126,13 @@ test_global_mask_under_load()
 	local cpu all ok=0
 	all=$(cat "$GLOBAL/cpumask")
 
-	start wqt_u wqt_m wqt_o wqt_p || return 1
+	start_anywhere wqt_u wqt_m wqt_o wqt_p || return 1
 	for cpu in $(in_rounds "$(online_cpus)"); do
 		set_to "$GLOBAL/cpumask" "$(cpu_mask "$cpu")" &&
-			all_progress wqt_u wqt_m wqt_o wqt_p || ok=1
+			progresses wqt_u wqt_m wqt_o wqt_p || ok=1
 	done
 	set_to "$GLOBAL/cpumask" "$all" || ok=1
-	finish wqt_u wqt_m wqt_o wqt_p && return $ok
+	accounts_are_right wqt_u wqt_m wqt_o wqt_p && return $ok
 }
 
 # The workqueue's mask and the global mask have no CPU in common.
@@ -349,12 +329,12 @@ test_max_active_under_load()
 {
 	local n ok=0
 
-	start wqt_u wqt_p || return 1
+	start_anywhere wqt_u wqt_p || return 1
 	for n in 1 2 3 64 1 512 2 1; do
 		set_to "$(dev wqt_u max_active)" $n && set_to "$(dev wqt_p max_active)" $n &&
-			all_progress wqt_u wqt_p || ok=1
+			progresses wqt_u wqt_p || ok=1
 	done
-	finish wqt_u wqt_p && return $ok
+	accounts_are_right wqt_u wqt_p && return $ok
 }
 
 # Workqueues are created, used and destroyed while the attributes of all others change.
@@ -362,7 +342,7 @@ test_come_and_go_under_load()
 {
 	local i kind ok=0
 
-	start wqt_u || return 1
+	start_anywhere wqt_u || return 1
 	for i in $ROUNDS; do
 		for kind in percpu unbound ordered "unbound highpri" "percpu mem_reclaim" bh; do
 			create wqt_y $kind
@@ -372,7 +352,7 @@ test_come_and_go_under_load()
 			destroy wqt_y && set_to "$(dev wqt_u affinity_scope)" default || ok=1
 		done
 	done
-	finish wqt_u && return $ok
+	accounts_are_right wqt_u && return $ok
 }
 
 mount_all

@@ -26,24 +26,24 @@ test_size()	# SIZE
 	is_equal "CPUs that were served" "$(map_field wqt_z map ran | wc -l)" "$(nr_online)"
 }
 
+shards_are_as_many_as_pods()	# SCOPE
+{
+	local pods
+
+	set_to "$(dev wqt_z affinity_scope)" "$1" || return 1
+	pods=$(nr_pods)
+	set_to "$(dev wqt_z affinity_scope)" cache_shard &&
+		is_equal "number of pods" "$(nr_pods)" "$pods"
+}
+
 test_one_core_a_shard()
 {
-	set_to $SIZE 1 && set_to "$(dev wqt_z affinity_scope)" smt || return 1
-	local cores
-	cores=$(nr_pods)
-
-	set_to "$(dev wqt_z affinity_scope)" cache_shard &&
-		is_equal "number of pods" "$(nr_pods)" "$cores"
+	set_to $SIZE 1 && shards_are_as_many_as_pods smt
 }
 
 test_one_shard_an_LLC()
 {
-	set_to $SIZE 4096 && set_to "$(dev wqt_z affinity_scope)" cache || return 1
-	local llcs
-	llcs=$(nr_pods)
-
-	set_to "$(dev wqt_z affinity_scope)" cache_shard &&
-		is_equal "number of pods" "$(nr_pods)" "$llcs"
+	set_to $SIZE 4096 && shards_are_as_many_as_pods cache
 }
 
 test_size_0_means_1()
@@ -70,25 +70,17 @@ test_bad_size()
 # Strict, non-strict, ordered and WQ_MEM_RECLAIM workqueues all move while they work.
 test_under_load()
 {
-	local round wq size ok=0
+	local round size ok=0
 
 	create wqt_r unbound mem_reclaim
 	create wqt_o ordered
-	for wq in wqt_z wqt_l wqt_r wqt_o; do
-		tell $wq stats 0
-		tell $wq load "threads=2 depth=16 spin_us=10" || return 1
-	done
+	start "threads=2 depth=16 spin_us=10" wqt_z wqt_l wqt_r wqt_o || return 1
 	for round in $ROUNDS; do
 		for size in $SIZES 3 5 7; do
-			set_to $SIZE "$size" || ok=1
-			for wq in wqt_z wqt_l wqt_r wqt_o; do
-				progresses $wq || ok=1
-			done
+			set_to $SIZE "$size" && progresses wqt_z wqt_l wqt_r wqt_o || ok=1
 		done
 	done
-	for wq in wqt_z wqt_l wqt_r wqt_o; do
-		account_is_right $wq || ok=1
-	done
+	accounts_are_right wqt_z wqt_l wqt_r wqt_o || ok=1
 	destroy wqt_r
 	destroy wqt_o
 	return $ok

@@ -255,9 +255,7 @@ test_latency_under_load()
 	create wqt_p percpu
 	create wqt_u unbound
 	create wqt_b bh percpu
-	for wq in $loaded; do
-		tell $wq load "threads=2 depth=8 spin_us=10" || return 1
-	done
+	start "threads=2 depth=8 spin_us=10" $loaded || return 1
 	for round in $ROUNDS; do
 		measure 1 && set_to "$(dev wqt_u affinity_scope)" cpu || return 1
 		for file in /sys/devices/system/cpu/cpu[1-9]/online; do
@@ -268,14 +266,8 @@ test_latency_under_load()
 		progresses wqt_p && measure 0 && set_to "$(dev wqt_u affinity_scope)" system &&
 			progresses wqt_b || return 1
 	done
-	for wq in $loaded; do
-		account_is_right $wq && tell $wq stats 0 || return 1
-	done
-
-	measure 1 || return 1
-	for wq in $loaded; do
-		tell $wq load "threads=2 depth=8 spin_us=10" && progresses $wq || return 1
-	done
+	accounts_are_right $loaded && measure 1 &&
+		start "threads=2 depth=8 spin_us=10" $loaded && progresses $loaded || return 1
 	set_to "$(dev wqt_u affinity_scope)" cache || return 1
 	for wq in $loaded; do
 		account_is_right $wq && tell $wq flush 1 || return 1

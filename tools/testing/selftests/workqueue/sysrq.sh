@@ -5,13 +5,6 @@
 
 . "$(dirname "$0")/lib.sh"
 
-log_has()	# PATTERN
-{
-	echo "$LOG" | grep -qE "$1" && return
-	diag "sysrq-t prints no line like: $1"
-	return 1
-}
-
 test_header()
 {
 	log_has "Showing busy workqueues and worker pools"

@@ -8,13 +8,6 @@
 
 CPU=$(online_cpus | tail -n 1)
 
-log_has()	# PATTERN
-{
-	echo "$LOG" | grep -qE "$1" && return
-	diag "the log has no line like: $1"
-	return 1
-}
-
 # The worker's trace comes last.
 reported()
 {

@@ -32,9 +32,9 @@ def place():
 def module():
     """Build the module. Return its path."""
     folder = Path(place().name)
-    sources = [*(ROOT / 'lib').glob('wqbench*.[ch]'), ROOT / 'tests/guest/bench_faults.c',
-               *(ROOT / 'lib' / name for name in ('test_workqueue.c', 'wq_hist.h', 'wq_compat.h',
-                                               'wq_tally.h', 'wq_ticker.h'))]
+    sources = [*(ROOT / 'lib/cmwq').glob('wqbench*.[ch]'), ROOT / 'tests/guest/bench_faults.c',
+               ROOT / 'lib/test_workqueue.c',
+               *(ROOT / 'lib/cmwq' / name for name in ('wq_hist.h', 'wq_compat.h', 'wq_tally.h', 'wq_ticker.h'))]
     for source in sources:
         (folder / source.name).write_bytes(source.read_bytes())
     objects = ' '.join(f'{source.stem}.o' for source in sources

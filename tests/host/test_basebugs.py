@@ -19,7 +19,7 @@ def test_the_test_exists_and_is_left_out_on_the_base_kernel(bug):
     place, _, name = bug.test.partition('.')
     if place == 'kunit':
         suite, case = name.split('.')
-        text = (ROOT / f'lib/{suite}.c').read_text()
+        text = (ROOT / f'lib/cmwq/{suite}.c').read_text()
         body = re.search(rf'^static void {case}\(.*?^}}', text, re.M | re.S)
         assert body and 'wq_api_skip_on_base(' in body[0]
     else:

@@ -108,7 +108,7 @@ def test_same_commit_same_bytes(copy, tmp_path):
     first = make(copy).read_bytes()
     assert make(copy, umask=0o077, TZ='Asia/Tokyo', LANG='C').read_bytes() == first
     # this file is not in the package
-    (copy / 'lib/wq_api.h').write_text('/* other */\n')
+    (copy / 'lib/cmwq/wq_api.h').write_text('/* other */\n')
     assert make(copy).read_bytes() == first
 
 
@@ -127,7 +127,7 @@ def test_wrong_time(copy, value):
 
 
 @pytest.mark.parametrize('name, change', [
-    ('lib/wqbench_item.c', 'edit'), ('lib/wqtorture_irq.c', 'delete'), ('lib/wqbench_new.c', 'edit'),
+    ('lib/cmwq/wqbench_item.c', 'edit'), ('lib/cmwq/wqtorture_irq.c', 'delete'), ('lib/cmwq/wqbench_new.c', 'edit'),
     ('scripts/wqlab/dkms/postinst', 'edit'), ('Documentation/core-api/workqueue-torture.rst', 'edit'),
 ])
 def test_changed_files_are_told(copy, name, change):

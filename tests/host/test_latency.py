@@ -203,7 +203,7 @@ def test_probe_that_was_built_for_this_kernel(parameters, monkeypatch):
 
 
 def test_kinds_are_those_of_the_kernel():
-    text = (ROOT / 'lib/wq_probe.c').read_text()
+    text = (ROOT / 'lib/cmwq/wq_probe.c').read_text()
     kinds = re.findall(r'"(\w+)"', re.search(r'probe_kinds\[\] = \{(.*?)\};', text, re.S)[1])
     assert [f'item-{kind.replace("_", "-")}' for kind in kinds] == [name for name in probes.PROBES if 'item' in name]
 

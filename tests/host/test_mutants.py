@@ -87,7 +87,7 @@ def test_scratch_tree_gets_new_files(monkeypatch):
     with tempfile.TemporaryDirectory(dir=mutants.ROOT / 'build') as temp:
         monkeypatch.setattr(mutants, 'TREE', Path(temp))
         mutants.link_our_files()
-        ours = mutants.ROOT / 'lib/wqtorture_main.c'
+        ours = mutants.ROOT / 'lib/cmwq/wqtorture_main.c'
         assert (Path(temp) / 'lib/cmwq/wqtorture_main.c').resolve() == ours
         mutants.link_our_files()     # nothing is new
 

@@ -195,7 +195,7 @@ def test_reasons_of_the_scripts(tmp_path, path):
 
 
 def test_reasons_of_the_suites():
-    text = ''.join(path.read_text() for path in sorted((guests.ROOT / 'lib').glob('wq_api*.c')))
+    text = ''.join(path.read_text() for path in sorted((guests.ROOT / 'lib/cmwq').glob('wq_api*.c')))
     reasons = set(re.findall(r'"((?:the base kernel|one CPU|this kernel|this KUnit) .*?)"', text))
     assert len(reasons) > 5
     # All kernels that we build have a freezer.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The loads under which settings are compared, and which figures of them count.
 
-Each is a mode of lib/wqbench_*.c. Their needs are opposed: latency and batch gain from pods of few
+Each is a mode of lib/cmwq/wqbench_*.c. Their needs are opposed: latency and batch gain from pods of few
 CPUs, burst and spread from pods of many CPUs.
 """
 import dataclasses

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Parse the output of the benchmark module, lib/wqbench_report.c."""
+"""Parse the output of the benchmark module, lib/cmwq/wqbench_report.c."""
 
 import re
 

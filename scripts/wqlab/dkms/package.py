@@ -64,8 +64,7 @@ def origin() -> Origin:
     if len(said) != 3:
         raise Failure('this is no git repository, so there is no commit from which the package gets its version: '
                       'make it in a clone')
-    given = [f'lib/{pattern}' for pattern in module.SOURCES]
-    given += [str(path.relative_to(ROOT)) for path in (HERE, *DOCUMENTS)] + [release.NAME]
+    given = [*module.SOURCES, *(str(path.relative_to(ROOT)) for path in (HERE, *DOCUMENTS)), release.NAME]
     changes = git_output(ROOT, 'status', '--porcelain', '--', *given)
     return Origin(said[0], int(said[1]), said[2], bool(changes), release.release())
 

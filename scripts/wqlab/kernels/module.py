@@ -23,17 +23,18 @@ OLDEST, OLDEST_TORTURE = (6, 5), (6, 12)
 # uname -m -> ARCH=, if the kernel's arch/ uses another name.
 ARCHES = {'aarch64': 'arm64', 'i386': 'x86', 'i686': 'x86', 'ppc64le': 'powerpc', 'ppc64': 'powerpc',
           'riscv64': 'riscv', 's390x': 's390', 'loongarch64': 'loongarch', 'armv7l': 'arm', 'armv6l': 'arm'}
-SOURCES = ('Kbuild', 'test_workqueue.c', 'wqbench*.[ch]', 'wq_probe.c', 'wqtorture*.[ch]', 'wq_hist.h', 'wq_compat.h',
-           'wq_tally.h', 'wq_ticker.h')
+SOURCES = ('lib/test_workqueue.c', *(f'lib/cmwq/{name}' for name in (
+    'Kbuild', 'wqbench*.[ch]', 'wq_probe.c', 'wqtorture*.[ch]', 'wq_hist.h', 'wq_compat.h', 'wq_tally.h',
+    'wq_ticker.h')))
 
 
 def sources() -> list[Path]:
     """The files that the modules are built from, without the kernel's own tree."""
-    return sorted(path for pattern in SOURCES for path in (ROOT / 'lib').glob(pattern))
+    return sorted(path for pattern in SOURCES for path in ROOT.glob(pattern))
 
 
 def modules_for(version: tuple[int, int]) -> list[str]:
-    """The modules that lib/Kbuild builds for a kernel of this version."""
+    """The modules that lib/cmwq/Kbuild builds for a kernel of this version."""
     return ['test_workqueue', 'wq_probe', *(['wqtorture'] if version >= OLDEST_TORTURE else [])]
 
 
@@ -68,7 +69,7 @@ def arch_of(folder: Path) -> str:
 
 
 def copy_sources(place: Path) -> None:
-    """Copy what differs. Delete what is no longer there, since lib/Kbuild builds each file that it finds."""
+    """Copy what differs. Delete what is no longer there, since lib/cmwq/Kbuild builds each file that it finds."""
     given = {path.name: path.read_bytes() for path in sources()}
     for old in [*place.glob('wq*.c'), *place.glob('wq*.h')]:
         if old.name not in given and not old.name.endswith('.mod.c'):

@@ -26,34 +26,29 @@ from wqlab.steps import Failure, blame_disk, locked, need, sayer, shown
 
 say = sayer('tree')
 MANIFEST = '.cmwq-overlay'     # lists the files that are not those of the base tree
-DOCUMENTS = {'workqueue-start.rst': 'workqueue-cmwq-start.rst', 'workqueue.rst': 'workqueue-cmwq.rst',
-             'workqueue-differences.rst': 'workqueue-cmwq-differences.rst',
-             'workqueue-adopt.rst': 'workqueue-cmwq-adopt.rst',
-             'workqueue-admin.rst': 'workqueue-cmwq-admin.rst',
-             'workqueue-distributors.rst': 'workqueue-cmwq-distributors.rst',
-             'workqueue-internals.rst': 'workqueue-cmwq-internals.rst',
-             'workqueue-tools.rst': 'workqueue-cmwq-tools.rst',
-             'workqueue-torture.rst': 'workqueue-cmwq-torture.rst',
-             'workqueue-workloads.rst': 'workqueue-cmwq-workloads.rst',
-             'workqueue-performance.rst': 'workqueue-cmwq-performance.rst',
-             'workqueue-benchmark.rst': 'workqueue-cmwq-benchmark.rst',
-             'workqueue-simulated.rst': 'workqueue-cmwq-simulated.rst',
-             'workqueue-36-cores.svg': 'workqueue-36-cores.svg'}
+FILES = ('kernel/workqueue_internal.h', 'kernel/workqueue/*', 'include/linux/*.h', 'Kconfig.debug', 'lib/*.c',
+         'lib/cmwq/*.c', 'lib/cmwq/*.h', 'lib/cmwq/Makefile', 'tools/workqueue/**/*.py', 'tools/workqueue/**/*.rst',
+         'Documentation/core-api/*')
+# A file lies in the tree where it lies here, unless the base has the name: how ours begins there.
+TAKEN = {'Kconfig.debug': 'lib/cmwq/Kconfig.debug',
+         r'Documentation/core-api/workqueue(?=\S*\.rst)': 'Documentation/core-api/workqueue-cmwq',
+         'include/linux/': 'include/linux/cmwq/',
+         'kernel/workqueue_': 'kernel/workqueue/workqueue_',
+         'lib/test_': 'lib/cmwq/test_',
+         'tools/workqueue/': 'tools/workqueue/cmwq/'}
 
 
 def our_files() -> list[tuple[str, str]]:
     """Return pairs (file in the repository, its place in the tree) for our files."""
-    pairs = [(name, name) for name in found('kernel/workqueue/*')]
-    pairs += [(name, f'include/linux/cmwq/{Path(name).name}') for name in found('include/linux/*.h')]
-    pairs += [(name, f'lib/cmwq/{Path(name).name}') for name in found('lib/*.c', 'lib/*.h', 'lib/Makefile')]
-    pairs += [('Kconfig.debug', 'lib/cmwq/Kconfig.debug'),
-              ('kernel/workqueue_internal.h', 'kernel/workqueue/workqueue_internal.h')]
-    # in a folder of their own, beside the base's two scripts, which also work on both variants
-    pairs += [(name, name.replace('tools/workqueue/', 'tools/workqueue/cmwq/', 1))
-              for name in found('tools/workqueue/**/*.py', 'tools/workqueue/**/*.rst')]
-    pairs += [(f'Documentation/core-api/{name}', f'Documentation/core-api/{place}')
-              for name, place in DOCUMENTS.items()]
-    return [pair for pair in pairs if (ROOT / pair[0]).is_file()]
+    return [(name, place_of(name)) for name in found(*FILES) if (ROOT / name).is_file()]
+
+
+def place_of(name: str) -> str:
+    """Return where our file lies in the tree, by the rule of TAKEN."""
+    for begin, instead in TAKEN.items():
+        if re.match(begin, name):
+            return re.sub(begin, instead, name, count=1)
+    return name
 
 
 def found(*patterns: str) -> list[str]:

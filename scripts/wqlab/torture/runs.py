@@ -15,7 +15,7 @@ from wqlab.paths import ROOT
 FIGURES = ('operations', 'runs', 'attrs', 'masks', 'hotplug', 'violations')
 PASSED, NO_VERDICT = 'passed', 'no verdict'
 # The files that a result depends on: the workqueue and the test.
-SOURCES = ('kernel/workqueue/*', 'kernel/workqueue_internal.h', 'include/linux/workqueue.h', 'lib/wqtorture*')
+SOURCES = ('kernel/workqueue/*', 'kernel/workqueue_internal.h', 'include/linux/workqueue.h', 'lib/cmwq/wqtorture*')
 
 
 @dataclasses.dataclass

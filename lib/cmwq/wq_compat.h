@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What our modules use and some kernels from 6.5 on lack. lib/Kbuild reads the kernel's headers
+ * What our modules use and some kernels from 6.5 on lack. Kbuild reads the kernel's headers
  * and sets WQ_COMPAT_NO_*, since versions do not tell: distributions backport features.
- * In the kernel's own tree, lib/Makefile does that.
+ * In the kernel's own tree, Makefile does that.
  */
 #ifndef _LIB_WQ_COMPAT_H
 #define _LIB_WQ_COMPAT_H

@@ -18,9 +18,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from typing import Any
 
 import builds
@@ -38,7 +37,7 @@ class NoResult(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    name: str                   # its name in the durations
+    name: str
     kernel: builds.Kernel
     # Is called with the folder of the kernel, in the other process: has to be a function of a module, or a
     # functools.partial of one. Its result and exceptions come back.
@@ -61,7 +60,7 @@ def in_own_process(job, folder, begun):
             said = []
             for line in child.stderr:
                 said.append(line)
-                progress.repeat(line)
+                progress.write(line)
             status = child.wait()
         answer.seek(0)
         content = answer.read()
@@ -90,8 +89,6 @@ class Jobs:
     def __init__(self, kernels):
         self.kernels = kernels
         self.futures: dict[Job, Future] = {}    # in the order of running
-        self.begun: dict[Job, float] = {}
-        self.waited = 0.0       # seconds that cases have waited for jobs
         self.queue = queue.SimpleQueue()
         self.child = None       # the process of the job that runs
         self.stopped = False
@@ -107,19 +104,7 @@ class Jobs:
 
     def get(self, job):
         """Wait until the job has run. Return its result."""
-        future, begin = self.order(job), time.monotonic()
-        try:
-            while not wait([future], builds.PATIENCE).done:
-                progress.say(f'waiting for {job.name}, {time.monotonic() - begin:.0f} s so far')
-            return future.result()
-        finally:
-            self.waited += time.monotonic() - begin
-
-    def remaining(self):
-        """Return (job, its kernel, remaining seconds) in the order of running."""
-        now = time.monotonic()
-        return [(job, job.kernel, max(0.0, self.kernels.durations.of(job.name) - (now - self.begun.get(job, now))))
-                for job, future in list(self.futures.items()) if not future.done()]
+        return builds.waited_for(self.order(job), job.name)
 
     def stop(self):
         """End the job that runs, and wait until its guest has ended. No other job begins."""
@@ -133,11 +118,7 @@ class Jobs:
             child.terminate()
 
     def _run(self, job):
-        folder = self.kernels.order(job.kernel).result()
-        self.begun[job] = begin = time.monotonic()
-        result = in_own_process(job, folder, self._has_begun)
-        self.kernels.durations.note(job.name, time.monotonic() - begin)
-        return result
+        return in_own_process(job, self.kernels.order(job.kernel).result(), self._has_begun)
 
     def _work(self):
         while not self.stopped:

@@ -55,38 +55,29 @@ class BuildFailed(Exception):
     pass
 
 
+def waited_for(future, name):
+    """Return what the future has once it is there, and say meanwhile that a case waits for it."""
+    begin = time.monotonic()
+    while not wait([future], PATIENCE).done:
+        progress.say(f'waiting for {name}, {time.monotonic() - begin:.0f} s so far')
+    return future.result()
+
+
 class Builds:
-    def __init__(self, durations):
-        self.durations = durations
+    def __init__(self):
         self.futures: dict[Kernel, Future] = {}
-        self.names: dict[Kernel, str] = {}      # its name in the durations
-        self.begun: dict[Kernel, float] = {}
-        self.waited = 0.0       # seconds that cases have waited for kernels
         self.child = None
         self.pool = ThreadPoolExecutor(1)
         self.held = contextlib.ExitStack()      # the kernels that are built stay as they are
 
     def order(self, kernel):
         if kernel not in self.futures:
-            self.names[kernel] = f'{"rebuild" if (kernel.folder / "vmlinux").exists() else "build"} {kernel.name}'
             self.futures[kernel] = self.pool.submit(self._build, kernel)
         return self.futures[kernel]
 
     def get(self, kernel):
         """Wait until the kernel is built. Return its folder."""
-        future, begin = self.order(kernel), time.monotonic()
-        try:
-            while not wait([future], PATIENCE).done:
-                progress.say(f'waiting for {kernel.name}, {time.monotonic() - begin:.0f} s so far')
-            return future.result()
-        finally:
-            self.waited += time.monotonic() - begin
-
-    def remaining(self):
-        """Return (kernel, None, remaining seconds) in the order of building: a build waits for nothing else."""
-        now = time.monotonic()
-        return [(kernel, None, max(0.0, self.durations.of(self.names[kernel]) - (now - self.begun.get(kernel, now))))
-                for kernel, future in list(self.futures.items()) if not future.done()]
+        return waited_for(self.order(kernel), kernel.name)
 
     def stop(self):
         self.pool.shutdown(wait=False, cancel_futures=True)
@@ -101,10 +92,10 @@ class Builds:
         dropped = ('MAKEFLAGS', 'MFLAGS', 'MAKELEVEL', 'WQLAB_NO_BUILDS', *unfit(kernel.linux))
         env = {key: value for key, value in os.environ.items() if key not in dropped}
         env |= {'ENGINE': kernel.engine, 'VARIANT': kernel.variant, 'CONFIG': kernel.config, 'LINUX': kernel.linux}
-        self.begun[kernel] = begin = time.monotonic()
+        begin = time.monotonic()
         log = BUILD / f'log/test-{kernel.name}.log'
         log.parent.mkdir(parents=True, exist_ok=True)
-        progress.say(f'{self.names[kernel]} in the background (log: {log.relative_to(ROOT)})')
+        progress.say(f'building {kernel.name} in the background (log: {log.relative_to(ROOT)})')
         with open(log, 'w') as file:
             self.child = subprocess.Popen(
                 ['nice', '-n', '19', ROOT / 'scripts/lab', 'kernel'], cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
@@ -114,10 +105,9 @@ class Builds:
         if status:
             last = ''.join(log.read_text(errors='replace').splitlines(True)[-20:])
             raise BuildFailed(f'{kernel.name} could not be built (status {status}):\n{last}')
-        self.durations.note(self.names[kernel], time.monotonic() - begin)
         progress.say(f'{kernel.name} is built: {time.monotonic() - begin:.0f} s')
         self.held.enter_context(using(kernel.folder))
         return kernel.folder
 
 
-RUN = Builds(progress.Durations())
+RUN = Builds()

@@ -7,93 +7,61 @@ smaller ones. The mark `kernel` names the kernel that a case needs. Kernels are 
 background while cases run that need none. The mark `job` names a guest whose result a case
 needs. These guests are booted in the background, too, so these cases come last.
 
-Results are counted in points. A case counts as one point, unless it reports its own points.
-The sums go to the file that --tally names, and tests/run.py prints them last. A case that
-is skipped or whose set-up fails counts as failed. Only a reported point may be skipped.
+Results are counted in points. A case counts as one point, unless it has subtests: then these
+count. A case that is skipped or whose set-up fails counts as failed. Only a subtest may be
+skipped. The sums are the last line of a run.
 """
 import contextlib
 import io
-import json
 import os
 import signal
 import sys
-import time
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 import background
 import builds
-import junit
 import progress
-import resume
 from wqlab.kernels import kinds, tree
 from wqlab.steps import Failure
 
-TIERS = ('quick', 'test', 'all')
+TIERS = {'quick': 'make test-quick', 'test': 'make test', 'all': 'make test-all'}
 TALLY = pytest.StashKey['Tally']()
-NOTES = pytest.StashKey[resume.Notes]()
 HOST = Path(__file__).resolve().parent / 'host'
 
 
 class Tally:
     def __init__(self):
-        self.passed = self.failed = self.skipped = 0
-        self.points = {}        # node id -> Counter of passed, failed, skipped
-        self.left = Counter()   # tier -> number of cases that this run leaves to that tier
+        self.sums = Counter()       # of passed, failed, skipped
+        self.points = defaultdict(Counter)      # node id -> the same of its subtests
+        self.left = Counter()       # tier -> number of cases that this run leaves to that tier
+        self.bad = set()
+        self.unfinished = {}        # cases that have not passed, as pytest notes those that failed
 
     def pytest_runtest_logreport(self, report):
-        points = self.points.get(report.nodeid)
-        if report.when != 'call':
-            self.failed += not report.passed
+        points = self.points[report.nodeid]
+        if isinstance(report, pytest.SubtestReport):
+            points[report.outcome] += 1
+            self.sums[report.outcome] += 1
+        elif report.when != 'call':
+            self.sums['failed'] += not report.passed
         elif not points:
-            self.passed += report.passed
-            self.failed += not report.passed
-        else:
-            self.add(points)
-            # A case may fail although all its points passed.
-            self.failed += not points['failed'] and not report.passed
-
-    def add(self, points):
-        self.passed += points['passed']
-        self.failed += points['failed']
-        self.skipped += points['skipped']
+            self.sums['passed' if report.passed else 'failed'] += 1
+        else:       # it may fail although all its subtests passed
+            self.sums['failed'] += not points['failed'] and not report.passed
+        if report.failed:
+            self.bad.add(report.nodeid)
+        elif report.when == 'teardown' and report.nodeid not in self.bad:
+            self.unfinished.pop(report.nodeid, None)
 
     def pytest_collectreport(self, report):
-        self.failed += report.failed
+        self.sums['failed'] += report.failed
 
-    def save(self, path):
-        path.write_text(json.dumps({'passed': self.passed, 'failed': self.failed, 'skipped': self.skipped,
-                                    'left': self.left}))
-
-
-class Clock:
-    """Measures how long cases take, and estimates the remaining time."""
-
-    def __init__(self):
-        self.durations = builds.RUN.durations
-        self.cases = {}         # cases that have not run yet: node id -> what it waits for
-
-    def begin(self, items):
-        self.cases = {item.nodeid: job_of(item) or kernel_of(item) for item in items}
-        progress.left = self.left
-        progress.say(f'{len(items)} cases')
-
-    def left(self):
-        return self.durations.left(list(self.cases.items()), builds.RUN.remaining(), background.RUN.remaining())
-
-    @staticmethod
-    def waited():
-        return builds.RUN.waited + background.RUN.waited
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item):
-        begin, waited = time.monotonic(), self.waited()
-        done = yield
-        self.durations.note(item.nodeid, time.monotonic() - begin - (self.waited() - waited))
-        self.cases.pop(item.nodeid, None)
-        return done
+    def line(self):
+        return f'{self.sums["passed"]} passed, {self.sums["failed"]} failed' + \
+            (f', {self.sums["skipped"]} skipped' if self.sums['skipped'] else '')
 
 
 def tier_of(item):
@@ -132,9 +100,7 @@ def left_out(items):
 
 
 def pytest_addoption(parser):
-    parser.addoption('--tally', help='file for the numbers of passed and failed points')
     parser.addoption('--tier', choices=TIERS, help='cases to run; default: test, or all if a case is named')
-    parser.addoption('--resume', action='store_true', help='leave out the cases that passed in the last run')
 
 
 def pytest_configure(config):
@@ -143,10 +109,10 @@ def pytest_configure(config):
     config.addinivalue_line('markers', 'job(JOB): the background.Job whose result it needs')
     config.stash[TALLY] = Tally()
     config.pluginmanager.register(config.stash[TALLY])
-    config.stash[NOTES] = resume.Notes(config.stash[TALLY], config.getoption('--resume'))
-    config.pluginmanager.register(config.stash[NOTES])
     # The exception makes the cleanup code end guests and builds.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
@@ -155,16 +121,14 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if HOST in item.path.parents and (kernel_of(item) or job_of(item)):
             raise pytest.UsageError(f'{item.nodeid} needs a kernel: move it to tests/guest')
-    limit = TIERS.index(config.getoption('--tier') or ('all' if named else 'test'))
-    later = [item for item in items if TIERS.index(tier_of(item)) > limit]
+    order = list(TIERS)
+    limit = order.index(config.getoption('--tier') or ('all' if named else 'test'))
+    later = [item for item in items if order.index(tier_of(item)) > limit]
     config.stash[TALLY].left.update(map(tier_of, later))
     impossible = left_out([item for item in items if item not in later])
-    config.stash[TALLY].skipped += len(impossible)
+    config.stash[TALLY].sums['skipped'] += len(impossible)
     later += impossible
     config.hook.pytest_deselected(items=later)
-    before = config.stash[NOTES].passed([item for item in items if item not in later])
-    config.hook.pytest_deselected(items=before)
-    later += before
     kernels = [None]
     for item in items:
         if item not in later and kernel_of(item) not in kernels:
@@ -182,10 +146,8 @@ def pytest_runtestloop(session):
             builds.RUN.order(kernel_of(item))
         if job_of(item):
             background.RUN.order(job_of(item))
-    session.config.stash[NOTES].begin()
-    clock = Clock()
-    session.config.pluginmanager.register(clock)
-    clock.begin(session.items)
+    session.config.stash[TALLY].unfinished = {item.nodeid: True for item in session.items}
+    progress.say(f'{len(session.items)} cases')
 
 
 def pytest_runtest_setup(item):
@@ -193,41 +155,38 @@ def pytest_runtest_setup(item):
         builds.RUN.get(kernel_of(item))
 
 
-def pytest_sessionfinish(session):
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session, exitstatus):
     background.RUN.stop()
     builds.RUN.stop()
-    progress.left = None
-    if not session.config.option.collectonly and progress.LATEST.parent.is_dir():
-        builds.RUN.durations.save()
-
-
-def pytest_unconfigure(config):
-    tally, path = config.stash.get(TALLY, None), config.getoption('--tally')
-    if tally and path:
-        tally.save(Path(path))
-    results = config.getoption('xmlpath')
-    if results and Path(results).exists():
-        junit.show_points(results)
+    done = yield
+    if session.config.option.collectonly:
+        return done
+    tally, cache = session.config.stash[TALLY], getattr(session.config, 'cache', None)     # -p no:cacheprovider
+    # Count a failure if nothing ran, if the run was interrupted, or if pytest itself failed.
+    if not tally.sums['failed'] and (exitstatus or not tally.sums['passed']):
+        tally.sums['failed'] = 1
+    session.exitstatus = int(tally.sums['failed'] > 0)
+    # What an interrupted run has left out is for --lf, too.
+    if cache:
+        cache.set('cache/lastfailed', {**cache.get('cache/lastfailed', {}), **tally.unfinished})
+    for name, cases in tally.left.items():
+        progress.say(f'{cases} cases were left to `{TIERS[name]}`')
+    print(tally.line(), flush=True)
+    return done
 
 
 @pytest.fixture
-def report_points(request):
-    """Return a function that counts a list of tap.Point, and fails if one of them failed."""
-    tally = request.config.stash[TALLY]
-
+def report_points(request, subtests):
+    """Return a function that makes a subtest of each tap.Point."""
     def report(points):
-        states = ['skipped' if point.skipped else 'passed' if point.ok else 'failed' for point in points]
-        tally.points[request.node.nodeid] = Counter(states)
-        request.node.user_properties += [junit.as_property(state, point.name, point.why)
-                                         for state, point in zip(states, points, strict=True)]
         for point in points:
-            if point.skipped:
-                progress.say(f'SKIP {request.node.name}: {point.name}: {point.why}')
-        bad = [point for point, state in zip(points, states, strict=True) if state == 'failed']
-        lines = [f'not ok: {point.name}' + ''.join(f'\n    {line}' for line in point.why.splitlines())
-                 for point in bad]
-        if bad:
-            pytest.fail(f'{len(bad)} of {len(points)} points failed\n' + '\n'.join(lines), pytrace=False)
+            with subtests.test(point.name):
+                if point.skipped:
+                    progress.say(f'SKIP {request.node.name}: {point.name}: {point.why}')
+                    pytest.skip(point.why)
+                if not point.ok:
+                    pytest.fail(f'not ok: {point.name}\n{point.why}', pytrace=False)
     return report
 
 
@@ -255,6 +214,6 @@ def composed():
 
 @pytest.fixture
 def quiet():
-    """Drop what a case prints. Pytest does not capture it, since tests/run.py starts pytest with -s."""
+    """Drop what a case prints. Pytest does not capture it, since tests/run.sh starts pytest with -s."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield

@@ -1,21 +1,57 @@
 # SPDX-License-Identifier: GPL-2.0
 """tests/run.sh: which cases run, how they are counted, and how skipped ones are reported."""
 import fcntl
-import itertools
-import json
 import os
 import re
+import shutil
 import signal
 import subprocess
-import sys
-import threading
 import time
+from xml.etree import ElementTree
 
 import pytest
 
-import builds
-import progress
-from suites import Suite
+from calls import HEARS_ALL
+from wqlab.paths import ROOT
+
+CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
+COPIED = ('tests/run.sh', 'tests/conftest.py', 'tests/builds.py', 'tests/progress.py', 'tests/background.py',
+          'pyproject.toml')
+
+
+class Suite:
+    """A copy of the test runner with a scripts/lab that builds nothing. It leaves the files of the real run alone."""
+
+    def __init__(self, place):
+        self.place = place
+        shutil.copytree(ROOT / 'scripts/wqlab', place / 'scripts/wqlab')
+        (place / 'build').mkdir()
+        (place / 'build/venv').symlink_to(ROOT / 'build/venv')
+        for name in COPIED:
+            (place / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, place / name)
+        self.write('scripts/lab', '#!/bin/sh\nmkdir -p build/uml-cmwq-release-7.3\n')
+        (place / 'scripts/lab').chmod(0o755)
+
+    def write(self, name, text):
+        (self.place / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.place / name).write_text(text)
+
+    def start(self, *args, process_group=None, **env):
+        return subprocess.Popen([*HEARS_ALL, self.place / 'tests/run.sh', *args], cwd=self.place,
+                                env={**CLEAN_ENV, **env}, text=True, process_group=process_group,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run(self, *args, **env):
+        with self.start(*args, **env) as child:
+            child.out, child.err = child.communicate(timeout=60)
+        return child
+
+    def __call__(self, text, *args, **env):
+        """Run one file of cases, given as text. Return the status and the last line."""
+        self.write('tests/test_it.py', text)
+        done = self.run(*args, **env)
+        return done.returncode, (done.out.splitlines() or [''])[-1]
 
 
 @pytest.fixture
@@ -48,16 +84,9 @@ PLAIN = POINTS.format('', '', None)
     (POINTS.format('', ' # SKIP one CPU', 'one CPU'), 0, '2 passed, 0 failed, 1 skipped'),
     (POINTS.format('', ' # SKIP no module', 'one CPU'), 1, '2 passed, 1 failed'),
     (POINTS.format('', ' # SKIP one CPU', None), 1, '2 passed, 1 failed'),
-    ('import os\ndef test_a(): os._exit(0)\n', 1, ''),
 ])
 def test_count(suite, text, status, line):
     assert suite(text) == (status, line)
-
-
-def test_results_of_an_earlier_run_do_not_count(suite):
-    assert suite('def test_a(): pass\n') == (0, '1 passed, 0 failed')
-    assert suite('import os\ndef test_a(): os._exit(0)\n') == (1, '')
-    assert not (suite.place / 'build/test/junit.xml').exists()
 
 
 def test_a_skipped_point_says_why(suite):
@@ -136,28 +165,14 @@ def test_tiers(suite, args, passed, left):
     suite.write('tests/host/test_host.py', 'def test_host(): pass\n')
     done = suite.run(*args)
     assert done.out.splitlines()[-1] == f'{passed} passed, 0 failed' and done.returncode == 0
-    told = re.findall(r'^run: (\d+) cases were left to `(.*)`$', done.err, re.M)
+    told = re.findall(r'^test: (\d+) cases were left to `(.*)`$', done.err, re.M)
     assert {target: int(cases) for cases, target in told} == left
 
 
 def test_a_case_of_the_host_cannot_need_a_kernel(suite):
     suite.write('tests/host/test_host.py', WITH_KERNEL)
     done = suite.run()
-    assert done.returncode == 1 and 'tests/host/test_host.py::test_guest needs a kernel: move it' in done.err + done.out
-
-
-# What pytest remembers
-
-def test_last_failed(suite):
-    text = 'def test_a(): pass\ndef test_b(): assert 0\n'
-    assert suite(text) == (1, '1 passed, 1 failed') and suite(text, '--lf') == (1, '0 passed, 1 failed')
-    assert (suite.place / 'build/.pytest_cache').is_dir() and not (suite.place / '.pytest_cache').exists()
-
-
-def test_stepwise(suite):
-    text = 'def test_a(): pass\ndef test_b(): assert {}\ndef test_c(): pass\n'
-    assert suite(text.format(0), '--stepwise') == (1, '1 passed, 1 failed')
-    assert suite(text.format(1), '--stepwise') == (0, '2 passed, 0 failed')
+    assert done.returncode and 'tests/host/test_host.py::test_guest needs a kernel: move it' in done.err + done.out
 
 
 # Kernels and their builds
@@ -211,7 +226,6 @@ from wqlab import cpus
 def start(folder):
     progress.say(f'x: booting {folder.name}')
     open('build/boots', 'a').write('booted\\n')
-    time.sleep(0.4)     # long enough to be recorded
     deadline = time.monotonic() + 30
     while not os.path.exists('build/other-ran') and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -236,9 +250,7 @@ def test_other_cases_run_while_a_guest_runs(suite, start, line, why):
     assert done.out.splitlines()[-1] == line and why in done.out
     assert (suite.place / 'build/boots').read_text() == 'booted\n'
     assert (suite.place / 'build/looked').read_text() == 'None False'
-    assert re.search(r'^test: x: booting uml-cmwq-release-7.3 \(.* left\)$', done.err, re.M)
-    kept = json.loads((suite.place / 'build/test/durations.json').read_text())
-    assert ('guest x' in kept) == (not why)
+    assert re.search(r'^test: x: booting uml-cmwq-release-7.3$', done.err, re.M)
 
 
 def processes_of(place):
@@ -294,235 +306,44 @@ def test_a_second_run_waits(suite):
         fcntl.flock(held, fcntl.LOCK_EX)
         with suite.start() as child:
             assert 'waiting for another run of the tests' in child.stderr.readline()
-            assert not (suite.place / 'build/test/tally.json').exists() and child.poll() is None
+            assert not (suite.place / 'build/test/junit.xml').exists() and child.poll() is None
             fcntl.flock(held, fcntl.LOCK_UN)
             out, _ = child.communicate(timeout=60)
     assert out.splitlines()[-1] == '1 passed, 0 failed'
 
 
-OUTLIVES = '''import os, pathlib, time
-NOTE = pathlib.Path(__file__).parent.parent / "build/pid"
-def test_a():
-    if not NOTE.exists():
-        NOTE.with_suffix(".new").write_text(str(os.getpid()))
-        NOTE.with_suffix(".new").rename(NOTE)
-        time.sleep(100)
-'''
+# What pytest remembers and writes
 
-
-def test_a_second_run_waits_for_the_pytest_of_a_killed_one(suite):
-    suite.write('tests/test_it.py', OUTLIVES)
-    note = suite.place / 'build/pid'
-    with suite.start() as first:
-        deadline = time.monotonic() + 60
-        while not note.exists():
-            assert first.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        first.kill()
-    with suite.start() as second:
-        said = second.stderr.readline()
-        os.kill(int(note.read_text()), signal.SIGKILL)
-        out, _ = second.communicate(timeout=60)
-    assert 'waiting for another run of the tests' in said
-    assert out.splitlines()[-1] == '1 passed, 0 failed'
-
-
-# Resuming
-
-RESUMED = '''import pathlib, time, pytest
-from wqlab.tap import parse
+INTERRUPTED = '''import pathlib, time
 BUILD = pathlib.Path(__file__).parent.parent / "build"
-def note(name):
-    with open(BUILD / "ran", "a") as file:
-        file.write(name)
-def test_a(report_points):
-    note("a")
-    report_points(parse("1..2\\nok 1 one\\nok 2 two # SKIP one CPU\\n", "one CPU"))
-def test_b():
-    note("b")
-@pytest.fixture
-def ends_badly():
-    yield
-    assert (BUILD / "good").exists()
-def test_c(ends_badly):
-    note("c")
-def test_d():
-    note("d")
+def test_a(): pass
+def test_b(): assert (BUILD / "good").exists()
+def test_c():
     if not (BUILD / "good").exists():
         (BUILD / "waits").touch()
         time.sleep(60)
+def test_d(): pass
 '''
 
 
-class Resumed:
-    """A run of RESUMED in which test_c failed and test_d was interrupted."""
-
-    def __init__(self, suite):
-        self.suite = suite
-        suite.write('tests/test_it.py', RESUMED)
-        with suite.start() as child:
-            while not (suite.place / 'build/waits').exists() and child.poll() is None:
-                time.sleep(0.1)
-            child.send_signal(signal.SIGTERM)
-            child.communicate(timeout=60)
-        assert self.ran() == 'abcd'
-        (suite.place / 'build/good').touch()
-
-    def ran(self):
-        ran = self.suite.place / 'build/ran'
-        names = ran.read_text() if ran.exists() else ''
-        ran.unlink(missing_ok=True)
-        return names
-
-    def __call__(self, *args, **env):
-        done = self.suite.run(*args, **env)
-        assert done.returncode == 0, done.err
-        return self.ran(), done.out.splitlines()[-1], done.err
-
-
-@pytest.fixture
-def resumed(suite):
-    return Resumed(suite)
-
-
-def test_resume_runs_what_did_not_pass(resumed):
-    ran, line, told = resumed('--resume')
-    assert (ran, line) == ('cd', '4 passed, 0 failed, 1 skipped') and '--resume: 2 cases have passed before' in told
-    # Nothing is left, and that is no failure.
-    assert resumed('--resume')[:2] == ('', '4 passed, 0 failed, 1 skipped')
-
-
-def test_a_case_that_failed_runs_again(suite):
-    suite.write('tests/test_it.py', '''import pathlib
-def test_a(): pass
-def test_b(): assert pathlib.Path('build/good').exists()
-''')
-    assert suite.run().out.splitlines()[-1] == '1 passed, 1 failed'
+def test_last_failed(suite):
+    """Of an interrupted run, this is also what it left out."""
+    suite.write('tests/test_it.py', INTERRUPTED)
+    with suite.start() as child:
+        while not (suite.place / 'build/waits').exists() and child.poll() is None:
+            time.sleep(0.1)
+        child.send_signal(signal.SIGTERM)
+        assert child.communicate(timeout=60)[0].splitlines()[-1] == '1 passed, 1 failed'
+    assert (suite.place / 'build/.pytest_cache').is_dir() and not (suite.place / '.pytest_cache').exists()
     (suite.place / 'build/good').touch()
-    done = suite.run('--resume')
-    assert done.out.splitlines()[-1] == '2 passed, 0 failed'
-    assert '--resume: 1 cases have passed before' in done.err
+    assert suite.run('--lf').out.splitlines()[-1] == '3 passed, 0 failed'
+    assert suite.run('--lf').out.splitlines()[-1] == '4 passed, 0 failed'      # as no failure is known
 
 
-def test_resume_of_a_part(resumed):
-    assert resumed('--resume', '-k', 'test_b or test_c')[:2] == ('c', '2 passed, 0 failed')
-    assert resumed('--resume')[:2] == ('d', '4 passed, 0 failed, 1 skipped')
-
-
-def test_a_half_written_note_is_no_note(resumed):
-    notes = resumed.suite.place / 'build/test/passed.jsonl'
-    notes.write_text(notes.read_text()[:-5])
-    assert resumed('--resume')[0] == 'bcd'
-
-
-def test_without_resume_all_cases_run(resumed):
-    assert resumed()[:2] == ('abcd', '4 passed, 0 failed, 1 skipped')
-
-
-@pytest.mark.parametrize('change', [
-    {'VARIANT': 'base'}, {'KERNEL_SRC': '/usr/src/linux'}, 'kernel/workqueue/pool.c', 'tests/test_other.py'])
-def test_other_sources_or_settings_are_not_resumed(resumed, change):
-    if isinstance(change, str):
-        resumed.suite.write(change, '')
-    ran, _, told = resumed('--resume', **(change if isinstance(change, dict) else {}))
-    assert ran == 'abcd' and '--resume: no run with these sources and settings is noted' in told
-
-
-# Time that is left
-
-def test_time_left(tmp_path):
-    """Cases run in turn. They wait for kernels, which are built in turn, and for guests, which run in turn."""
-    (tmp_path / 'known').write_text(json.dumps({'a': 10, 'b': 20, 'c': 5}))
-    durations = progress.Durations(tmp_path / 'known', tmp_path / 'latest')
-    assert durations.left([('a', None), ('b', None)], []) == 30
-    assert durations.left([('a', None), ('b', 'x')], [('x', None, 100)]) == 120
-    kernels = [('x', None, 5), ('y', None, 40)]
-    assert durations.left([('a', None), ('b', 'x'), ('c', 'y')], kernels) == 50
-    assert durations.left([('a', None), ('b', 'x'), ('c', 'guest')], kernels, [('guest', 'y', 30)]) == 80
-    durations.note('a', 40)
-    durations.note('quick', 0.01)
-    durations.save()
-    again = progress.Durations(tmp_path / 'known', tmp_path / 'latest')
-    assert (again.of('a'), again.of('b')) == (40, 20) and again.of('quick') < 0.1 and again.of('unknown') < 0.1
-
-
-def test_time_of_what_never_ran_here(tmp_path):
-    """A kernel takes about as long as other kernels, and a known bug as other bugs. Other cases are short."""
-    bug = 'tests/guest/test_long.py::test_known_bug_is_caught'
-    (tmp_path / 'known').write_text(json.dumps({
-        'build a': 100, 'build b': 600, 'build c': 500, 'rebuild a': 9, f'{bug}[x]': 40, f'{bug}[y]': 60,
-        'tests/guest/test_long.py::test_torture_in_every_configuration[uml]': 70}))
-    of = progress.Durations(tmp_path / 'known', tmp_path / 'latest').of
-    assert (of('build d'), of(f'{bug}[z]'), of(f'{bug}[x]')) == (500, 50, 40)
-    assert of('rebuild d') < 0.1 and of('tests/host/test_it.py::test_a[x]') < 0.1
-
-
-def test_time_left_while_others_note_theirs(tmp_path):
-    """Builds and guests run in threads of their own. They note their time while a message says what is left."""
-    known = {f'build known {number}': 1 for number in range(2000)}      # so that looking through them takes time
-    (tmp_path / 'known').write_text(json.dumps(known))
-    durations = progress.Durations(tmp_path / 'known', tmp_path / 'latest')
-    done = threading.Event()
-
-    def note():
-        for number in itertools.takewhile(lambda number: not done.is_set(), itertools.count()):
-            durations.note(f'build {number}', 1)
-
-    noting = threading.Thread(target=note)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        noting.start()
-        assert {durations.of('build unknown') for _ in range(50)} == {1}
-        durations.save()
-    finally:
-        done.set()
-        noting.join()
-        sys.setswitchinterval(interval)
-    assert set(json.loads((tmp_path / 'latest').read_text()).values()) == {1}
-
-
-@pytest.mark.parametrize('seconds, words', [(0, 'less than a minute'), (50, 'about 1 min'), (620, 'about 10 min')])
-def test_words(seconds, words):
-    assert progress.words(seconds) == words
-
-
-def test_durations_are_kept_and_told(suite):
-    suite.write('tests/durations.json', json.dumps({'tests/test_it.py::test_a': 600}))
-    suite.write('tests/test_it.py', 'import time\ndef test_a(): time.sleep(0.5)\n')
-    assert 'test: 1 cases (about 10 min left)' in suite.run().err
-    kept = json.loads((suite.place / 'build/test/durations.json').read_text())
-    assert 0.5 <= kept['tests/test_it.py::test_a'] < 30
-    assert 'test: 1 cases (less than a minute left)' in suite.run().err
-
-
-def test_files_of_a_run_are_replaced(suite):
-    """They are not written in place, so a run that is killed while it writes leaves no half of one."""
-    place = suite.place / 'build/test'
-    suite('def test_a(): pass\n')
-    for name in ('durations.json', 'passed.jsonl'):
-        (place / f'old-{name}').hardlink_to(place / name)
-    suite('def test_a(): pass\n')
-    for name in ('durations.json', 'passed.jsonl'):
-        assert not (place / name).samefile(place / f'old-{name}'), name
-
-
-def test_background_builds_are_counted(tmp_path):
-    known = tmp_path / 'known'
-    kernel = builds.Kernel('uml', variant='cmwq', linux='9.9')
-    known.write_text(json.dumps({'build uml-cmwq-release-9.9': 300, 'rebuild uml-cmwq-release-9.9': 20}))
-    run = builds.Builds(progress.Durations(known, tmp_path / 'latest'))
-    run.pool.shutdown()
-    run.futures[kernel], run.names[kernel] = builds.Future(), 'build uml-cmwq-release-9.9'
-    assert run.remaining() == [(kernel, None, 300)]
-    run.futures[kernel].set_result(None)
-    assert run.remaining() == []
-
-
-# For a CI
-
-def test_junit_shows_points(suite):
+def test_junit(suite):
     suite(POINTS.format('not ', ' # SKIP one CPU', 'one CPU') + 'def test_b(): pass\n')
-    cases, sums = suite.results()
-    assert cases == {'test_a': 'failure', 'one': 'passed', 'two': 'failure', 'three': 'skipped', 'test_b': 'passed'}
-    assert (sums['tests'], sums['failures'], sums['skipped'], sums['errors']) == ('5', '2', '1', '0')
+    root = ElementTree.parse(suite.place / 'build/test/junit.xml')
+    assert {case.get('name'): [(child.tag, child.get('message')) for child in case]
+            for case in root.iter('testcase')} == {
+        'test_a': [('failure', 'Failed: not ok: two'), ('skipped', 'one CPU'),
+                   ('failure', 'contains 1 failed subtest')], 'test_b': []}

@@ -491,24 +491,14 @@ def test_the_table():
 
 @pytest.mark.parametrize('argv, text', [
     (['--loads', 'fast'], '"fast" is not a load: choose from latency, batch'),
-    (['--loads', 'batch,batch'], 'contains a name twice'),
-    (['--scopes', 'cachex'], '"cachex" is not an affinity scope'),
-    (['--shard-sizes', '0'], '0 is not between 1 and'),
-    (['--shard-sizes', '2,2'], 'contains a value twice'),
-    (['--minutes', 'x'], '"x" is not a number'), (['--minutes', '0'], '0 is not between'),
-    (['--minutes', 'nan'], 'nan is not between'), (['--slice-ms', '0'], '0 is not between'),
-    (['--threshold', '101'], '101 is not between'),
+    (['--minutes', 'nan'], 'nan is not between'),
     (['--cpus', '2'], 'this machine is advised without --engine: leave --cpus out'),
     (['--variant', 'base'], 'leave --variant out'),
     (['--engine', 'uml', '--module', 'x'], 'leave --module out'),
-    (['--engine', 'uml', '--topology', 'cores=2'], '--topology needs --engine qemu'),
-    (['--engine', 'uml', '--cpus', '500'], 'UML cannot have more CPUs than this machine'),
     (['--engine', 'qemu', '--cpus', '3', '--topology', 'cores=2'], '3 CPUs do not fit'),
-    (['--engine', 'qemu', '--topology', 'dies=2'], "topology 'dies=2'"),
     (['--engine', 'uml', '--cpus', '1', '--loads', 'spread'], '--loads spread: needs more CPUs than 1'),
     (['--engine', 'qemu', '--variant', 'base', '--shard-sizes', '2'], 'only at boot'),
-    (['--engine', 'xen'], 'invalid choice'), (['--resume', 'x', '--minutes', '3'], 'give no other options'),
-    (['--report', 'x', '--engine', 'uml'], 'give no other options'), (['nonsense'], 'unrecognized arguments'),
+    (['--report', 'x', '--engine', 'uml'], 'give no other options'),
 ])
 def test_wrong_options(argv, text, capsys):
     with pytest.raises(SystemExit) as ended:

@@ -801,16 +801,3 @@ struct three;
 
 def test_kernel_doc_at_a_prototype_is_found():
     assert check.documented_prototypes(PROTOTYPE) == [2]
-
-
-def test_kernel_doc_that_drifted_is_found(monkeypatch, tmp_path, capsys):
-    """A parameter that was renamed, one without a description, and a missing return value are found."""
-    (tmp_path / 'a.c').write_text('/**\n * one - a function\n * @m: a number\n */\nint one(int n)\n{\n\treturn n;\n}\n')
-    monkeypatch.setattr(check, 'ROOT', tmp_path)
-    monkeypatch.setattr(check, 'tracked', lambda *patterns: ['a.c'])
-    assert not check.check_kernel_doc()
-    said = capsys.readouterr().err
-    assert "'m'" in said and "'n'" in said and 'return value' in said
-    (tmp_path / 'a.c').write_text('/**\n * one - a function\n * @n: a number\n *\n * Return: @n.\n */\n'
-                                  'int one(int n)\n{\n\treturn n;\n}\n')
-    assert check.check_kernel_doc()

@@ -447,14 +447,6 @@ def test_client_does_not_bypass_the_network(tmp_path, monkeypatch):
 
 # Options
 
-def test_defaults():
-    chosen = params()
-    assert (chosen['engine'], chosen['pairs'], chosen['set'], chosen['seconds']) == ('uml', 3, 'default', 1)
-    assert chosen['workloads'] == workloads.UNNAMED and chosen['variant'] is None
-    quick = params('--quick', 'writeback', '--pairs', '3')
-    assert (quick['pairs'], quick['set'], quick['seconds'], quick['workloads']) == (3, 'quick', 0.5, ['writeback'])
-
-
 def test_patterns_choose_the_workloads():
     assert params('--cases', 'ext4/*')['workloads'] == ['writeback']
     chosen = params('--cases', 'aes/loop/highpri/4k-*/cpu')
@@ -473,19 +465,14 @@ def test_here_takes_no_release():
 
 @pytest.mark.parametrize('argv, why', [
     (['nfsd'], 'there is no workload "nfsd": choose from dm-crypt, writeback'),
-    (['writeback', 'writeback'], 'named twice'),
     (['--cases', 'ext5/*'], r'no case of any workload matches ext5/\*'),
     (['dm-crypt', '--cases', 'ext4/*'], 'no case of dm-crypt matches'),
-    (['--seconds', '0'], 'not between'),
     (['--here', '--engine', 'uml'], '--here uses this machine as it is'),
     (['--here', '--cpus', '2'], '--here uses this machine as it is'),
     (['--here', '--append-cmwq', 'quiet'], '--here uses this machine as it is'),
     (['--variant', 'base', '--append-cmwq', 'quiet'], 'leave --append-cmwq out'),
-    (['--topology', 'cores=2'], 'needs --engine qemu'),
-    (['--cpus', '512'], 'UML cannot have more CPUs than this machine'),
     (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '3'], '3 CPUs do not fit'),
     (['--resume', '--quick'], 'give no other options'),
-    (['--nonsense'], 'unrecognized'),
 ], ids=lambda value: ' '.join(value) if isinstance(value, list) else '')
 def test_bad_options_are_refused(argv, why, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -494,11 +481,7 @@ def test_bad_options_are_refused(argv, why, capsys):
     assert ended.value.code == 2 and re.search(why, said.err.splitlines()[-1]) and not said.out
 
 
-def test_help_and_list():
-    done = call('scripts/run-workload.sh', '--help')
-    assert done.returncode == 0
-    for name in workloads.ALL:
-        assert re.search(rf'^  {name} +\w', done.stdout, re.M)
+def test_list():
     listed = call('scripts/run-workload.sh', '--list', 'writeback').stdout.splitlines()
     assert len(listed) == len(writeback.names(2))
     assert listed[0].split() == ['writeback', 'ext4/fsync', 'quick'] and listed[2].split()[-1] == 'default'

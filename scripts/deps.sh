@@ -27,46 +27,6 @@ usage() # [STATUS]
 	exit "${1:-0}"
 }
 
-# End what logged() has started, and wait: apt-get completes what dpkg has begun.
-interrupted() # STATUS
-{
-	local job
-	trap '' HUP INT TERM
-	for job in $(jobs -p); do
-		if [ "$job" = "$pid" ]; then kill -INT "$job"; else kill "$job"; fi
-	done 2>/dev/null
-	wait
-	say "interrupted"
-	exit "$1"
-}
-
-# Run a long command and write its output to a log. Report progress every 10 seconds.
-logged() # LOG WHAT COMMAND...
-{
-	local log=$1 what=$2 start=$SECONDS pid='' watcher rc=0
-	shift 2
-	mkdir -p "$(dirname "$log")"
-	say "$what (log: ${log#"$ROOT"/})"
-	trap 'interrupted 129' HUP
-	trap 'interrupted 130' INT
-	trap 'interrupted 143' TERM
-	# in the background it would ignore SIGINT
-	env --default-signal=INT "$@" >"$log" 2>&1 9>&- &
-	pid=$!
-	(
-		while sleep 10 >/dev/null 2>&1; do	# else it would keep a pipe open
-			say "$what: $((SECONDS - start)) s, $(wc -l <"$log") lines, last: $(tail -n 1 "$log" | cut -c 1-80)"
-		done
-	) 9>&- &
-	watcher=$!
-	wait "$pid" || rc=$?
-	kill "$watcher" 2>/dev/null || true
-	wait "$watcher" 2>/dev/null || true
-	trap - HUP INT TERM
-	[ "$rc" = 0 ] && say "$what: done in $((SECONDS - start)) s"
-	return "$rc"
-}
-
 # TOOL-OR-FILE:PACKAGE that provides it
 NEEDS="
 gcc:gcc /usr/include/stdio.h:libc6-dev make:make flex:flex bison:bison bc:bc ccache:ccache sparse:sparse
@@ -119,33 +79,27 @@ missing_packages()
 
 install_packages()
 {
-	local packages=$1 log=$BUILD/log/apt.log
+	local packages=$1
 	[ -n "$packages" ] || return 0
 	[ "$(id -u)" = 0 ] || die "packages are missing; run this as root: apt-get install $packages"
 	command -v apt-get >/dev/null || die "this system has no apt-get: install by hand what these Debian packages provide: $packages"
 	export DEBIAN_FRONTEND=noninteractive
-	if ! logged "$log" "installing $packages" apt-get -q -y install --no-install-recommends $packages; then
-		logged "$log" "reading the package lists" apt-get -q update ||
-			die "apt-get update failed (see build/log/apt.log)"
-		logged "$log" "installing $packages" apt-get -q -y install --no-install-recommends $packages ||
-			die "apt-get could not install: $packages (see build/log/apt.log)"
-	fi
+	say "installing $packages"
+	set -- apt-get -qq -o Dpkg::Use-Pty=0 install --no-install-recommends $packages
+	"$@" || { apt-get -qq update && "$@"; } || die "apt-get could not install: $packages"
 }
 
 # A venv cannot be renamed, since its scripts contain the path of their interpreter. So a
 # stamp file is written last, and shows that the venv is complete.
 make_venv()
 {
-	local venv=$BUILD/venv log=$BUILD/log/venv.log
+	local venv=$BUILD/venv
 	cmp -s "$ROOT/requirements.txt" "$venv/.complete" && [ -x "$venv/bin/python3" ] && return
 	rm -rf "$venv"
-	logged "$log" "making build/venv" /usr/bin/python3 -m venv "$venv" ||
-		die "python3 -m venv failed (see build/log/venv.log): install python3-venv if it is missing"
-	if ! logged "$log" "installing requirements.txt into build/venv" \
-		"$venv/bin/pip" install --disable-pip-version-check --no-deps -r "$ROOT/requirements.txt" ||
-		! "$venv/bin/pip" check >>"$log" 2>&1; then
-		die "pip failed: $(grep -m 1 -i error "$log" || tail -n 1 "$log") (see build/log/venv.log)"
-	fi
+	say "making build/venv"
+	/usr/bin/python3 -m venv "$venv" || die "python3 -m venv failed: install python3-venv if it is missing"
+	"$venv/bin/pip" install -q --disable-pip-version-check --no-deps -r "$ROOT/requirements.txt" &&
+		"$venv/bin/pip" -q check || die "pip failed: see above"
 	cp "$ROOT/requirements.txt" "$venv/.complete"
 }
 
@@ -157,10 +111,12 @@ case ${1:-} in
 	exit ;;
 *) usage "$([ "$1" = --help ] || echo 1)" ;;
 esac
-mkdir -p "$BUILD/log"
+mkdir -p "$BUILD"
 exec 9>"$BUILD/.lock-deps"
 flock -n 9 || { say "waiting for another run of deps.sh to finish"; flock 9; }
-install_packages "$missing"
+# apt-get completes what dpkg has begun. Wait for that, and do not call it again.
+trap 'say interrupted; exit 130' HUP INT TERM
+{ install_packages "$missing"; } >&2 9>&-
 missing=$(missing_packages | sort -u | xargs)
-[ -z "$missing" ] || die "these packages are still missing after the installation: $missing (see build/log/apt.log)"
-make_venv
+[ -z "$missing" ] || die "these packages are still missing after the installation: $missing"
+make_venv >&2 9>&-

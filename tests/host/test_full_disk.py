@@ -111,6 +111,7 @@ class Prepared:
                     path.write_text(f'{LINUX}.4-{variant}\n')
                 build.image.chmod(0o755)
         shutil.copytree(ROOT / 'Documentation', project / 'Documentation')     # for dkms
+        shutil.copy(ROOT / 'CHANGELOG.md', project)
         kdir = place / 'kdir'
         for name, text in {'include/config/kernel.release': f'{LINUX}.4\n', '.config': 'CONFIG_MODULES=y\n',
                            'Module.symvers': ''}.items():

@@ -39,10 +39,17 @@ void pool_mayday_timeout(struct timer_list *timer)
 	struct work_struct *work;
 
 	guard(raw_spinlock_irq)(&pool->lock);
-	if (need_to_create_worker(pool))
-		list_for_each_entry(work, &pool->worklist, entry)
-			send_mayday(get_work_pwq(work));
 	mod_timer(timer, jiffies + MAYDAY_INTERVAL);
+	if (!need_to_create_worker(pool))
+		return;
+
+	list_for_each_entry(work, &pool->worklist, entry) {
+		struct pool_workqueue *pwq = get_work_pwq(work);
+
+		/* most items need no rescuer: do not take the lock of all rescuers for them */
+		if (READ_ONCE(pwq->wq->flags) & WQ_MEM_RECLAIM)
+			send_mayday(pwq);
+	}
 }
 
 /*

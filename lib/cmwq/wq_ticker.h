@@ -32,7 +32,7 @@ struct wq_ticker {
 	u64			queued_at;	/* ns; the item may read it while @waiting */
 	u64			late;		/* written by the tick, like the next one */
 	u64			refused;
-	atomic_t		owed;
+	atomic_t		owed;		/* runs: see wq_tally.h */
 	u64			ran;		/* written by the item, like the histogram */
 	struct wq_hist		*hist;
 };

@@ -20,7 +20,7 @@
 #define ALIVE		0x600d1dea
 #define POISON		0x6b
 #define KEPT_AT_MOST	4096
-#define PARAMS		"module/workqueue/parameters/"
+#define OFFLOAD		"module/workqueue/parameters/offload_isolated"
 
 enum stage {
 	STAGE_PLAIN,
@@ -394,7 +394,7 @@ static bool param_is_on(const char *name)
 
 int wqt_tokens_init(void)
 {
-	offload = param_is_on(PARAMS "offload_isolated");
+	offload = param_is_on(OFFLOAD);
 	/* on its own, so that nothing but items reuses the memory of items */
 	cache = kmem_cache_create("wqtorture_token", sizeof(struct wqt_token), 0,
 				  SLAB_NO_MERGE, NULL);

@@ -243,7 +243,7 @@ struct bench {
 
 	bool			judge;		/* check where items run */
 	bool			stop;		/* set once, by the pass: leave soon */
-	atomic_t		warming;	/* threads not at the gate yet */
+	atomic_t		warming;	/* threads not at the gate yet, and 1 */
 	atomic_t		active;		/* threads that still submit */
 	wait_queue_head_t	gate;		/* for warming to reach zero */
 	wait_queue_head_t	done;		/* for active to reach zero */

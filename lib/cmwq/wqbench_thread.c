@@ -5,6 +5,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/err.h>
+#include <linux/jiffies.h>
 #include <linux/kthread.h>
 #include <linux/sched.h>
 #include <linux/sched/task.h>
@@ -13,11 +14,17 @@
 
 #include "wqbench.h"
 
-/* No thread starts the clock before all have warmed up or given up. */
+/*
+ * No thread starts the clock before all have warmed up or given up.  CPUs that contend may ask for
+ * pools of their own meanwhile, and get them one after the other: give each CPU 250 us for that.
+ */
 static void bench_pass_gate(struct bench *bench)
 {
-	if (atomic_dec_and_test(&bench->warming))
+	if (atomic_dec_return(&bench->warming) == 1) {
+		schedule_timeout_idle(msecs_to_jiffies(bench->nr_threads / 4));
+		atomic_dec(&bench->warming);
 		wake_up_all(&bench->gate);
+	}
 	wait_event_idle(bench->gate,
 			!atomic_read(&bench->warming) || READ_ONCE(bench->stop));
 }
@@ -147,7 +154,7 @@ int bench_run_threads(struct bench *bench)
 {
 	int ret;
 
-	atomic_set(&bench->warming, bench->nr_threads);
+	atomic_set(&bench->warming, bench->nr_threads + 1);
 	atomic_set(&bench->active, bench->nr_threads);
 
 	ret = bench_create_threads(bench);

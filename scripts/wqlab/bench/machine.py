@@ -6,8 +6,8 @@ from wqlab.steps import Failure
 
 # A simulated machine executes some 20 million instructions in a second of the host. So there are few items, all threads
 # together.
-ITEMS, FEWEST = 30000, 128
-WARMUP = 1000           # per thread; by then each CPU has its own pool if it needs one
+ITEMS, FEWEST = 60000, 128
+WARMUP = 300            # per thread; by then each CPU that needs a pool of its own has asked for it
 BURN_TIME_US = 200_000
 SLOWEST = 600, 20       # seconds to boot, and items per second
 

@@ -257,3 +257,4 @@ module_exit(bench_exit);
 
 MODULE_DESCRIPTION("Benchmark and contract check of workqueues");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(WQ_RELEASE);

@@ -10,6 +10,8 @@
 #include <linux/hrtimer.h>
 #include <linux/workqueue.h>
 
+#define WQ_RELEASE	"1.0"	/* the newest of CHANGELOG.md */
+
 #ifdef WQ_COMPAT_NO_PERCPU
 /* a kernel without the flag: there a workqueue that is not unbound is per CPU */
 #define WQ_PERCPU	0

@@ -161,3 +161,4 @@ MODULE_PARM_DESC(run, "write percpu, highpri, unbound or unbound_highpri to star
 
 MODULE_DESCRIPTION("Probe of how long work items wait until they start");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(WQ_RELEASE);

@@ -399,3 +399,4 @@ module_exit(wqtorture_cleanup);
 
 MODULE_DESCRIPTION("Torture test for workqueues");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(WQ_RELEASE);

@@ -13,6 +13,7 @@ from once import once
 from wqlab.bench import parse
 from wqlab.dkms import package
 from wqlab.logs import check
+from wqlab.release import release
 from wqlab.torture import run as torture
 
 pytestmark = pytest.mark.tier('all')
@@ -55,7 +56,9 @@ find /lib/modules/ /usr/src /var/lib/dkms /usr/share/doc \
 '''
 # In the guest. The benchmark measures when it is loaded, and then refuses to stay.
 RUN = r'''
-for module in test_workqueue wq_probe wqtorture; do echo "file $(modinfo -n $module)"; done
+for module in test_workqueue wq_probe wqtorture; do
+	echo "file $(modinfo -n $module) $(modinfo -F version $module)"
+done
 run=/sys/module/wq_probe/parameters/run
 modprobe wq_probe && echo unbound >$run && sleep 1 && echo stop >$run && cat $run && rmmod wq_probe || exit 1
 while read -r mode wq; do
@@ -132,7 +135,8 @@ def test_it_builds_without_a_warning(debian):
 @each_debian
 def test_its_modules_are_loaded(debian):
     output = booted(debian).output
-    assert set(re.findall(r'^file /lib/modules/\S+/updates/dkms/(\w+)\.ko', output, re.M)) == set(MODULES)
+    found = re.findall(r'^file /lib/modules/\S+/updates/dkms/(\w+)\.ko\S* (\S+)$', output, re.M)
+    assert sorted(found) == sorted((module, release()) for module in MODULES)
     assert not check.bad_lines(booted(debian).kernel)
     line, = re.findall(r'^kind=unbound .*', output, re.M)
     found = parse.parse_fields(line)

@@ -73,6 +73,7 @@ def field(deb, name):
 
 def test_name_and_version(made):
     deb, root, source = made
+    assert f'#define WQ_RELEASE\t"{release()}"' in (source / 'wq_compat.h').read_text()
     version = field(deb, 'Version')
     assert re.fullmatch(rf'{re.escape(release())}\.20261122\.102030\.g[0-9a-f]{{12}}', version)
     assert deb.name == f'workqueue-test-dkms_{version}_all.deb' and source.name == f'workqueue-test-{version}'

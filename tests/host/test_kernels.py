@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,22 @@ def version_there(copy):
 def nothing_left(folder):
     left = [path for path in (folder / 'build').glob('*') if path.name.startswith(f'linux-{LINUX}')]
     assert not left, left
+
+
+# The composed tree
+
+def test_make_notices_that_a_patch_has_left_the_tree(tmp_path, monkeypatch):
+    """With the time of the base tree, make would keep the object of the patched file."""
+    monkeypatch.setattr(tree, 'BUILD', tmp_path)
+    original = fake_tree(tmp_path / 'base', **{'kernel/some.c': 'original'}) / 'kernel/some.c'
+    os.utime(original, (1, 1))
+    composer = tree.Composer(types.SimpleNamespace(linux=LINUX, tree=tmp_path / 'base'))
+    fake_tree(composer.tree, **{'kernel/some.c': 'patched', 'kernel/new.c': ''})
+    composer.manifest.write_text('kernel/some.c kernel/new.c')
+    composer.take_away([])
+    path = composer.tree / 'kernel/some.c'
+    assert path.read_text() == 'original' and path.stat().st_mtime > 1 == original.stat().st_mtime
+    assert not (composer.tree / 'kernel/new.c').exists() and composer.changed == 2
 
 
 # The base tree from a folder

@@ -155,14 +155,12 @@ class Composer:
         """Undo what the last run put into the tree and this run did not."""
         before = self.manifest.read_text().split() if self.manifest.exists() else []
         for name in set(before) - set(names):
-            (self.tree / name).unlink(missing_ok=True)
             if (self.source.tree / name).is_file():
-                link(self.source.tree / name, self.tree / name)
-            self.changed += 1
-
-
-def link(source, place) -> None:
-    os.link(source, place, follow_symlinks=False)
+                # with a new time, or make would keep the object of what was there
+                self.put(name, partial(shutil.copyfile, self.source.tree / name))
+            else:
+                (self.tree / name).unlink(missing_ok=True)
+                self.changed += 1
 
 
 def same(one: Path, other: Path) -> bool:

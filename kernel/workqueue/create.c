@@ -379,6 +379,12 @@ static void devres_destroy_wq(void *wq)
 	destroy_workqueue(wq);
 }
 
+/* make @dev the owner of @wq, which may be %NULL; if that fails, @wq is destroyed */
+static struct workqueue_struct *devm_own_wq(struct device *dev, struct workqueue_struct *wq)
+{
+	return wq && !devm_add_action_or_reset(dev, devres_destroy_wq, wq) ? wq : NULL;
+}
+
 /**
  * devm_alloc_workqueue - allocate a workqueue that a device owns
  * @dev: the device; the workqueue is destroyed when its driver detaches
@@ -396,16 +402,12 @@ static void devres_destroy_wq(void *wq)
 struct workqueue_struct *devm_alloc_workqueue_noprof(struct device *dev, const char *fmt,
 						     unsigned int flags, int max_active, ...)
 {
-	struct workqueue_struct *wq;
+	struct workqueue_struct *owned;
 	va_list args;
 
 	va_start(args, max_active);
-	wq = __alloc_workqueue(fmt, flags, max_active, args, NULL);
+	owned = devm_own_wq(dev, __alloc_workqueue(fmt, flags, max_active, args, NULL));
 	va_end(args);
-
-	/* if the action cannot be added, the workqueue has been destroyed already */
-	if (wq && devm_add_action_or_reset(dev, devres_destroy_wq, wq))
-		wq = NULL;
-	return wq;
+	return owned;
 }
 EXPORT_SYMBOL_GPL(devm_alloc_workqueue_noprof);

@@ -171,7 +171,7 @@ if int(sys.argv[2]): start, subprocess.Popen = subprocess.Popen, start_and_signa
 Build(sys.argv[1], 'uml', 'cmwq').make(sys.argv[1])
 '''
 BUILDER = '''cd "${0%/*}/.."
-trap 'sleep 0.5; echo ended; exit 1' TERM; touch up; echo up; while :; do sleep 0.1; done'''
+trap 'sleep 0.5; echo ended; exit 1' TERM; echo up; touch up; while :; do sleep 0.1; done'''
 END_SIGNALS = pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 
 

@@ -13,9 +13,8 @@
 #include <linux/hash.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
-#include <linux/mm.h>
-#include <linux/slab.h>
 #include <linux/timekeeping.h>
+#include <linux/vmalloc.h>
 
 #include "latency.h"
 #include "workqueue_struct.h"
@@ -178,7 +177,7 @@ static void latency_free_all(void)
 
 	guard(mutex)(&wq_pool_mutex);
 
-	kvfree(rcu_dereference_protected(wq_stamps, true));
+	vfree(rcu_dereference_protected(wq_stamps, true));
 	RCU_INIT_POINTER(wq_stamps, NULL);
 	list_for_each_entry(wq, &workqueues, list) {
 		free_percpu(wq->latency);
@@ -188,7 +187,7 @@ static void latency_free_all(void)
 
 static int latency_alloc_all(void)
 {
-	struct stamp_table *table = kvzalloc(sizeof(*table), GFP_KERNEL);
+	struct stamp_table *table = vzalloc(sizeof(*table));
 	struct workqueue_struct *wq;
 
 	if (!table)

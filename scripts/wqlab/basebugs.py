@@ -140,7 +140,7 @@ def main(argv=None):
         if name not in known:
             parser.error(f'there is no bug named {name}: choose from {", ".join(known)}')
     chosen = [bug for bug in BUGS if not args.names or bug.name in args.names]
-    expected = {'base': False} if tree.fixes_asked() else {'base': True, 'cmwq': False}
+    expected = {'base': False} if tree.fixes_asked(asked_linux()) else {'base': True, 'cmwq': False}
     kinds = {(bug, variant): Kind.of(bug.engine, variant, linux=asked_linux())
              for bug in chosen for variant in expected}
 

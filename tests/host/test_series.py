@@ -250,20 +250,20 @@ UNREPAIRED: dict[str, str] = {}     # bugs of basebugs without a patch, and why
 
 def test_each_bug_has_one_fix(fixes):
     """It names the test that shows the bug. The letter has a row for each, in the order of the patches."""
-    found = [re.fullmatch(r'(\d{4})-(\w+)\.patch', patch.name) for patch in tree.fixes()]
+    found = [re.fullmatch(r'(\d{4})-(\w+)\.patch', patch.name) for patch in tree.fixes(LINUX)]
     names = [match[2] for match in found]
     assert [int(match[1]) for match in found] == list(range(1, len(found) + 1))
     assert sorted([*names, *UNREPAIRED]) == sorted(bug.name for bug in basebugs.BUGS)
     tests = {bug.name: bug.test.split('.')[-1].partition(':')[0] for bug in basebugs.BUGS}
-    for name, patch in zip(names, tree.fixes()):
+    for name, patch in zip(names, tree.fixes(LINUX)):
         assert tests[name] in series.subject_and_text(patch), patch.name
     assert re.findall(r'^  (\w+) +\S', fixes[0].read_text().partition('\nHow to try it')[0], re.M) == names
 
 
 def test_fixes_apply_as_they_are(fixes, tmp_path):
     """git am takes them in order, and makes of the base tree what the series makes of it."""
-    env, names = series.git_environment(), tree.touched_by(tree.fixes())
-    for folder, patches in (('stored', tree.fixes()), ('series', fixes)):
+    env, names = series.git_environment(), tree.touched_by(tree.fixes(LINUX))
+    for folder, patches in (('stored', tree.fixes(LINUX)), ('series', fixes)):
         for name in names:
             (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(BASE / name, tmp_path / folder / name)
@@ -272,7 +272,21 @@ def test_fixes_apply_as_they_are(fixes, tmp_path):
             subprocess.run(['git', '-C', tmp_path / folder, *words], check=True, capture_output=True, env=env)
     for name in names:
         assert (tmp_path / 'stored' / name).read_bytes() == (tmp_path / 'series' / name).read_bytes()
-    assert len(fixes) == len(tree.fixes()) + 1 and names == ['kernel/workqueue.c']
+    assert len(fixes) == len(tree.fixes(LINUX)) + 1 and names == ['kernel/workqueue.c']
+
+
+def test_fixes_of_the_long_term_release(fixes):
+    """Where the same patch does not fit, this release has one of its own, with the same subject and Fixes: tag."""
+    mails = series.write('6.12', fixes=True)
+    assert len(mails) == len(fixes)
+    for mail, other in zip(mails[1:], fixes[1:]):
+        assert header(mail, 'Subject') == header(other, 'Subject')
+        tags = [re.findall('^Fixes: .*$', each.read_text(), re.M) for each in (mail, other)]
+        assert tags[0] == tags[1]
+    own = [path.name for path in tree.fixes('6.12') if path.parent.name == '6.12']
+    assert own == sorted(path.name for path in (ROOT / 'patches/base-fixes/6.12').iterdir())
+    for name in own:
+        assert (ROOT / 'patches/base-fixes' / name).read_text() != (ROOT / 'patches/base-fixes/6.12' / name).read_text()
 
 
 def test_messages_of_fixes(fixes):
@@ -293,9 +307,9 @@ def test_checkpatch_on_fixes(fixes):
 def test_fix_that_does_not_fit(monkeypatch, tmp_path, fixes):
     """The old series stays."""
     wrong = tmp_path / '0015-pause.patch'
-    wrong.write_text(next(patch.read_text() for patch in tree.fixes() if patch.name == wrong.name).replace(
+    wrong.write_text(next(patch.read_text() for patch in tree.fixes(LINUX) if patch.name == wrong.name).replace(
         '-\tunsigned long now = jiffies;', '-\tunsigned long then = jiffies;'))
-    monkeypatch.setattr(tree, 'fixes', lambda: [wrong])
+    monkeypatch.setattr(tree, 'fixes', lambda linux: [wrong])
     with pytest.raises(Failure, match=r'0015-pause\.patch does not apply: '):
         series.write(LINUX, fixes=True)
     assert len(list(fixes[0].parent.iterdir())) == len(fixes)

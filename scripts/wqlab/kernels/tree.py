@@ -62,14 +62,19 @@ def patches(linux: str) -> list[Path]:
     return sorted(folder.glob('*.patch'))
 
 
-def fixes() -> list[Path]:
-    """Return the patches for the bugs of the base's own workqueue, in their order: NUMBER-BUG.patch."""
-    return sorted((ROOT / 'patches/base-fixes').glob('*.patch'))
+def fixes(linux: str) -> list[Path]:
+    """
+    Return the patches for the bugs of the base's own workqueue, in their order: NUMBER-BUG.patch. A release whose lines
+    differ has patches of its own, in a folder with its name.
+    """
+    folder = ROOT / 'patches/base-fixes'
+    return [folder / linux / path.name if (folder / linux / path.name).is_file() else path
+            for path in sorted(folder.glob('*.patch'))]
 
 
-def fixes_asked() -> list[Path]:
+def fixes_asked(linux: str) -> list[Path]:
     """Return these patches if FIXED=1 asks for them: they then go into the tree, too."""
-    return fixes() if one_of('FIXED', os.environ.get('FIXED', ''), ('', '1')) else []
+    return fixes(linux) if one_of('FIXED', os.environ.get('FIXED', ''), ('', '1')) else []
 
 
 def touched_by(paths: list[Path], side: str = r'\+\+\+ b') -> list[str]:
@@ -169,7 +174,7 @@ def same(one: Path, other: Path) -> bool:
 
 def compose(linux: str = LINUX) -> Path:
     """Make sure that the composed tree exists and is up to date. Return its path."""
-    paths = patches(linux) + fixes_asked()
+    paths = patches(linux) + fixes_asked(linux)
     need('patch', 'cp')
     source = base.fetch(linux)
     with locked('tree'):

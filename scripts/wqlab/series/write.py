@@ -169,9 +169,9 @@ def subject_and_text(mail: Path) -> str:
     return f'{parsed["Subject"].removeprefix("[PATCH] ")}\n\n{text}'
 
 
-def fill_fixes(repository: Repository) -> None:
+def fill_fixes(repository: Repository, linux: str) -> None:
     """Make a commit of each repair of the base's own workqueue."""
-    for patch in tree.fixes():
+    for patch in tree.fixes(linux):
         wrong = tree.apply(patch, repository.folder)
         if wrong:
             raise Failure(f'{shown(patch)} does not apply: {wrong}')
@@ -253,13 +253,13 @@ def write(linux: str, version: int = 1, changes: str = '', fixes: bool = False) 
     composed = None if fixes else tree.compose(linux)
     source, env = base.fetch(linux) if fixes else base.Base(linux), git_environment()
     place = BUILD / f'series-{"base-" if fixes else ""}{linux}'
-    changed = sorted(tree.touched_by(tree.fixes()) if fixes else
+    changed = sorted(tree.touched_by(tree.fixes(linux)) if fixes else
                      {MAINTAINERS, *tree.touched_by(tree.patches(linux), '--- a')})
     with locked(place.name), tempfile.TemporaryDirectory(prefix='.series-', dir=BUILD) as work_name:
         work = Path(work_name)
         made = Repository(work / 'make', source, env, changed)
         if fixes:
-            fill_fixes(made)
+            fill_fixes(made, linux)
         else:
             fill(made, linux)
         commit = commit_of(source, made.base_files)

@@ -50,11 +50,14 @@ basebugs: deps ## run tests on both kernels that show bugs which only the base k
 	@scripts/lab basebugs $(ONLY)
 
 test: deps ## run the tests, on the host and in guests; ends with "N passed, N failed": VARIANT= TREE ARGS='-k uml'
-	@ENGINE=arm64 scripts/deps.sh
 	@tests/run.sh $(ARGS)
 
 test-quick: deps ## run the tests that take 3 to 4 minutes, before each commit: VARIANT= TREE ARGS=
 	@tests/run.sh --tier quick $(ARGS)
+
+test-more: deps ## run what .ci/run runs after `make test`: debug and arm64 kernels, more machines, models, the series: VARIANT= TREE ARGS=
+	@ENGINE=arm64 scripts/deps.sh
+	@tests/run.sh --tier more --after test $(ARGS)
 
 test-all: deps ## run all tests; takes hours; adds arm64, Linux 6.12 and 7.2, the base kernel, torture everywhere, known bugs: VARIANT= TREE ARGS=
 	@ENGINE=arm64 CONFIG=workload scripts/deps.sh
@@ -87,7 +90,7 @@ series: ## write patches for `git am` on the base tree, with a cover letter; FOR
 clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv
 	@scripts/lab clean
 
-.PHONY: help deps tree kernel boot dump demo bench advise workload torture matrix basebugs test test-quick test-all mutants arm64 check module dkms deb series clean
+.PHONY: help deps tree kernel boot dump demo bench advise workload torture matrix basebugs test test-quick test-more test-all mutants arm64 check module dkms deb series clean
 
 TREE = LINUX KERNEL_SRC LINUX_TARBALL LINUX_TARBALL_SHA256
 VALUES = ENGINE MACHINE VARIANT CONFIG $(TREE) KDIR CPUS TOPOLOGY MEM APPEND CMD DURATION SEED PARAMS TIMEOUT VERSION FOR FIXED

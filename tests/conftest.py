@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Select the cases of a run, order them, and count their results.
 
-The mark `tier` puts a case into a tier: quick, test or all. Without the mark, cases in
+The mark `tier` puts a case into a tier: quick, test, more or all. Without the mark, cases in
 tests/host are in tier quick and all others in tier test. A run includes its tier and the
-smaller ones. The mark `kernel` names the kernel that a case needs. Kernels are built in the
-background while cases run that need none. The mark `job` names a guest whose result a case
-needs. These guests are booted in the background, too, so these cases come last.
+smaller ones, without those up to the tier that --after names.
+
+The mark `kernel` names the kernel that a case needs. Kernels are built in the background while
+cases run that need none. The mark `job` names a guest whose result a case needs. These guests
+are booted in the background, too, so these cases come last.
 
 Results are counted in points. A case counts as one point, unless it has subtests: then these
 count. A case that is skipped or whose set-up fails counts as failed. Only a subtest may be
@@ -27,7 +29,7 @@ import progress
 from wqlab.kernels import kinds, tree
 from wqlab.steps import Failure
 
-TIERS = {'quick': 'make test-quick', 'test': 'make test', 'all': 'make test-all'}
+TIERS = {'quick': 'make test-quick', 'test': 'make test', 'more': 'make test-more', 'all': 'make test-all'}
 TALLY = pytest.StashKey['Tally']()
 HOST = Path(__file__).resolve().parent / 'host'
 
@@ -101,6 +103,7 @@ def left_out(items):
 
 def pytest_addoption(parser):
     parser.addoption('--tier', choices=TIERS, help='cases to run; default: test, or all if a case is named')
+    parser.addoption('--after', choices=TIERS, help='leave out the cases of this tier and of the smaller ones')
 
 
 def pytest_configure(config):
@@ -123,19 +126,16 @@ def pytest_collection_modifyitems(config, items):
             raise pytest.UsageError(f'{item.nodeid} needs a kernel: move it to tests/guest')
     order = list(TIERS)
     limit = order.index(config.getoption('--tier') or ('all' if named else 'test'))
-    later = [item for item in items if order.index(tier_of(item)) > limit]
-    config.stash[TALLY].left.update(map(tier_of, later))
-    impossible = left_out([item for item in items if item not in later])
+    after = config.getoption('--after')
+    wanted = [item for item in items if (order.index(after) if after else -1) < order.index(tier_of(item)) <= limit]
+    config.stash[TALLY].left.update(tier_of(item) for item in items if order.index(tier_of(item)) > limit)
+    impossible = left_out(wanted)
     config.stash[TALLY].sums['skipped'] += len(impossible)
-    later += impossible
-    config.hook.pytest_deselected(items=later)
-    kernels = [None]
-    for item in items:
-        if item not in later and kernel_of(item) not in kernels:
-            kernels.append(kernel_of(item))
+    wanted = [item for item in wanted if item not in impossible]
+    config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
+    kernels = [None, *dict.fromkeys(kernel for kernel in map(kernel_of, wanted) if kernel)]
     # Cases that need no kernel run while the first kernel is built, those that need no job while jobs run.
-    items[:] = sorted((item for item in items if item not in later),
-                      key=lambda item: (job_of(item) is not None, kernels.index(kernel_of(item))))
+    items[:] = sorted(wanted, key=lambda item: (job_of(item) is not None, kernels.index(kernel_of(item))))
 
 
 def pytest_runtestloop(session):

@@ -110,25 +110,26 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
 
 BOOTS: tuple[Boot, ...] = (
     Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), shards='1 1', timeout=400),
-    Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, timeout=400),
+    Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, tier='more', timeout=400),
     # `params` expects the defaults
     Boot('uml-own', 'uml', tuple(name for name in EVERYWHERE if name not in ('params', *ALIKE_WITH_OWN)), (BUILT_IN,),
-         append=OWN, shards='1 1', timeout=400),
+         append=OWN, shards='1 1', tier='more', timeout=400),
     Boot('uml-own-rest', 'uml', (*ALIKE_WITH_OWN, 'watchdog'), append=OWN, tier='all', timeout=400),
     Boot('uml-kunit', 'uml', suites=(BUILT_IN,), tier='quick', append='wq_api_kunit.early=1', timeout=400),
     Boot('uml-parameters', 'uml', ('boot',), tier='quick', append=GOOD_PARAMETERS),
     Boot('uml-bad-parameters', 'uml', ('rejected',), tier='quick', append=BAD_PARAMETERS),
     Boot('uml-panic', 'uml', ('panic',), append='workqueue.panic_on_stall=1', tier='quick', dies=True, timeout=60),
-    Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', dies=True,
+    Boot('uml-panic-time', 'uml', ('panic',), append='workqueue.panic_on_stall_time=4', tier='more', dies=True,
          timeout=60),
-    Boot('uml-pause', 'uml', ('pause',)),
-    Boot('uml-reclaim', 'uml', ('reclaim',), mem='96M', bins=('mkfs.ext4',), env='WQT_SHORTAGE_S=30'),
+    Boot('uml-pause', 'uml', ('pause',), tier='more'),
+    Boot('uml-reclaim', 'uml', ('reclaim',), mem='96M', bins=('mkfs.ext4',), env='WQT_SHORTAGE_S=30',
+         tier='more'),
     Boot('uml-own-reclaim', 'uml', ('reclaim',), mem='96M', bins=('mkfs.ext4',), tier='all',
          append=f'{OWN} workqueue.default_affinity_scope=system'),
     Boot('uml-debug', 'uml', (*(name for name in EVERYWHERE if name not in SLOW_IN_DEBUG), 'console', 'watchdog'),
-         (BUILT_IN,), config='debug', mem='1G', env=ONE_ROUND, shards='1 1', timeout=1500),
+         (BUILT_IN,), config='debug', mem='1G', env=ONE_ROUND, shards='1 1', tier='more', timeout=1500),
     Boot('uml-debug-rest', 'uml', SLOW_IN_DEBUG, config='debug', mem='1G', tier='all', timeout=900),
-    Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', timeout=900),
+    Boot('uml-faults', 'uml', ('faults',), config='debug', mem='1G', tier='more', timeout=900),
     Boot('uml-own-faults', 'uml', ('faults',), config='debug', mem='1G', append=OWN, tier='all', timeout=900),
     # with kmemleak, there are twice as many allocations to fail, and each is slower
     Boot('uml-leaks', 'uml', ('faults',), config='debug', mem='1G', append='kmemleak=on', tier='all', timeout=3600),
@@ -138,30 +139,31 @@ BOOTS: tuple[Boot, ...] = (
           'stats'),
          ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', timeout=900),
     Boot('qemu-own', 'qemu', ('own', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
-         topology='sockets=2,cores=2,nodes=2', mem='1G', append=OWN, env=ONE_ROUND, shards='2 2', timeout=900),
+         topology='sockets=2,cores=2,nodes=2', mem='1G', append=OWN, env=ONE_ROUND, shards='2 2', tier='more',
+         timeout=900),
     # one LLC of 36 cores: the most even division is 8 7 7 7 7
     Boot('qemu-36', 'qemu', ('pods', 'resize'), cpus=36, topology='cores=36', mem='2G',
-         shards='8 7 7 7 7', timeout=600),
+         shards='8 7 7 7 7', tier='more', timeout=600),
     Boot('qemu-smt', 'qemu', ('pods',), cpus=36, topology='cores=18,threads=2', mem='2G',
-         shards='6 6 6', timeout=600),
+         shards='6 6 6', tier='more', timeout=600),
     # LLCs of 6 and 4 cores; the last core has lost its second thread
     Boot('qemu-unequal', 'qemu', ('pods',), cpus=24,
          topology='sockets=2,cores=6,threads=2', online=19, mem='1G',
-         append='nr_cpus=19 workqueue.cache_shard_size=4', shards='4 3 3', timeout=900),
+         append='nr_cpus=19 workqueue.cache_shard_size=4', shards='4 3 3', tier='more', timeout=900),
     # one CPU of each LLC is outside all domains of the scheduler
     Boot('qemu-isolated', 'qemu', ('pods',), cpus=8, topology='sockets=2,cores=4',
-         mem='1G', append='isolcpus=domain,1,5', timeout=600),
+         mem='1G', append='isolcpus=domain,1,5', tier='more', timeout=600),
     # CPUs without a tick: the only other one comes up last, the others come up after the boot, and
     # the others are also out of all domains
     Boot('qemu-nohz', 'qemu', ('isolate', 'masks'), ('wq_api_kunit',), cpus=4, mem='1G',
-         append='nohz_full=0-2', env=ONE_ROUND, timeout=900),
+         append='nohz_full=0-2', env=ONE_ROUND, tier='more', timeout=900),
     Boot('qemu-nohz-late', 'qemu', ('isolate', 'pods', 'masks', 'rescuer', 'hotplug', 'freezer', 'resize'), KUNIT,
          cpus=4, online=1, mem='1G', append='nohz_full=1-3 maxcpus=1', env=ONE_ROUND, tier='all', timeout=900),
     Boot('qemu-nohz-isolated', 'qemu', ('isolate', 'masks', 'rescuer', 'hotplug', 'freezer'), KUNIT, cpus=4, mem='1G',
          append='isolcpus=nohz,domain,managed_irq,1-3', env=ONE_ROUND, tier='all', timeout=900),
     # 6 CPUs are present, but come online only after the boot
     Boot('qemu-late', 'qemu', ('late', 'hotplug'), cpus=14, topology='sockets=2,cores=7', online=8,
-         mem='1G', append='maxcpus=8', timeout=600),
+         mem='1G', append='maxcpus=8', tier='more', timeout=600),
     # softirqs and timers in threads, lockdep
     Boot('qemu-rt', 'qemu', ('rescuer', 'hotplug'), config='rt', cpus=4, mem='1G', tier='all', timeout=900),
 )

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # Run the tests on the host and in guests. Build the kernels that they need.
 #
-# usage: [VARIANT=cmwq|base] tests/run.sh [--tier quick|test|all] [PYTEST ARGUMENT...]
+# usage: [VARIANT=cmwq|base] tests/run.sh [--tier quick|test|more|all] [PYTEST ARGUMENT...]
 #
 #   tests/run.sh                 what `make test` runs
 #   tests/run.sh --tier quick    what `make test-quick` runs
+#   tests/run.sh --tier more     what `make test` and `make test-more` run
 #   tests/run.sh --tier all      what `make test-all` runs (it installs packages first)
 #   tests/run.sh -k uml          the tests of `make test` with "uml" in their names
 #   tests/run.sh tests/host      the tests of `make test` in this folder or file

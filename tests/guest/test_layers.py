@@ -75,7 +75,7 @@ def test_all_files_have_a_place():
 
 @pytest.mark.parametrize('kernel', [
     pytest.param(('uml', 'release'), marks=guests.needs('uml')),
-    pytest.param(('uml', 'debug'), marks=[guests.needs('uml', 'debug'), pytest.mark.tier('test')]),
+    pytest.param(('uml', 'debug'), marks=[guests.needs('uml', 'debug'), pytest.mark.tier('more')]),
     pytest.param(('qemu', 'rt'), marks=[guests.needs('qemu', 'rt'), pytest.mark.tier('all')]),
 ], ids='-'.join)
 def test_files_only_look_down(kernel):

@@ -15,6 +15,8 @@ from wqlab.paths import ROOT
 from wqlab.simulated import qemu, stalls
 from wqlab.simulated.machines import Machine
 
+pytestmark = pytest.mark.tier('more')      # `make test-more` installs the compiler
+
 HOME = ROOT / 'tests/guest/simulated'
 CC = ('aarch64-linux-gnu-gcc', '-O2', '-Wall', '-Wextra', '-Werror', '-march=armv8.1-a', '-mgeneral-regs-only',
       '-mno-outline-atomics', '-ffreestanding', '-fno-stack-protector', '-fno-pie', '-nostdlib', '-static', '-no-pie',

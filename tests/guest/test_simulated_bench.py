@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """run-bench.sh --machine: a kernel on eight simulated CPUs, against itself."""
+import pytest
+
 import guests
 from progress import say
 from wqlab.bench import options, simulated
 from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
 
-pytestmark = guests.needs('arm64')
+pytestmark = [guests.needs('arm64'), pytest.mark.tier('more')]
 SCOPES = ['cpu', 'system']
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import background
 import guests
-from torture_guests import DURATION, Progress, job, log_of
+from torture_guests import Progress, job, log_of
 from wqlab.guest import run as guest
 from wqlab.torture import run as torture
 
@@ -16,7 +16,8 @@ STUCK = ('stuck=1 nwriters=1 nsoftirq=0 nhardirq=0 stutter=0 attrs_ms=0 onoff_ms
 
 
 @pytest.mark.parametrize('config', [
-    pytest.param(config, marks=[guests.needs('uml', config), pytest.mark.job(job(config))]) for config in DURATION])
+    pytest.param(config, marks=[guests.needs('uml', config), pytest.mark.job(job(config)), pytest.mark.tier(tier)])
+    for config, tier in (('release', 'test'), ('debug', 'more'))])
 def test_survives(config):
     outcome = background.RUN.get(job(config))
     log = outcome.log

@@ -174,7 +174,7 @@ def test_a_repeat_that_only_one_boot_has_does_not_count():
     assert ratio_of([with_rates(1, 'cmwq', [200, 900]), with_rates(1, 'base', [100])])['median'] == 2
 
 
-@pytest.mark.tier('test')
+@pytest.mark.tier('more')
 def test_interval_is_about_as_wide_as_it_should_be():
     """Of many experiments with a known ratio, the interval contains it in about 95%. It shrinks with more repeats."""
     chance, hits, widths = random.Random(7), 0, {4: [], 64: []}
@@ -566,7 +566,7 @@ def used(folder):
     turns.complaints(bench.PROGRAM, {'failed_boots': [], **one})
 
 
-@pytest.mark.tier('test')
+@pytest.mark.tier('more')
 def test_no_damage_is_a_bug(tmp_path, monkeypatch):
     """Whatever a record lacks or has of another type: it can be used, or is refused in a line."""
     monkeypatch.setattr(stats, 'RESAMPLES', 40)

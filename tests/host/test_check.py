@@ -9,6 +9,7 @@ from wqlab.kernels import check
 from wqlab.paths import ROOT
 
 
+@pytest.mark.tier('more')
 def test_scripts_are_clean():
     """ruff, mypy, shellcheck and codespell find nothing."""
     done = call('scripts/lab', 'check', '--no-kernel', timeout=300)

@@ -43,7 +43,7 @@ def configured(kind, tmp_path, *, modules=None, fragments=FRAGMENTS):
     return options(kind.folder / '.config')
 
 
-@pytest.mark.tier('test')
+@pytest.mark.tier('more')
 def test_configuration(kind, tmp_path, capfd):
     got = configured(kind, tmp_path)
     assert got['CONFIG_VIRTIO_BLK'] == got['CONFIG_BLK_DEV_LOOP'] == got['CONFIG_TEST_WORKQUEUE'] == 'm'
@@ -69,6 +69,7 @@ def test_the_base_variant_differs_in_nothing_else(kind, tmp_path):
     assert base.folder != kind.folder
 
 
+@pytest.mark.tier('more')
 def test_few_modules(kind, tmp_path):
     listed = tmp_path / 'lsmod'
     listed.write_text('Module                  Size  Used by\nvirtio_blk             28672  2\n')

@@ -13,7 +13,7 @@ NAMED = {target: set(re.findall(r'\b([A-Z0-9_]+)=', re.sub(r'\bTREE\b', TREE.rep
 TARGETS = {target: names for target, names in NAMED.items() if target != 'help'}
 # Variables that the programs read from the environment.
 BY_ENVIRONMENT = {**dict.fromkeys(TARGETS, {*TREE.split(), 'KDIR'}), 'deps': {'ENGINE', 'CONFIG'}, 'arm64': {'VARIANT'},
-                  **dict.fromkeys(('test', 'test-quick', 'test-all', 'deb'), {'VARIANT', *TREE.split()}),
+                  **dict.fromkeys(('test', 'test-quick', 'test-more', 'test-all', 'deb'), {'VARIANT', *TREE.split()}),
                   **dict.fromkeys(('kernel', 'boot', 'check'), {'ENGINE', 'VARIANT', 'CONFIG', *TREE.split()}),
                   'basebugs': {'FIXED', 'KDIR', *TREE.split()}}
 SAY = 'printf "%s\\n" "$(basename "$0") $*" >>said; env >>env'

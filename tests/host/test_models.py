@@ -12,7 +12,7 @@ import pytest
 
 from wqlab.paths import BUILD, ROOT
 
-pytestmark = pytest.mark.tier('test')     # the searches take a minute or two
+pytestmark = pytest.mark.tier('more')     # the searches take a minute or two
 PLACE = BUILD / 'test/models'
 
 # model: variants that must hold, and for each the mutations that must break it

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from calls import HEARS_ALL
+from calls import HEARS_ALL, call, stub
 from wqlab.paths import ROOT
 
 CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
@@ -142,6 +142,9 @@ TIERED = '''import pytest
 def test_plain(): pass
 @pytest.mark.tier('quick')
 def test_quick(): pass
+@pytest.mark.tier('more')
+@pytest.mark.parametrize('number', range(2))
+def test_more(number): pass
 @pytest.mark.tier('all')
 @pytest.mark.parametrize('number', range(3))
 def test_long(number): pass
@@ -149,13 +152,15 @@ def test_long(number): pass
 
 
 @pytest.mark.parametrize('args, passed, left', [
-    (['--tier', 'quick'], 2, {'make test': 1, 'make test-all': 3}),
-    ([], 3, {'make test-all': 3}),
+    (['--tier', 'quick'], 2, {'make test': 1, 'make test-more': 2, 'make test-all': 3}),
+    ([], 3, {'make test-more': 2, 'make test-all': 3}),
     (['-k', 'long or quick'], 1, {'make test-all': 3}),
-    (['--tier', 'all'], 6, {}),
-    (['tests/test_it.py'], 2, {'make test-all': 3}),
-    (['./tests/test_it.py'], 2, {'make test-all': 3}),
-    (['./tests/test_it.py', '--tier', 'all'], 5, {}),
+    (['--tier', 'more'], 5, {'make test-all': 3}),
+    (['--tier', 'more', '--after', 'test'], 2, {'make test-all': 3}),
+    (['--tier', 'all'], 8, {}),
+    (['tests/test_it.py'], 2, {'make test-more': 2, 'make test-all': 3}),
+    (['./tests/test_it.py'], 2, {'make test-more': 2, 'make test-all': 3}),
+    (['./tests/test_it.py', '--tier', 'all'], 7, {}),
     (['tests/test_it.py::test_long'], 3, {}),
     (['tests/host'], 1, {}),
 ])
@@ -167,6 +172,27 @@ def test_tiers(suite, args, passed, left):
     assert done.out.splitlines()[-1] == f'{passed} passed, 0 failed' and done.returncode == 0
     told = re.findall(r'^test: (\d+) cases were left to `(.*)`$', done.err, re.M)
     assert {target: int(cases) for cases, target in told} == left
+
+
+@pytest.mark.parametrize('first, second, status, line', [
+    ('5 passed, 0 failed', '2 passed, 0 failed, 3 skipped', 0, '7 passed, 0 failed, 3 skipped'),
+    ('5 passed, 1 failed', '2 passed, 0 failed', 1, '7 passed, 1 failed, 0 skipped'),
+    ('5 passed, 0 failed', 'a crash', 1, '5 passed, 1 failed, 0 skipped'),
+])
+def test_ci_adds_up_both_targets(tmp_path, first, second, status, line):
+    """A run that says nothing has failed."""
+    (tmp_path / '.ci').mkdir()
+    shutil.copy(ROOT / '.ci/run', tmp_path / '.ci')
+    stub(tmp_path / 'scripts', 'deps.sh', ':')
+    said = {'test': first, 'test-more': second}
+    stub(tmp_path / 'bin', 'make',
+         'mkdir -p build/test; echo x >build/test/junit.xml; echo "9 passed, 1 deselected in 3s"\n' +
+         ''.join(f'[ $1 != {target} ] || {{ echo "{text}"; exit {int(" 0 failed" not in text)}; }}\n'
+                   for target, text in said.items()))
+    done = call(tmp_path / '.ci/run', cwd=tmp_path, PATH=f'{tmp_path}/bin:{os.environ["PATH"]}')
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (status, line), done.stderr
+    assert {path.name for path in (tmp_path / 'build').rglob('*') if path.is_file()} == \
+        {'junit-test.xml', 'junit-test-more.xml'}
 
 
 def test_a_case_of_the_host_cannot_need_a_kernel(suite):

@@ -147,7 +147,7 @@ def claims(spec):
         row, (_, metric, unit) = row_of(result, one['result'], one['scope']), COLUMNS[one['column']]
         ours, base = (number(row[variant][metric] / unit) for variant in ('cmwq', 'base'))
         cells.append([one['what'], base, f'**{ours}**{mark(result)}', one['price'], f"`{result['command']}`"])
-    return ['', 'base', 'ours', 'its price', 'to repeat it'], cells
+    return ['', 'base', 'ours', 'its price', 'reproduce'], cells
 
 
 def scopes(spec):
@@ -179,7 +179,7 @@ def block(spec, markdown):
         body = tables.lines(head, cells, [], 'rst')
     listed = [f'- {line}' for line in notes(spec)]
     old = any(OLD in cell for row in cells for cell in row)
-    said = [f'{OLD}: of this commit; the code has changed since.'] if old else []
+    said = [f'{OLD}: run at this commit, and not again since the code changed.'] if old else []
     return '\n'.join(['', *body, *([''] if listed else []), *listed, *([''] if said else []), *said, '', ''])
 
 

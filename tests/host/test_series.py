@@ -275,6 +275,7 @@ def test_fixes_apply_as_they_are(fixes, tmp_path):
     assert len(fixes) == len(tree.fixes(LINUX)) + 1 and names == ['kernel/workqueue.c']
 
 
+@pytest.mark.tier('more')
 def test_fixes_of_the_long_term_release(fixes):
     """Where the same patch does not fit, this release has one of its own, with the same subject and Fixes: tag."""
     mails = series.write('6.12', fixes=True)

@@ -72,9 +72,7 @@ def test_on_a_running_kernel():
     record = record_in(output)
     check_record(record, ['system', 'cache_shard/1'], ['latency', 'batch', 'burst', 'spread', 'mixed'])
     assert record['parameters']['engine'] is None and record['present']['shard_size'] == 8
-    # the figures are those of every other turn, and on a busy machine there may be one turn only
-    files = ', plot.png, plot.svg' if len(record['turns']) > 1 else ''
-    assert re.search(rf'^results: build/advise/\S+/results.json{files}$', output, re.M)
+    assert re.search(r'^results: build/advise/\S+/results.json$', output, re.M)
     assert re.search('^system +[-0-9]', output, re.M) and re.search('^default again +[-0-9]', output, re.M)
     # two lines taint the kernel; no run leaves any
     assert int(re.search(r'^(\d+) lines', output, re.M)[1]) <= 2
@@ -99,7 +97,7 @@ done
 '''
     output = in_guest(steps)
     said = [line.removeprefix('@ ') for line in output.splitlines() if line.startswith('@ ')]
-    assert said[:8] == ['TERM 130', '8', 'INT 130', '8', 'HUP 130', '8', 'KILL 137', '8']
+    assert said[:8] == ['TERM 143', '8', 'INT 130', '8', 'HUP 129', '8', 'KILL 137', '8']
 
 
 @UML
@@ -147,8 +145,6 @@ def test_an_engine():
     path = ROOT / re.search(r'^results: (build/advise/\S+/results.json)', done.stdout, re.M)[1]
     record = json.loads(path.read_text())
     check_record(record, ['cpu', 'system'], ['latency', 'spread'])
-    if len(record['turns']) > 1:
-        assert (path.parent / 'plot.png').read_bytes().startswith(b'\x89PNG')
 
 
 @pytest.mark.tier('all')

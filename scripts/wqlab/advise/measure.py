@@ -64,14 +64,13 @@ class TooLate(Exception):
 class Measuring:
     """Makes rounds, and adds them to the record."""
 
-    def __init__(self, subject: Subject, record: dict[str, Any], save: Callable[[], None], say: Say):
-        self.subject, self.record, self.save, self.say = subject, record, save, say
+    def __init__(self, subject: Subject, record: dict[str, Any], say: Say):
+        self.subject, self.record, self.say = subject, record, say
         self.settings = {pods.DEFAULT.name: pods.DEFAULT, pods.AGAIN: pods.DEFAULT,
                          **{pods.Setting(**one).name: pods.Setting(**one) for one in record['settings']}}
         self.budget = 60 * record['parameters']['minutes']
         self.latest = LATE * self.budget + SPARE_S
         self.told = self.begun = time.monotonic()
-        self.before = record['seconds']
 
     def run(self, name: str, load: str) -> Run:
         self.tell()
@@ -95,31 +94,28 @@ class Measuring:
         return found
 
     def spent(self) -> float:
-        return self.before + time.monotonic() - self.begun
+        return time.monotonic() - self.begun
 
     def tell(self) -> None:
         if time.monotonic() - self.told >= PROGRESS_S:
             self.told = time.monotonic()
             self.say(f"{len(self.record['turns'])} turns, {self.spent():.0f} of {self.budget:.0f} s")
 
-    def turn(self, number: int, session: int) -> None:
+    def turn(self, number: int) -> None:
         rounds = [self.round(2 * number + half) for half in (0, 1)]
         if None in rounds:
             self.say('CPUs came or went: the last turn does not count')
             return
-        self.record['turns'].append({'session': session, 'rounds': rounds})
+        self.record['turns'].append({'rounds': rounds})
 
     def go(self) -> None:
-        """Make turns until the time is over. The record is saved after each."""
-        session = 1 + max((turn['session'] for turn in self.record['turns']), default=0)
+        """Make turns until the time is over."""
         number, longest = 0, 0.0
         while (begun := self.spent()) + longest / 2 < self.budget:
             try:
-                self.turn(number, session)
+                self.turn(number)
             except TooLate:
                 self.say('the last turn took too long, and does not count')
                 return
             number += 1
             longest = max(longest, self.spent() - begun)
-            self.record['seconds'] = round(self.spent(), 1)
-            self.save()

@@ -11,12 +11,10 @@ from wqlab.kernels.kinds import TREE, VARIANTS
 from wqlab.measure.options import (
     Useless,
     add_guest,
-    add_rest,
     names_of,
     number,
     number_list,
     refuse,
-    refuse_more,
     resolve_cpus,
 )
 from wqlab.scopes import SCOPES
@@ -34,7 +32,6 @@ examples:
   scripts/advise.sh --shard-sizes 2,4,16             try sizes of shards, too: see below
   scripts/advise.sh --engine uml                     try it in a guest
   scripts/advise.sh --engine qemu --topology sockets=2,cores=4,nodes=2
-  scripts/advise.sh --resume                         continue the latest unfinished run
 
 loads:
 {chr(10).join(f'  {load.name:9}{load.what}' for load in loads.LOADS.values())}
@@ -48,7 +45,7 @@ This changes the pods of all workqueues that use shards. Their items run as befo
 able to change the size while it runs, as ours can. Without this option, no setting of the system is
 changed. However this program ends, even if it is killed, the size is set back and the module is removed.
 
-Results: build/advise/<UTC time>/results.json, plot.png, plot.svg.
+Results: build/advise/<UTC time>/results.json.
 Exit status: 0 there is advice, which may be to leave everything as it is; 1 something failed; 2 wrong options;
 130 interrupted.
 """
@@ -81,9 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_guest(where, '2', '512M')
     where.add_argument('--variant', choices=VARIANTS,
                        help="of the guest's kernel: cmwq is ours (the default), base is the base kernel's")
-    rest = parser.add_argument_group('other')
-    add_rest(rest)
-    rest.add_argument('--report', metavar='DIR', help='print the advice of an earlier run again, and draw its plots')
+    where.add_argument('--no-build', action='store_true', help='use what is built, do not build')
     return parser
 
 
@@ -96,7 +91,7 @@ def useless(args: argparse.Namespace) -> Iterator[Useless]:
 
 def refuse_variables(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     for name in ('KDIR',) if args.engine else TREE:
-        if os.environ.get(name) and args.resume is None and args.report is None:
+        if os.environ.get(name):
             parser.error(f'{name}= is for ' + ('this machine: leave --engine out' if args.engine else
                                                'guests: add --engine'))
 
@@ -112,16 +107,13 @@ def of_guest(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     args.boot_timeout = round(60 * args.minutes) + SPARE_S
 
 
-def parse_args(argv: list[str]) -> tuple[dict[str, Any], str | None, str | None, bool]:
-    """Return (parameters, folder to resume or '' for the latest, folder to report, build)."""
+def parse_args(argv: list[str]) -> tuple[dict[str, Any], bool]:
+    """Return the parameters, and whether to build."""
     parser = build_parser()
     args = parser.parse_args(argv)
-    for option in ('resume', 'report'):
-        if getattr(args, option) is not None:
-            refuse_more(parser, args, option)
     refuse(parser, args, useless(args))
     refuse_variables(parser, args)
     if args.engine:
         of_guest(args, parser)
     params = vars(args)
-    return params, params.pop('resume'), params.pop('report'), not params.pop('no_build')
+    return params, not params.pop('no_build')

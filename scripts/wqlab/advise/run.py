@@ -3,25 +3,21 @@
 import contextlib
 import os
 import platform
-import shutil
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wqlab.advise import machine, measure, options, plot, pods, verdict, waits, words
-from wqlab.advise import record as advise_record
+from wqlab.advise import machine, measure, options, pods, verdict, waits, words
 from wqlab.advise.loads import LOADS
 from wqlab.advise.machine import Subject
 from wqlab.kernels import module as kernel_module
 from wqlab.measure import boot as measure_boot
 from wqlab.measure import record as measure_record
-from wqlab.measure import turns
 from wqlab.measure.boot import BootError, Build
 from wqlab.measure.record import RecordError
 from wqlab.paths import BUILD, ROOT
 from wqlab.scopes import SCOPES
-from wqlab.steps import Failure, locked, sayer, shown, told, using
+from wqlab.steps import Failure, locked, sayer, shown, using
 
 say = sayer('advise')
 Record = dict[str, Any]
@@ -107,16 +103,10 @@ def loads_of(params: dict[str, Any], cpus: int) -> list[str]:
 
 
 def prepare(subject: Subject, record: Record) -> None:
-    """Find out what to compare, and how many items a slice has. On resuming, check that nothing has changed."""
+    """Find out what to compare, and how many items a slice has."""
     params, present = record['parameters'], present_of(subject)
-    found = {'present': present, **settings_of(subject, params, present)}
-    if record['items']:
-        advise_record.check_same(record, found)
-        return
-    record.update(found)
-    if not record['settings']:
-        return
-    for load in loads_of(params, subject.cpus):
+    record.update({'present': present, 'items': {}, **settings_of(subject, params, present)})
+    for load in loads_of(params, subject.cpus) if record['settings'] else ():
         say(f'finding out how many items of the load {load} a slice of {params["slice_ms"]} ms has')
         record['items'][load] = measure.calibrated(subject, load, params['slice_ms'])
 
@@ -127,25 +117,6 @@ def conclude(record: Record) -> None:
     record['rows'] = verdict.rows_of(record) if record['turns'] else []
     record['advice'] = verdict.decide(record, record['rows'])
     record['advice']['text'] = words.paragraph(record)
-
-
-def report(record: Record, folder: Path, unsaved: OSError | None = None) -> int:
-    """Print the advice and draw the plots. Return the exit status."""
-    print('\n'.join(words.lines(record)), flush=True)
-    if unsaved:
-        say(f'FAILED: {shown(folder)}/results.json is not complete: {told(unsaved)}')
-        return 1
-    files = 'results.json'
-    if plot.has_plot(record):
-        try:
-            plot.write(record, folder)
-        except Exception as error:  # matplotlib may be missing, or raise anything
-            say(f'FAILED: the plots could not be drawn ({type(error).__name__}: {error}); '
-                f'to draw them later: scripts/advise.sh --report {shown(folder)}')
-            return 1
-        files += ', plot.png, plot.svg'
-    print(f'\nresults: {shown(folder)}/{files}')
-    return 0
 
 
 def notes(params: dict[str, Any]) -> list[str]:
@@ -165,84 +136,41 @@ def notes(params: dict[str, Any]) -> list[str]:
 
 # The program
 
-def start(where: str | None, params: dict[str, Any], build: bool,
-          held: contextlib.ExitStack) -> tuple[Record, Path, Path | Build]:
-    """Return the record, its folder, and what to measure."""
-    if where is not None:
-        folder = Path(where).resolve() if where else advise_record.find_unfinished()
-        record = advise_record.load(folder)
-        if record['complete']:
-            raise RecordError(f'{shown(folder)} is complete: there is nothing to resume')
-        params, build = record['parameters'], False
-    if where is not None and not params['engine']:
-        machine.check_here()
-    target = kernel_for_guest(params, build, held) if params['engine'] else module_for_here(params, build)
-    kernel = advise_record.kernel_of(target)
-    if where is not None:
-        advise_record.check_same(record, {'kernel': kernel})
-        return record, folder, target
-    record = advise_record.new(params, kernel)
-    record['base'] = target.base() if isinstance(target, Build) else None
-    folder = measure_record.new_folder(advise_record.RESULTS)
-    advise_record.save(record, folder)
-    return record, folder, target
+def kernel_of(target: Path | Build) -> dict[str, str]:
+    """Describe the kernel of a guest, or the running one with the module that is loaded into it."""
+    if isinstance(target, Build):
+        return measure_record.describe_kernel(target)
+    return {'release': platform.release(), 'version': platform.version(),
+            'module_sha256': measure_record.file_digest(target)}
 
 
-def advise(record: Record, folder: Path, target: Path | Build) -> int:
-    """Measure, and report. Return the exit status."""
-    for note in notes(record['parameters']):
+def advise(params: dict[str, Any], target: Path | Build) -> None:
+    """Measure, and report. A full disk shows at the beginning, and does not cost the advice at the end."""
+    record = {**measure_record.begun(ROOT), 'kernel': kernel_of(target), 'parameters': params, 'turns': []}
+    folder = measure_record.new_folder(BUILD / 'advise')
+    measure_record.save(record, folder)
+    for note in notes(params):
         say(f'note: {note}')
     say(f'results go to {shown(folder)}/')
-    saver = turns.Saver(record, folder, say)
-    with opened(record['parameters'], target, folder) as subject:
+    with opened(params, target, folder) as subject:
         prepare(subject, record)
         if record['settings']:
-            measure.Measuring(subject, record, saver.save, say).go()
-    advise_record.check_same(record, {'kernel': advise_record.kernel_of(target)})
+            measure.Measuring(subject, record, say).go()
     conclude(record)
+    print('\n'.join(words.lines(record)), flush=True)
     record.update(complete=True, finished=measure_record.now())
-    saver.save()
-    return report(record, folder, saver.unsaved)
-
-
-def again(where: str) -> int:
-    """Report on an earlier run."""
-    folder = Path(where).resolve()
-    record = advise_record.load(folder)
-    if record['present'] is None:
-        raise RecordError(f'{shown(folder)} has not measured anything yet: scripts/advise.sh --resume {shown(folder)}')
-    conclude(record)
-    return report(record, folder)
-
-
-def offer(record: Record, folder: Path) -> None:
-    """Say how to continue. If nothing was measured, there is nothing to keep but the log of a guest."""
-    if record['turns']:
-        say(f'to continue: scripts/advise.sh --resume {shown(folder)}')
-    elif not any((folder / 'logs').iterdir()):
-        shutil.rmtree(folder, ignore_errors=True)
+    measure_record.save(record, folder)
+    print(f'\nresults: {shown(folder)}/results.json')
 
 
 def main(argv: list[str]) -> int:
-    params, where, old, build = options.parse_args(argv)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, turns.on_term)
-    folder = None
+    params, build = options.parse_args(argv)
     try:
-        if old is not None:
-            return again(old)
-        if where is None and not params['engine']:
+        if not params['engine']:
             machine.check_here()        # before the wait for another run
         with locked('measurement'), contextlib.ExitStack() as held:
-            record, folder, target = start(where, params, build, held)
-            return advise(record, folder, target)
-    except (BootError, RecordError, Failure, OSError) as error:
-        say(told(error))
-        status = 1
-    except KeyboardInterrupt:
-        say('interrupted')
-        status = 130
-    if folder:
-        offer(record, folder)
-    return status
+            target = kernel_for_guest(params, build, held) if params['engine'] else module_for_here(params, build)
+            advise(params, target)
+    except (BootError, RecordError) as error:
+        raise Failure(str(error)) from None
+    return 0

@@ -6,15 +6,16 @@ files. Each order makes one run, of which the result is returned.
 """
 import contextlib
 import errno
-import glob
+import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from wqlab.advise import pods
-from wqlab.advise.keeper import Keeper
+from wqlab.advise.keeper import kept, with_sbin
 from wqlab.bench import parse, seat
 from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
@@ -23,27 +24,22 @@ from wqlab.steps import Failure, first_match
 
 SYS, MODULES = Path('/sys'), Path('/proc/modules')
 MODULE = 'test_workqueue'
-FIRST = {'threads': '1', 'items': '1', 'warmup': '0', 'scopes': 'default'}
-FILE, MODE, END = '@file ', '@mode ', '@end'
-# Print what sysfs says, as pods.Machine wants it.
-TELL = f'''
-(cd /sys; grep -aHs "" {' '.join(pods.FILES)} | sed "s/^/{FILE}/"
-stat -c "{MODE}%a" {pods.SHARD_SIZE} 2>/dev/null; echo {END})
-'''
-# What insmod says if something forbids to load a module.
-FORBIDDEN = {'Key was rejected': 'Secure Boot wants signed modules',
-             'not permitted': 'Secure Boot or a container forbids it'}
+FIRST = 'threads=1 items=1 warmup=0'        # a pass that takes next to no time
+MARK = '@file '
+READ = f'cd SYS; grep -aHs "" {" ".join(pods.FILES)} | sed "s/^/{MARK}/"'       # print what pods.Machine wants to know
+LATENCY = Path('/sys/kernel/debug/workqueue/latency_enable')
+MONITOR = ROOT / 'tools/workqueue/wq_monitor.py'
+NAMED = 3           # workqueues
 Run = dict[str, Any]
 
 
-class Subject(Protocol):
-    """A machine that takes orders."""
-    cpus: int
-    scopes: list[str]       # that its kernel has
-
-    def describe(self) -> pods.Machine: ...
-    def run(self, order: dict[str, str]) -> Run: ...
-    def set_shard_size(self, size: int) -> None: ...
+def described(lines: Iterable[str]) -> pods.Machine:
+    """Return what READ has printed."""
+    pairs = [line.removeprefix(MARK).split(':', 1) for line in lines if line.startswith(MARK)]
+    files = {name: text.strip() for name, text in pairs}
+    if pods.ONLINE not in files:
+        raise Failure('sysfs does not tell what the CPUs share: mount it on /sys')
+    return pods.Machine(files)
 
 
 def checked(parsed: dict[str, Any]) -> Run:
@@ -55,27 +51,16 @@ def checked(parsed: dict[str, Any]) -> Run:
     return run
 
 
-def read_files(root: Path) -> dict[str, str]:
-    found = {}
-    for pattern in pods.FILES:
-        for name in glob.glob(pattern, root_dir=root):
-            with contextlib.suppress(OSError):      # some can only be written
-                found[name] = (root / name).read_text().strip()
-    return found
-
-
 class Here:
-    """This machine."""
+    """This machine, with the module in it."""
 
     def __init__(self, root: Path = SYS):
-        self.root = root
+        done = subprocess.run(['sh', '-c', READ.replace('SYS', str(root))], capture_output=True, text=True, check=False)
+        self.described = described(done.stdout.splitlines())
+        self.cpus = len(self.described.online)
+        self.size_file = str(root / pods.SHARD_SIZE)
         self.parameters = root / 'module' / MODULE / 'parameters'
-        self.scopes: list[str] = []
-        self.cpus = len(self.describe().usable)
-
-    def describe(self) -> pods.Machine:
-        path = self.root / pods.SHARD_SIZE
-        return pods.Machine(read_files(self.root), path.stat().st_mode if path.exists() else None)
+        self.scopes = [scope for scope in SCOPES if self.has(scope)]
 
     def put(self, path: Path, value: str) -> None:
         """Write to a file of sysfs, which must exist."""
@@ -85,9 +70,10 @@ class Here:
         finally:
             os.close(file)
 
-    def give(self, order: dict[str, str]) -> str:
-        for name, value in order.items():
-            self.put(self.parameters / name, value)
+    def give(self, line: str) -> str:
+        for word in line.split():
+            name, _, value = word.partition('=')
+            self.put(self.parameters / name, value)     # a whole path stays what it is
         try:
             self.put(self.parameters / 'run', '1')
         except OSError as error:
@@ -96,40 +82,23 @@ class Here:
         text = (self.parameters / 'run').read_text()
         return ''.join(f'{parse.PREFIX}{line}\n' for line in text.splitlines())
 
-    def run(self, order: dict[str, str]) -> Run:
+    def run(self, line: str) -> Run:
         try:
-            return checked(parse.parse_output(self.give(order)))
+            return checked(parse.parse_output(self.give(line)))
         except OSError as error:
-            raise Failure(f'the module refuses a run ({error.strerror}): see dmesg') from None
+            raise Failure(f'the kernel refuses a run of the module ({error.strerror}): see dmesg') from None
         except parse.BenchOutputError as error:
             raise Failure(str(error)) from None
 
-    def set_shard_size(self, size: int) -> None:
+    def has(self, scope: str) -> bool:
+        """The module refuses a run in a scope that the kernel does not have."""
         try:
-            self.put(self.root / pods.SHARD_SIZE, str(size))
+            self.give(f'{FIRST} scopes={scope}')
         except OSError as error:
-            raise Failure(f'the kernel refuses a cache_shard_size of {size}: {error.strerror}') from None
-
-    def find_scopes(self) -> None:
-        """Find out which scopes the kernel has: it refuses a run in any other scope with EOPNOTSUPP."""
-        for scope in SCOPES:
-            try:
-                self.give({**FIRST, 'scopes': scope})
-                self.scopes.append(scope)
-            except OSError as error:
-                if error.errno != errno.EOPNOTSUPP:
-                    raise Failure(f'the module cannot try the scope {scope} ({error.strerror}): see dmesg') from None
-
-
-def load(module: Path) -> None:
-    """Load the module. It makes a small pass, and stays."""
-    words = [f'{name}={value}' for name, value in FIRST.items()]
-    done = subprocess.run(['insmod', module, 'keep=1', 'quiet=1', *words], capture_output=True, text=True, check=False,
-                          env={**os.environ, 'PATH': f'{os.environ["PATH"]}:/usr/sbin:/sbin'})
-    if done.returncode:
-        said = first_match(done.stderr, 'insmod')
-        why = next((f' ({text})' for word, text in FORBIDDEN.items() if word in said), '')
-        raise Failure(f'the module cannot be loaded{why}: {said}')
+            if error.errno == errno.EOPNOTSUPP:
+                return False
+            raise Failure(f'the module cannot try the scope {scope} ({error.strerror}): see dmesg') from None
+        return True
 
 
 def check_here(root: Path = SYS) -> None:
@@ -140,61 +109,66 @@ def check_here(root: Path = SYS) -> None:
         raise Failure('run this as root: it loads a module; or try it in a guest: --engine uml')
     if (root / 'module' / MODULE).exists():
         raise Failure(f'{MODULE} is loaded already: is another program measuring? If not, run rmmod {MODULE}')
-    if not (root / 'devices/virtual/workqueue').exists():
-        raise Failure(f'{root}/devices/virtual/workqueue is missing: mount sysfs on /sys')
 
 
 @contextlib.contextmanager
 def here(module: Path, resizes: bool, root: Path = SYS) -> Iterator[Here]:
     """Load the module into the running kernel. Afterwards the machine is as it was before."""
     size = root / pods.SHARD_SIZE
-    with Keeper(root / 'module' / MODULE, [size] if resizes and size.exists() else []):
-        load(module)
-        subject = Here(root)
-        subject.find_scopes()
-        yield subject
+    with kept(root / 'module' / MODULE, size if resizes and size.exists() else None):
+        done = subprocess.run(['insmod', module, 'keep=1', 'quiet=1', *FIRST.split()], capture_output=True, text=True,
+                              check=False, env=with_sbin())
+        if done.returncode:
+            raise Failure(f'the module cannot be loaded: {first_match(done.stderr, "insmod")}')
+        yield Here(root)
+
+
+def own_waits(enabled: Path = LATENCY) -> str:
+    """Say in a line how long the items of this machine's own work wait, or nothing if the kernel does not measure it.
+
+    A scope matters only to unbound workqueues. If their items hardly wait, no scope gains much, whatever the loads say.
+    """
+    try:
+        if enabled.read_text().strip() != '1':
+            return ''
+    except OSError:
+        return ''
+    done = subprocess.run([sys.executable, MONITOR, '--debugfs', '-i', '0', '--json'], capture_output=True, text=True,
+                          check=False)
+    if done.returncode:
+        return ''
+    rows = map(json.loads, done.stdout.splitlines())
+    waits = sorted(((row['wait_us']['p99'], row['name']) for row in rows if row['unbound'] and 'wait_us' in row),
+                   reverse=True)
+    if not waits:
+        return "of this machine's own work, no item of an unbound workqueue was measured: no scope matters to others"
+    longest = ', '.join(f'{us} us ({name})' for us, name in waits[:NAMED])
+    return f"of this machine's own work, 99 of 100 items of an unbound workqueue waited for less than {longest}"
 
 
 class Guest:
     """A guest that waits for orders."""
+    size_file = str(SYS / pods.SHARD_SIZE)
 
     def __init__(self, place: seat.Seat, tick: Callable[[float, str], None]):
         place.begin(None, seat.Clock(tick))
         self.seat, self.clock = place, seat.Clock(lambda seconds, newest: None)     # measure.py reports progress
         self.scopes = [scope for scope in place.scopes if scope in SCOPES]
-        self.told = place.said
-        self.more: dict[str, str] = {}
-        self.size: int | None = None
-        self.cpus = len(self.describe().usable)
+        self.described = described(place.said)
+        self.cpus = len(self.described.online)
 
-    def describe(self) -> pods.Machine:
-        """Return what the guest told when it began."""
-        files: dict[str, str] = {}
-        mode = None
-        for line in self.told:
-            if line.startswith(FILE):
-                name, _, text = line.removeprefix(FILE).partition(':')
-                files[name] = text.strip()
-            elif line.startswith(MODE):
-                mode = int(line.removeprefix(MODE), 8)
-        if END not in self.told or pods.ONLINE not in files:
-            raise Failure('the guest does not tell what its CPUs share: see its log')
-        return pods.Machine(files, mode)
-
-    def run(self, order: dict[str, str]) -> Run:
-        words = {**self.more, **order}
-        self.more = {}
-        self.seat.give(' '.join(f'{name}={value}' for name, value in words.items()) + '\n')
+    def run(self, line: str) -> Run:
+        self.seat.give(line)
         return checked(self.seat.report(self.clock))
 
-    def set_shard_size(self, size: int) -> None:
-        """Have the size written with the next order."""
-        self.more[f'{SYS}/{pods.SHARD_SIZE}'] = str(size)
+
+Subject = Here | Guest
 
 
 @contextlib.contextmanager
 def guest(build: Build, params: dict[str, Any], log: Path, tick: Callable[[float, str], None]) -> Iterator[Guest]:
     boot = {'variant': build.variant, 'shard_size': None}
-    with seat.taken(ROOT, build, params, boot, log, inside=seat.command(more=TELL)) as place:
+    inside = seat.command(more=f'( {READ.replace("SYS", str(SYS))} )')
+    with seat.taken(ROOT, build, params, boot, log, inside=inside) as place:
         yield Guest(place, tick)
         place.leave()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Put together what scripts/advise.sh does: see its --help."""
+"""The command line of scripts/advise.sh, and what it does: see its --help."""
+import argparse
 import contextlib
 import os
 import platform
@@ -7,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wqlab.advise import machine, measure, options, pods, verdict, waits, words
-from wqlab.advise.loads import LOADS
+from wqlab.advise import machine, measure, pods, verdict, words
 from wqlab.advise.machine import Subject
+from wqlab.advise.measure import LOADS
+from wqlab.bench.options import memory_for
 from wqlab.kernels import module as kernel_module
+from wqlab.kernels.kinds import TREE, VARIANTS
 from wqlab.measure import boot as measure_boot
+from wqlab.measure import options
 from wqlab.measure import record as measure_record
 from wqlab.measure.boot import BootError, Build
 from wqlab.measure.record import RecordError
@@ -19,38 +23,101 @@ from wqlab.paths import BUILD, ROOT
 from wqlab.scopes import SCOPES
 from wqlab.steps import Failure, locked, sayer, shown, using
 
+MINUTES, MOST_MINUTES = 8, 120
+SLICE_MS = 150, 1       # in a run of so many minutes or more, and in the shortest
+SIZES = (2, 4, 8, 16, 32)
+SPARE_S = 900           # for a guest to boot, and for the first runs
+
+EPILOG = f"""\
+examples:
+  scripts/advise.sh                                  advise for this machine (root; loads a module)
+  scripts/advise.sh --loads batch,spread             only what you care for
+  scripts/advise.sh --shard-sizes 2,4,16             try sizes of shards, too: see below
+  scripts/advise.sh --engine uml                     try it in a guest
+  scripts/advise.sh --engine qemu --topology sockets=2,cores=4,nodes=2
+
+loads:
+{chr(10).join(f'  {name:9}{load.what}' for name, load in LOADS.items())}
+
+It builds test_workqueue.ko for the running kernel (6.5 or later, headers installed; KDIR= names
+another place), loads it, and lets a workqueue of its own run each load in each scope, again and
+again, in short slices. This uses all CPUs. No setting of the system changes, except that with
+--shard-sizes all workqueues that use shards have others for a slice at a time. However this program
+ends, even if it is killed, the size is set back and the module is removed.
+
+Results: build/advise/<UTC time>/results.json.
+Exit status: 0 there is advice, which may be to leave everything as it is; 1 something failed; 2 wrong options;
+130 Ctrl-C.
+"""
+
 say = sayer('advise')
 Record = dict[str, Any]
-BUSY = 0.5      # load for each CPU
+
+
+# The command line
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='advise.sh', formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EPILOG,
+        description='Measure, within ten minutes, which affinity scope this machine wants, what it gains over the '
+                    'present default, and whether that matters.')
+    what = parser.add_argument_group('what')
+    what.add_argument('--loads', type=options.names_of(tuple(LOADS), 'a load'), metavar='A,B,...', default=list(LOADS),
+                      help='see below (default: all)')
+    what.add_argument('--scopes', type=options.names_of(SCOPES, 'an affinity scope'), metavar='A,B,...',
+                      default=list(SCOPES), help='to compare with the default (default: all that the kernel has)')
+    what.add_argument('--shard-sizes', type=options.number_list(1, 65536), nargs='?', const=list(SIZES), default=[],
+                      metavar='N,...', help='also try these sizes of shards (without a list: '
+                      f'{",".join(map(str, SIZES))}), if the kernel can change them while it runs')
+    what.add_argument('--minutes', type=options.number(0.01, MOST_MINUTES, float), default=MINUTES, metavar='N',
+                      help=f'how long to measure (default {MINUTES}; a shorter run has shorter slices)')
+    where = parser.add_argument_group('where')
+    where.add_argument('--engine', choices=('uml', 'qemu'), help='advise for a guest, not for this machine')
+    options.add_guest(where, '2', '512M')
+    where.add_argument('--variant', choices=VARIANTS,
+                       help="of the guest's kernel: cmwq is ours (the default), base is the base kernel's")
+    where.add_argument('--no-build', action='store_true', help='use what is built, do not build')
+    return parser
+
+
+def parse_args(argv: list[str]) -> dict[str, Any]:
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    options.refuse(parser, args, [(not args.engine, ('cpus', 'topology', 'mem', 'variant'),
+                                   'this machine is advised without --engine')])
+    for name in ('KDIR',) if args.engine else TREE:
+        if os.environ.get(name):
+            parser.error(f'{name}= is for ' + ('this machine: leave --engine out' if args.engine else
+                                               'guests: add --engine'))
+    if args.engine:     # what wqlab.bench.seat wants to know of a guest
+        options.resolve_cpus(parser, args)
+        args.mem = args.mem or memory_for(args.cpus)
+        args.variant = args.variant or VARIANTS[0]
+        args.icount, args.accel = False, None       # the accelerator is determined after the kernel is built
+        args.boot_timeout = round(60 * args.minutes) + SPARE_S
+    return vars(args)
 
 
 # What is measured: the module for this machine, or a kernel for a guest
 
-def module_for_here(params: dict[str, Any], build: bool) -> Path:
+def module_for_here(params: dict[str, Any]) -> Path:
     """Return the module, built for the running kernel if it has to be."""
     release = platform.release()
-    if params['module']:
-        path = Path(params['module'])
-    elif not build:
-        path = BUILD / f'module-{release}' / 'test_workqueue.ko'
-    else:
+    path = BUILD / f'module-{release}' / 'test_workqueue.ko'
+    if not params['no_build']:
         given = os.environ.get('KDIR') or f'/lib/modules/{release}/build'
         if not Path(given).is_dir():
             raise Failure(f'{given} does not exist: install the package linux-headers-{release}, or name the build '
                           'folder of the running kernel by KDIR=')
-        folder = kernel_module.kernel_folder(given)
-        if kernel_module.release_of(folder) != release:
-            raise Failure(f'{given} is for Linux {kernel_module.release_of(folder)}, but {release} is running: '
-                          f'install the package linux-headers-{release}, or name its build folder by KDIR=')
-        path = kernel_module.build(folder)[0]
+        kernel_module.build(kernel_module.kernel_folder(given))
     if not path.is_file():
-        raise Failure(f'{path} does not exist: run make module')
+        raise Failure(f'{shown(path)} does not exist: run make module for Linux {release}')
     return path
 
 
-def kernel_for_guest(params: dict[str, Any], build: bool, held: contextlib.ExitStack) -> Build:
+def kernel_for_guest(params: dict[str, Any], held: contextlib.ExitStack) -> Build:
     kernel = Build(ROOT, params['engine'], params['variant'])
-    if build:
+    if not params['no_build']:
         measure_boot.install('a guest')
         say(f'building the {kernel.variant} kernel for {kernel.engine}')
         kernel.make(ROOT)
@@ -60,99 +127,54 @@ def kernel_for_guest(params: dict[str, Any], build: bool, held: contextlib.ExitS
     return kernel
 
 
-@contextlib.contextmanager
-def opened(params: dict[str, Any], target: Path | Build, folder: Path) -> Iterator[Subject]:
-    """Yield the machine, ready for orders."""
-    if isinstance(target, Build):
-        log = folder / 'logs' / f"{measure_record.utc_now().strftime('%H-%M-%S')}.log"
-        with machine.guest(target, params, log, lambda seconds, _: say(f'the guest boots: {seconds:.0f} s')) as guest:
-            yield guest
-    else:
-        with machine.here(target, resizes=bool(params['shard_sizes'])) as here:
-            yield here
+# What it does
 
-
-# What can be chosen there
-
-def present_of(subject: Subject) -> dict[str, Any]:
-    """Return the present default, and what else the comparison depends on."""
-    found = subject.describe()
-    actual = subject.run(LOADS['latency'].order(pods.DEFAULT.scope, 1, subject.cpus))['actual']
-    if actual not in SCOPES:
-        raise Failure('this kernel has no affinity scopes: there is nothing to choose')
-    return {'scope': actual, 'shard_size': found.shard_size, 'can_resize': found.can_resize,
-            'usable_cpus': sorted(found.usable), 'parameters': found.parameters()}
-
-
-def settings_of(subject: Subject, params: dict[str, Any], present: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of the record that say what is compared."""
-    wanted, found = params['scopes'] or list(SCOPES), subject.describe()
-    if params['shard_sizes'] and not present['can_resize']:
-        raise Failure('--shard-sizes: this kernel can change the size of shards only at boot: leave the option out')
-    has = [scope for scope in wanted if scope in subject.scopes]
-    settings, same = pods.choose(found, present['scope'], has, params['shard_sizes'] or [])
-    return {'settings': [{'scope': one.scope, 'shard_size': one.shard_size} for one in settings], 'same': same,
-            'lacking': [scope for scope in wanted if scope not in subject.scopes], 'cpus': subject.cpus}
-
-
-def loads_of(params: dict[str, Any], cpus: int) -> list[str]:
-    names = [name for name in params['loads'] or LOADS if LOADS[name].cpus <= cpus]
-    if not names:
-        raise Failure(f"--loads {','.join(params['loads'])}: needs more CPUs than {cpus}")
-    return names
+def notes(params: dict[str, Any]) -> Iterator[str]:
+    """Yield what else to know of the figures."""
+    yield from options.warnings({**params, 'cpus': params['cpus'] or 0})
+    if params['engine'] == 'uml' or params.get('accel') == 'tcg':
+        yield 'this shows how it works, and is no advice for a machine'
+    if not params['engine'] and (waits := machine.own_waits()):
+        yield waits
 
 
 def prepare(subject: Subject, record: Record) -> None:
-    """Find out what to compare, and how many items a slice has."""
-    params, present = record['parameters'], present_of(subject)
-    record.update({'present': present, 'items': {}, **settings_of(subject, params, present)})
-    for load in loads_of(params, subject.cpus) if record['settings'] else ():
-        say(f'finding out how many items of the load {load} a slice of {params["slice_ms"]} ms has')
-        record['items'][load] = measure.calibrated(subject, load, params['slice_ms'])
+    """Find out the present default, what to compare with it, and how many items a slice has."""
+    params, found = record['parameters'], subject.described
+    if params['shard_sizes'] and not found.can_resize:
+        raise Failure('--shard-sizes: this kernel can change the size of shards only at boot: leave the option out')
+    default = subject.run(measure.order('latency', pods.DEFAULT, 1, subject.cpus))['actual']
+    has = [scope for scope in params['scopes'] if scope in subject.scopes]
+    settings, same = pods.choose(found, default, has, params['shard_sizes'])
+    record.update({
+        'present': {'scope': default, 'shard_size': found.shard_size, 'can_resize': found.can_resize},
+        'settings': settings, 'same': same,
+        'lacking': [scope for scope in params['scopes'] if scope not in subject.scopes], 'cpus': subject.cpus})
+    usual, least = SLICE_MS
+    slice_ms = max(least, usual * min(params['minutes'] / MINUTES, 1))
+    for load in params['loads'] if settings else ():
+        say(f'finding out how many items of the load {load} a slice of {slice_ms:.0f} ms has')
+        record['items'][load] = measure.calibrated(subject, load, slice_ms)
 
-
-# The report
 
 def conclude(record: Record) -> None:
-    record['rows'] = verdict.rows_of(record) if record['turns'] else []
-    record['advice'] = verdict.decide(record, record['rows'])
+    record['rows'] = verdict.rows_of(record)
+    record['advice'] = verdict.decide(record)
     record['advice']['text'] = words.paragraph(record)
-
-
-def notes(params: dict[str, Any]) -> list[str]:
-    found, load, cores = [], os.getloadavg()[0], os.cpu_count() or 1
-    if load > BUSY * cores:
-        found.append(f'this machine is busy (load {load:.1f}, {cores} CPUs): the intervals will be wide')
-    if (params['cpus'] or 0) > cores:
-        found.append(f"{params['cpus']} CPUs of a guest on {cores} of this machine: this is no advice for a machine")
-    if params['engine'] == 'uml':
-        found.append('UML has no caches: cpu, smt, cache and cache_shard have the same pods there')
-    if params.get('accel') == 'tcg':
-        found.append('QEMU emulates the CPUs: this shows how it works, and is no advice for a machine')
-    if not params['engine'] and waits.measured():
-        found.append(waits.note(waits.rows()))
-    return found
-
-
-# The program
-
-def kernel_of(target: Path | Build) -> dict[str, str]:
-    """Describe the kernel of a guest, or the running one with the module that is loaded into it."""
-    if isinstance(target, Build):
-        return measure_record.describe_kernel(target)
-    return {'release': platform.release(), 'version': platform.version(),
-            'module_sha256': measure_record.file_digest(target)}
 
 
 def advise(params: dict[str, Any], target: Path | Build) -> None:
     """Measure, and report. A full disk shows at the beginning, and does not cost the advice at the end."""
-    record = {**measure_record.begun(ROOT), 'kernel': kernel_of(target), 'parameters': params, 'turns': []}
+    kernel = measure_record.describe_kernel(target) if params['engine'] else {'release': platform.release()}
+    record = {**measure_record.begun(ROOT), 'kernel': kernel, 'parameters': params, 'items': {}, 'turns': []}
     folder = measure_record.new_folder(BUILD / 'advise')
     measure_record.save(record, folder)
     for note in notes(params):
         say(f'note: {note}')
     say(f'results go to {shown(folder)}/')
-    with opened(params, target, folder) as subject:
+    log = folder / 'logs/guest.log'
+    with machine.guest(target, params, log, lambda seconds, _: say(f'the guest boots: {seconds:.0f} s')) \
+            if isinstance(target, Build) else machine.here(target, bool(params['shard_sizes'])) as subject:
         prepare(subject, record)
         if record['settings']:
             measure.Measuring(subject, record, say).go()
@@ -164,13 +186,12 @@ def advise(params: dict[str, Any], target: Path | Build) -> None:
 
 
 def main(argv: list[str]) -> int:
-    params, build = options.parse_args(argv)
+    params = parse_args(argv)
     try:
         if not params['engine']:
             machine.check_here()        # before the wait for another run
         with locked('measurement'), contextlib.ExitStack() as held:
-            target = kernel_for_guest(params, build, held) if params['engine'] else module_for_here(params, build)
-            advise(params, target)
+            advise(params, kernel_for_guest(params, held) if params['engine'] else module_for_here(params))
     except (BootError, RecordError) as error:
         raise Failure(str(error)) from None
     return 0

@@ -13,57 +13,43 @@ A difference counts if the interval lacks 1, and if it is larger than the margin
 by how much the default setting may differ from itself, measured in the same rounds.
 """
 import math
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
-from wqlab.advise import loads, pods
+from wqlab.advise import pods
+from wqlab.advise.measure import LOADS, Figure
 from wqlab.measure import stats
 
 BLOCK = 3               # turns
 FEWEST = 4              # turns in each half
+THRESHOLD = 0.05        # smaller differences do not count
 TOO_NOISY = 0.25        # with a larger margin, a figure says nothing
-UNKNOWN = 1000.0        # the margin of a figure that is missing
 BETTER, WORSE, SAME, UNCLEAR = 'better', 'worse', 'same', 'unclear'
 # The verdicts: all settings have the same pods; there are too few turns; too much noise; one setting is better and
 # costs nothing; some are better here and worse there; none is better.
 ALIKE, SHORT, NOISY, CHOOSE, TRADE, LEAVE = 'alike', 'short', 'noisy', 'choose', 'trade', 'leave'
-DECIDED = (CHOOSE, TRADE, LEAVE)
-Row = dict[str, Any]
 PICK, PROVE = 'pick', 'prove'       # the halves of the turns
+Row = dict[str, Any]
+Turns = list[list[dict[str, Any]]]
 
 
-def gain_of(turn: dict[str, Any], load: str, figure: loads.Figure, name: str) -> float | None:
-    """Return the gain of a setting in a turn, or None if a figure is missing."""
-    logs = []
-    for found in turn['rounds']:
-        runs = found[load]
-        mine, default = (runs.get(one, {}).get(figure.metric) for one in (name, pods.DEFAULT.name))
-        if not mine or not default:
-            return None
-        logs.append(math.log(mine / default))
-    mean = math.exp(sum(logs) / len(logs))
+def gain_of(turn: list[dict[str, Any]], load: str, figure: Figure, name: str) -> float:
+    """Return the gain of a setting in a turn."""
+    ratios = [max(found[load][name][figure.metric], 1) / max(found[load][pods.DEFAULT][figure.metric], 1)
+              for found in turn]
+    mean = geometric_mean(ratios)
     return mean if figure.more else 1 / mean
 
 
-def gain(turns: list[dict[str, Any]], load: str, figure: loads.Figure, name: str) -> dict[str, Any] | None:
+def gain(turns: Turns, load: str, figure: Figure, name: str) -> dict[str, float]:
     """Return the median gain with its 95% confidence interval."""
     values = [gain_of(turn, load, figure, name) for turn in turns]
-    known = [value for value in values if value is not None]
-    if not known:
-        return None
-    blocks = [known[at:at + BLOCK] for at in range(0, len(known), BLOCK)]
+    blocks = [values[at:at + BLOCK] for at in range(0, len(values), BLOCK)]
     low, high = stats.interval(blocks)
-    return {'median': median(map(median, blocks)), 'low': low, 'high': high, 'turns': len(known)}
+    return {'median': median(map(median, blocks)), 'low': low, 'high': high}
 
 
-def margin_of(again: dict[str, Any] | None, threshold: float) -> float:
-    """Return how large a difference must be to count."""
-    return max(threshold, again['high'] - 1, 1 / again['low'] - 1) if again else UNKNOWN
-
-
-def class_of(stat: dict[str, Any] | None, margin: float) -> str:
-    if not stat:
-        return UNCLEAR
+def class_of(stat: dict[str, float], margin: float) -> str:
     if stat['low'] > 1 and stat['median'] >= 1 + margin:
         return BETTER
     if stat['high'] < 1 and stat['median'] <= 1 / (1 + margin):
@@ -75,108 +61,67 @@ def class_of(stat: dict[str, Any] | None, margin: float) -> str:
 
 def may_harm(row: Row, half: str) -> bool:
     """Return True if the setting is worse, or looks so but that is not certain."""
-    stat = row[half]
-    return row[f'{half}_class'] == WORSE or \
-        bool(stat) and row[f'{half}_class'] == UNCLEAR and stat['median'] < 1 / (1 + row['margin'])
+    kind = row[f'{half}_class']
+    return kind == WORSE or kind == UNCLEAR and row[half]['median'] < 1 / (1 + row['margin'])
 
 
 def rows_of(record: dict[str, Any]) -> list[Row]:
-    """Return a row for each figure and setting, the repeated default included."""
-    turns, threshold = record['turns'], record['parameters']['threshold'] / 100
-    names = [pods.Setting(**one).name for one in record['settings']]
-    rows = []
-    for load, figure in loads.figures_of(list(record['items'])):
-        again = gain(turns, load.name, figure, pods.AGAIN)
-        margin = margin_of(again, threshold)
-        for name in (pods.AGAIN, *names):
-            halves = {half: gain(turns[first::2], load.name, figure, name) for first, half in enumerate((PICK, PROVE))}
-            rows.append({'setting': name, 'load': load.name, 'figure': figure.name, 'key': loads.key(load, figure),
+    """Return a row for each figure and setting, the repeated default included, if there are enough turns."""
+    turns, rows = record['turns'], []
+    if len(turns) < 2 * FEWEST:
+        return rows
+    for load, figure in [(name, figure) for name in record['items'] for figure in LOADS[name].figures]:
+        again = gain(turns, load, figure, pods.AGAIN)
+        margin = max(THRESHOLD, again['high'] - 1, 1 / again['low'] - 1)
+        for name in (pods.AGAIN, *record['settings']):
+            halves = {half: gain(turns[first::2], load, figure, name) for first, half in enumerate((PICK, PROVE))}
+            rows.append({'setting': name, 'load': load, 'key': f'{load} {figure.name}', 'gain': figure.gain,
                          'margin': margin, **halves,
-                         **{f'{half}_class': class_of(stat, margin) for half, stat in halves.items()},
-                         'kworkers': middle(turns, load.name, name, 'kworkers')})
+                         **{f'{half}_class': class_of(stat, margin) for half, stat in halves.items()}})
     return rows
 
 
-def middle(turns: list[dict[str, Any]], load: str, name: str, metric: str) -> float | None:
-    """Return the median of a metric over all rounds."""
-    values = [found[load][name][metric] for turn in turns for found in turn['rounds'] if metric in found[load][name]]
-    return median(values) if values else None
+def saved_ns(record: dict[str, Any], name: str) -> float:
+    """Return how much of a thread's time a short item costs less than with the default setting, where that is most."""
+    def cost(load: str, setting: str) -> float:
+        runs = [found[load][setting] for turn in record['turns'] for found in turn]
+        return median(run['threads'] * 1e9 / max(run['items_per_s'], 1) for run in runs)
+    loads = [load for load in ('latency', 'batch') if load in record['items']]
+    return max((cost(load, pods.DEFAULT) - cost(load, name) for load in loads), default=0)
 
 
-def saved_ns(turns: list[dict[str, Any]], load: str, name: str) -> float | None:
-    """Return how much of a thread's time an item costs less than with the default setting."""
-    def cost(setting: str) -> float | None:
-        rate, threads = (middle(turns, load, setting, metric) for metric in ('items_per_s', 'threads'))
-        return threads * 1e9 / rate if rate and threads else None
-    mine, default = cost(name), cost(pods.DEFAULT.name)
-    return default - mine if mine and default else None
+def harmless(rows: list[Row], half: str) -> bool:
+    """Return True if a setting is better somewhere and worse nowhere, in one half."""
+    return any(row[f'{half}_class'] == BETTER for row in rows) and not any(may_harm(row, half) for row in rows)
 
 
-def score(rows: list[Row]) -> float:
-    return sum(math.log(row[PICK]['median']) for row in rows if row[PICK])
+def trades(by_name: dict[str, list[Row]]) -> list[dict[str, Any]]:
+    """Return for each figure the setting that is best for it, if both halves agree that it is better, and its price."""
+    rows = [row for found in by_name.values() for row in found if row[f'{PICK}_class'] == BETTER]
+    best = {row['key']: row for row in sorted(rows, key=lambda row: row[PICK]['median'])}
+    return [{'gain': row, 'prices': [one for one in by_name[row['setting']] if may_harm(one, PICK)
+                                     or may_harm(one, PROVE)]}
+            for row in best.values() if row[f'{PROVE}_class'] == BETTER]
 
 
-def picked(by_name: dict[str, list[Row]]) -> list[str]:
-    """Return the settings that are better somewhere and worse nowhere, in one half. What gains most comes first."""
-    clean = [name for name, rows in by_name.items()
-             if any(row[f'{PICK}_class'] == BETTER for row in rows) and not any(may_harm(row, PICK) for row in rows)]
-    return sorted(clean, key=lambda name: -score(by_name[name]))
-
-
-def proven(rows: list[Row]) -> bool:
-    """Return True if the other half agrees."""
-    return any(row[f'{PROVE}_class'] == BETTER for row in rows) and not any(may_harm(row, PROVE) for row in rows)
-
-
-def best_for(key: str, by_name: dict[str, list[Row]]) -> Row | None:
-    """Return the row of the setting that is best for a figure, if both halves agree that it is better."""
-    rows = [row for found in by_name.values() for row in found if row['key'] == key and row[f'{PICK}_class'] == BETTER]
-    best = max(rows, key=lambda row: row[PICK]['median'], default=None)
-    return best if best and best[f'{PROVE}_class'] == BETTER else None
-
-
-def prices(rows: list[Row]) -> list[Row]:
-    """Return the figures in which a setting is worse, or may be."""
-    return [row for row in rows if may_harm(row, PICK) or may_harm(row, PROVE)]
-
-
-def resolution(rows: list[Row]) -> float:
-    """Return how large a difference would have been noticed, in the middle."""
-    return median(math.sqrt(row[PROVE]['high'] / row[PROVE]['low']) - 1 for row in rows if row[PROVE])
-
-
-def decide(record: dict[str, Any], rows: list[Row]) -> dict[str, Any]:
-    """Return the advice: its verdict, the setting if there is one, and the rows that speak for and against it."""
-    if not record['settings']:
-        return {'verdict': ALIKE}
-    if len(record['turns']) < 2 * FEWEST:
-        return {'verdict': SHORT, 'turns': len(record['turns']), 'needed': 2 * FEWEST}
-    noisy = list(dict.fromkeys(row['key'] for row in rows if row['margin'] > TOO_NOISY))
-    judged = [row for row in rows if row['key'] not in noisy and row['setting'] != pods.AGAIN]
+def decide(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the advice: its verdict, and what speaks for it."""
+    rows = record['rows']
+    if not rows:
+        return {'verdict': SHORT if record['settings'] else ALIKE}
     figures = {row['key'] for row in rows}
+    noisy = {row['key'] for row in rows if row['margin'] > TOO_NOISY}
     if 2 * len(noisy) > len(figures):
-        return {'verdict': NOISY, 'noisy': noisy, 'figures': len(figures)}
-    by_name = {name: [row for row in judged if row['setting'] == name]
-               for name in dict.fromkeys(row['setting'] for row in judged)}
-    found: dict[str, Any] = {'noisy': noisy, 'resolution': resolution(judged), 'verdict': LEAVE,
-                             'figures': len(figures)}
-    clean = picked(by_name)
-    name = next((name for name in clean if proven(by_name[name])), None)
+        return {'verdict': NOISY, 'noisy': len(noisy), 'figures': len(figures)}
+    by_name: dict[str, list[Row]] = {}
+    for row in rows:
+        if row['key'] not in noisy and row['setting'] != pods.AGAIN:
+            by_name.setdefault(row['setting'], []).append(row)
+    clean = sorted((name for name, found in by_name.items() if harmless(found, PICK)), reverse=True,
+                   key=lambda name: sum(math.log(row[PICK]['median']) for row in by_name[name]))
+    name = next((name for name in clean if harmless(by_name[name], PROVE)), None)
     if name:
-        found.update(verdict=CHOOSE, setting=name, gains=of_class(by_name[name], BETTER),
-                     open=of_class(by_name[name], UNCLEAR),
-                     saved_ns={load: saved_ns(record['turns'], load, name)
-                               for load in ('latency', 'batch') if load in record['items']})
-    elif clean:
-        found['unconfirmed'] = clean[0]
-    best = [best_for(key, by_name) for key in dict.fromkeys(row['key'] for row in judged)]
-    trades = [{'gain': row, 'prices': prices(by_name[row['setting']])} for row in best
-              if row and row['setting'] != found.get('setting')]
-    found['trades'] = trades
-    if trades and found['verdict'] == LEAVE:
-        found['verdict'] = TRADE
-    return found
-
-
-def of_class(rows: list[Row], wanted: str) -> list[Row]:
-    return [row for row in rows if row[f'{PROVE}_class'] == wanted]
+        return {'verdict': CHOOSE, 'setting': name, 'saved_ns': saved_ns(record, name),
+                'gains': [row for row in by_name[name] if row[f'{PROVE}_class'] == BETTER]}
+    found = trades(by_name)
+    return {'verdict': TRADE, 'trades': found} if found else {'verdict': LEAVE}

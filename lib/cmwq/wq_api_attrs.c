@@ -245,11 +245,6 @@ static void congested_outside_the_mask(struct kunit *test)
 	wq_api_wait(test, &items[1].finished, "what was held back runs");
 	KUNIT_EXPECT_FALSE(test, workqueue_congested(cpu, wq));
 }
-#else
-#define HIDDEN	"the base kernel hides its pods and masks from this test"
-WQ_API_CANNOT_RUN(moved_pod_gets_a_pool_of_its_node, HIDDEN)
-WQ_API_CANNOT_RUN(pods_are_not_replaced_in_silence, HIDDEN)
-WQ_API_CANNOT_RUN(congested_outside_the_mask, HIDDEN)
 #endif
 
 static atomic_t each_cpu_runs;
@@ -807,14 +802,6 @@ static void lowered_while_freezing(struct kunit *test)
 WQ_API_CANNOT_RUN(queued_behind_a_marker_runs, "this kernel has no freezer")
 WQ_API_CANNOT_RUN(lowered_while_freezing, "this kernel has no freezer")
 #endif
-#else
-WQ_API_CANNOT_RUN(lowered_while_freezing, "the base kernel has no own pools")
-WQ_API_CANNOT_RUN(queued_behind_a_marker_runs, "the base kernel has no own pools")
-WQ_API_CANNOT_RUN(another_queue_takes_no_sample, "the base kernel has no own pools")
-WQ_API_CANNOT_RUN(naming_a_cpu_gives_no_pool, "the base kernel has no own pools")
-WQ_API_CANNOT_RUN(who_is_left_counts_alone, "the base kernel has no own pools")
-WQ_API_CANNOT_RUN(no_pool_outside_the_mask, "the base kernel has no own pools")
-WQ_API_CANNOT_RUN(refused_cpu_asks_later, "the base kernel has no own pools")
 #endif
 
 /*
@@ -940,14 +927,17 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ordered_across_attr_changes),
 	KUNIT_CASE(nothing_lost_across_attr_changes),
 	KUNIT_CASE(cpu_picks_the_pod),
-	KUNIT_CASE(moved_pod_gets_a_pool_of_its_node),
-	KUNIT_CASE(pods_are_not_replaced_in_silence),
-	KUNIT_CASE(congested_outside_the_mask),
 	KUNIT_CASE(on_each_cpu_once),
 	KUNIT_CASE(description_shows),
 	KUNIT_CASE(min_active_is_for_unbound),
 	KUNIT_CASE(freezing_holds_back),
 	KUNIT_CASE(queued_before_the_freeze_runs),
+	KUNIT_CASE(made_while_workers_start),
+#ifdef CONFIG_WORKQUEUE_CMWQ
+	/* what the base kernel has not, or hides from tests */
+	KUNIT_CASE(moved_pod_gets_a_pool_of_its_node),
+	KUNIT_CASE(pods_are_not_replaced_in_silence),
+	KUNIT_CASE(congested_outside_the_mask),
 	KUNIT_CASE(queued_behind_a_marker_runs),
 	KUNIT_CASE(lowered_while_freezing),
 	KUNIT_CASE(another_queue_takes_no_sample),
@@ -955,7 +945,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(who_is_left_counts_alone),
 	KUNIT_CASE(no_pool_outside_the_mask),
 	KUNIT_CASE(refused_cpu_asks_later),
-	KUNIT_CASE(made_while_workers_start),
+#endif
 	{}
 };
 

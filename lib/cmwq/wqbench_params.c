@@ -264,10 +264,12 @@ static int bench_plan_kind(struct bench_plan *plan, char *name, char *how)
 		return -EINVAL;
 	}
 	plan->kind = kind;
-	if (kind == BENCH_BH && !WQ_COMPAT_BH) {
+#ifdef WQ_COMPAT_NO_BH
+	if (kind == BENCH_BH) {
 		pr_err("wq=bh: this kernel has no BH workqueues\n");
 		return -EOPNOTSUPP;
 	}
+#endif
 	if (plan->strict && !bench_has_scopes(plan)) {
 		pr_err("strict=1: wq=%s has no scopes\n", bench_kind_names[kind]);
 		return -EINVAL;

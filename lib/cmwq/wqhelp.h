@@ -190,7 +190,9 @@ int wqh_write_misuse(struct wqh_queue *q, char *input);
 
 /* wqhelp_map.c */
 int wqh_show_map(struct seq_file *s, struct wqh_queue *q);
+#ifdef CONFIG_WORKQUEUE_CMWQ
 int wqh_show_workqueues(struct seq_file *s, struct wqh_queue *q);
+#endif
 
 /* wqhelp_occupy.c */
 int wqh_occupy(char *input);

@@ -24,10 +24,10 @@
  *	NAME/delay	"calls=N ms=N cpu=N" queues, moves and cancels delayed items that
  *			name the CPU, and waits until those that were not cancelled ran
  *	NAME/cancel	"N" queues N items, then cancels them; fails if one of them has run
- *	NAME/misuse	"listed|reclaim|busy|console [cpu=N]" does what the workqueue
+ *	NAME/misuse	"listed|reclaim|console|busy [cpu=N]" does what the workqueue
  *			may warn of: queues an item that is on a list, flushes one on
- *			behalf of memory reclaim, takes a reference and keeps it, or
- *			queues the item of the console
+ *			behalf of memory reclaim, queues the item of the console, or
+ *			takes a reference and keeps it, but not on the base kernel
  *	NAME/relay	"rounds=N from=CPU to=CPU" passes the only slot from an item
  *			on one CPU to the next on the other, while others try to
  *			take it
@@ -43,7 +43,6 @@
  *	NAME/map_on	the same with queue_work_on()
  *	NAME/map_node	the same with queue_work_node(), naming the next node
  *	NAME/map_far	as map; then each worker seems to have slept in another package
- *	NAME/workqueues	number of all workqueues of the system; not on the base kernel
  *	NAME/map_delayed, map_delayed_on, map_rcu
  *			the same with queue_delayed_work(), queue_delayed_work_on()
  *			and queue_rcu_work()
@@ -99,7 +98,10 @@ static const struct wqh_file wqh_files[] = {
 	{ "stats",	wqh_write_stats, wqh_show_stats },
 	{ "order",	NULL, wqh_show_order },
 	{ "held",	NULL, wqh_show_held },
+#ifdef CONFIG_WORKQUEUE_CMWQ
+	/* how many there are in the system */
 	{ "workqueues",	NULL, wqh_show_workqueues },
+#endif
 	{ "map",	NULL, wqh_show_map },
 	{ "map_on",	NULL, wqh_show_map },
 	{ "map_node",	NULL, wqh_show_map },

@@ -206,9 +206,4 @@ int wqh_show_workqueues(struct seq_file *s, struct wqh_queue *q)
 	seq_printf(s, "%u\n", nr);
 	return 0;
 }
-#else
-int wqh_show_workqueues(struct seq_file *s, struct wqh_queue *q)
-{
-	return -EOPNOTSUPP;
-}
 #endif

@@ -35,10 +35,10 @@ static int wqh_misuse_reclaim(struct wqh_queue *q, struct work_struct *work, int
 	return 0;
 }
 
+#ifdef CONFIG_WORKQUEUE_CMWQ
 /* The holder of a reference may still use the workqueue, so it is never freed. */
 static int wqh_misuse_busy(struct wqh_queue *q, struct work_struct *work, int cpu)
 {
-#ifdef CONFIG_WORKQUEUE_CMWQ
 	struct pool_workqueue *pwq;
 
 	guard(rcu)();
@@ -46,10 +46,8 @@ static int wqh_misuse_busy(struct wqh_queue *q, struct work_struct *work, int cp
 	guard(raw_spinlock_irq)(&pwq->pool->lock);
 	pwq->refcnt++;
 	return 0;
-#else
-	return -EOPNOTSUPP;
-#endif
 }
+#endif
 
 /* Queue the console's own item: a line printed meanwhile finds the item claimed. */
 static int wqh_misuse_console(struct wqh_queue *q, struct work_struct *work, int cpu)
@@ -65,10 +63,18 @@ static void wqh_misused_fn(struct work_struct *work)
 
 int wqh_write_misuse(struct wqh_queue *q, char *input)
 {
-	static const char * const kinds[] = { "listed", "reclaim", "busy", "console" };
+	static const char * const kinds[] = {
+		"listed", "reclaim", "console",
+#ifdef CONFIG_WORKQUEUE_CMWQ
+		"busy",
+#endif
+	};
 	static int (* const functions[])(struct wqh_queue *q, struct work_struct *work,
 					 int cpu) = {
-		wqh_misuse_listed, wqh_misuse_reclaim, wqh_misuse_busy, wqh_misuse_console,
+		wqh_misuse_listed, wqh_misuse_reclaim, wqh_misuse_console,
+#ifdef CONFIG_WORKQUEUE_CMWQ
+		wqh_misuse_busy,
+#endif
 	};
 	struct work_struct *work __free(kfree) = kzalloc(sizeof(*work), GFP_KERNEL);
 	unsigned int cpu = 0;

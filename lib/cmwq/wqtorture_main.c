@@ -79,7 +79,11 @@ int wqt_freeze_ms;
 module_param_named(freeze_ms, wqt_freeze_ms, int, 0444);
 MODULE_PARM_DESC(freeze_ms, "ms between times when everything freezable is frozen, 0: none (default 0)");
 
-bool wqt_flush_older = IS_ENABLED(CONFIG_WORKQUEUE_CMWQ);
+#ifdef CONFIG_WORKQUEUE_CMWQ
+bool wqt_flush_older = true;
+#else
+bool wqt_flush_older;
+#endif
 module_param_named(flush_older, wqt_flush_older, bool, 0444);
 MODULE_PARM_DESC(flush_older, "flush_work() must wait for an older run, too, if the queueing it waits for is cancelled (default: off on the base kernel)");
 

@@ -178,7 +178,7 @@ set -- write:"$(dev wqt_f affinity_scope)=cpu" write:"$(dev wqt_f nice)=-5" \
 	write:"$GLOBAL/cpumask=1" write:"$PARAMS/default_affinity_scope=cpu" \
 	write:"$PARAMS/cache_shard_size=1"
 [ "$VARIANT" != base ] ||
-	skip "the base kernel has no writable cache_shard_size" write:"$PARAMS/cache_shard_size=1"
+	skip "the base kernel cannot change cache_shard_size" write:"$PARAMS/cache_shard_size=1"
 for flags in bh percpu unbound ordered "percpu mem_reclaim" "unbound mem_reclaim" \
 	"ordered mem_reclaim" "percpu nosysfs" "unbound highpri nosysfs" "percpu devm" \
 	"unbound devm" "ordered mem_reclaim devm"; do

@@ -307,8 +307,8 @@ cancelled_in_its_last_run()
 	online "$FIRST" && return $ok
 }
 
-# In the base kernel, strict workers may then run on every CPU, even on those that their workqueue
-# may not use.
+# In the base kernel, strict workers may then run on every CPU, even on those that their
+# workqueue may not use.
 test_strict_workers_stay_in_their_pods()
 {
 	local pods

@@ -16,7 +16,7 @@ from wqlab.kernels.build import options
 from wqlab.kernels.kinds import LINUX, Kind
 from wqlab.logs import check as kernlog
 from wqlab.paths import BUILD, ROOT
-from wqlab.series import maintainers, steps
+from wqlab.series import maintainers, steps, stock
 from wqlab.series import write as series
 from wqlab.steps import Failure
 
@@ -42,25 +42,35 @@ def patches(mails):
 @pytest.fixture(scope='module')
 def fixes():
     """The series of the base's own repairs."""
-    return series.write(LINUX, fixes=True)
+    return series.write(LINUX, whom='base')
+
+
+@pytest.fixture(scope='module')
+def tests():
+    """The series of the tests for a tree without our workqueue."""
+    return series.write(LINUX, whom='tests')
 
 
 @pytest.fixture(scope='module')
 def applied(mails, tmp_path_factory):
     """A git tree of the files that the series changes, in which somebody has followed the letter's instructions."""
-    folder = tmp_path_factory.mktemp('applied')
-    env = series.git_environment()
+    names = {'MAINTAINERS', *tree.touched_by(tree.patches(LINUX), '--- a')}
+    return apply(mails, names, tmp_path_factory.mktemp('applied'))
 
-    def git(*words):
-        subprocess.run(['git', '-C', folder, *words], check=True, capture_output=True, env=env)
 
-    git('init', '-q')
-    for name in {'MAINTAINERS', *tree.touched_by(tree.patches(LINUX), '--- a')}:
+@pytest.fixture(scope='module')
+def applied_tests(tests, tmp_path_factory):
+    names = {'MAINTAINERS', *tree.touched_by(stock.patches(LINUX), '--- a')}
+    return apply(tests, names, tmp_path_factory.mktemp('applied-tests'))
+
+
+def apply(mails, names, folder):
+    """Apply mails with git to these files of the base tree, in a folder."""
+    for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(BASE / name, folder / name)
-    git('add', '-A')
-    git('commit', '-q', '-m', 'base')
-    git('am', '--empty=drop', *mails)
+    for words in (('init', '-q'), ('add', '-A'), ('commit', '-q', '-m', 'base'), ('am', '-q', '--empty=drop', *mails)):
+        subprocess.run(['git', '-C', folder, *words], check=True, capture_output=True, env=series.git_environment())
     return folder
 
 
@@ -110,9 +120,9 @@ def test_what_the_patches_do_not_make(tmp_path, change, wrong):
         series.compare(*folders)
 
 
-def test_messages(patches):
+def test_messages(patches, tests):
     """Each message says what and why, in lines of a mail."""
-    for patch in patches:
+    for patch in [*patches, *tests[1:]]:
         subject = header(patch, 'Subject').split('] ', 1)[1]
         assert re.fullmatch(r'[\w/]+(: [\w-]+)?: [a-z].*[^.]', subject) and len(subject) <= 75, subject
         text = patch.read_text().split('\n\n', 1)[1].split('\nSigned-off-by:', 1)[0]
@@ -262,14 +272,9 @@ def test_each_bug_has_one_fix(fixes):
 
 def test_fixes_apply_as_they_are(fixes, tmp_path):
     """git am takes them in order, and makes of the base tree what the series makes of it."""
-    env, names = series.git_environment(), tree.touched_by(tree.fixes(LINUX))
+    names = tree.touched_by(tree.fixes(LINUX))
     for folder, patches in (('stored', tree.fixes(LINUX)), ('series', fixes)):
-        for name in names:
-            (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(BASE / name, tmp_path / folder / name)
-        for words in (('init', '-q'), ('add', '-A'), ('commit', '-q', '-m', 'base'),
-                      ('am', '-q', '--empty=drop', *patches)):
-            subprocess.run(['git', '-C', tmp_path / folder, *words], check=True, capture_output=True, env=env)
+        apply(patches, names, tmp_path / folder)
     for name in names:
         assert (tmp_path / 'stored' / name).read_bytes() == (tmp_path / 'series' / name).read_bytes()
     assert len(fixes) == len(tree.fixes(LINUX)) + 1 and names == ['kernel/workqueue.c']
@@ -278,7 +283,7 @@ def test_fixes_apply_as_they_are(fixes, tmp_path):
 @pytest.mark.tier('more')
 def test_fixes_of_the_long_term_release(fixes):
     """Where the same patch does not fit, this release has one of its own, with the same subject and Fixes: tag."""
-    mails = series.write('6.12', fixes=True)
+    mails = series.write('6.12', whom='base')
     assert len(mails) == len(fixes)
     for mail, other in zip(mails[1:], fixes[1:]):
         assert header(mail, 'Subject') == header(other, 'Subject')
@@ -312,8 +317,93 @@ def test_fix_that_does_not_fit(monkeypatch, tmp_path, fixes):
         '-\tunsigned long now = jiffies;', '-\tunsigned long then = jiffies;'))
     monkeypatch.setattr(tree, 'fixes', lambda linux: [wrong])
     with pytest.raises(Failure, match=r'0015-pause\.patch does not apply: '):
-        series.write(LINUX, fixes=True)
+        series.write(LINUX, whom='base')
     assert len(list(fixes[0].parent.iterdir())) == len(fixes)
+
+
+# The tests for a tree without our workqueue
+
+def test_tests_are_for_any_tree(tests, applied_tests):
+    """They apply, add files of tests only, build each, and nothing in them depends on ours or speaks of it."""
+    new = [name for patch in tests[1:] for name in added(patch)]
+    assert all(name.startswith(('lib/workqueue/', 'tools/testing/selftests/workqueue/')) for name in new)
+    assert not [name for name in new if 'cmwq' in name] and len(new) == len(set(new)) > 70
+    changed = set(re.findall(r'^\+\+\+ b/(.*)$', ''.join(mail.read_text() for mail in tests), re.M)) - set(new)
+    assert changed == {'MAINTAINERS', 'lib/Kconfig.debug', 'lib/Makefile', 'tools/testing/selftests/Makefile'}
+    for name in new:
+        text = (applied_tests / name).read_text()
+        assert not re.search(r'WORKQUEUE_CMWQ|WORKQUEUE_OLD|WQ_COMPAT|make basebugs|[Bb]ase kernel|cmwq/', text), name
+        for header in re.findall(r'^#include "(.*)"', text, re.M):
+            assert any((folder / name).parent.joinpath(header).resolve().is_file() for folder in (applied_tests, BASE))
+
+
+def test_tests_have_all_options_that_they_name(applied_tests):
+    text = (applied_tests / 'lib/workqueue/Kconfig.debug').read_text()
+    options_of_it = set(re.findall(r'^config (\w+)$', text, re.M))
+    assert options_of_it == {'WQ_BENCH', 'WQ_API_KUNIT_TEST', 'WQ_TEST_HELPER', 'WQ_TORTURE_TEST'}
+    assert set(re.findall(r'CONFIG_(\w+)', (applied_tests / 'lib/workqueue/Makefile').read_text())) == options_of_it
+    assert 'source "lib/workqueue/Kconfig.debug"' in (applied_tests / 'lib/Kconfig.debug').read_text()
+    scripts = applied_tests / 'tools/testing/selftests/workqueue'
+    listed = re.findall(r'[\w-]+\.sh', (scripts / 'Makefile').read_text())
+    assert sorted(listed) == sorted(path.name for path in scripts.glob('*.sh'))
+
+
+def test_tests_name_what_each_has_found(tests, applied_tests):
+    """The letter has a row for each bug, in the order of its repairs. The test that it names is there."""
+    part = tests[0].read_text().split('What they have found')[1].split('\nThe torture test')[0]
+    rows = dict(re.findall(r'^  (\w+) +(?:KUnit|[a-z]+\.sh), ([\w.]+): ', part, re.M))
+    names = [patch.stem.partition('-')[2] for patch in tree.fixes(LINUX)]
+    assert list(rows) == names
+    for bug in basebugs.BUGS:
+        place, _, test = bug.test.partition('.')
+        name = test.partition(':')[0]
+        assert rows[bug.name] == name
+        case = rf'^static void {name.partition(".")[2]}\(' if place == 'kunit' else rf'^test_{name}\(\)'
+        path = f'lib/workqueue/{name.partition(".")[0]}.c' if place == 'kunit' else f'{series.SELFTESTS}/{place}.sh'
+        assert re.search(case, (applied_tests / path).read_text(), re.M), bug.name
+
+
+def test_letter_of_tests(tests):
+    text = tests[0].read_text().split('\n\n', 1)[1]
+    assert '*** ' not in text and not re.search(r'@[\w-]+@', text)
+    assert max(len(line) for line in text.split('\n-- \n')[0].splitlines()) <= 80
+    order = text.split('How to read it')[1].split('How to apply')[0]
+    assert re.findall(r'^  ([\d-]+) +(.*)$', order, re.M) == [
+        ('1-5', 'benchmark, KUnit suites and torture test'), ('6', 'selftests'), ('7', 'the entry in MAINTAINERS')]
+
+
+def test_owner_of_tests(applied_tests):
+    text = (applied_tests / 'MAINTAINERS').read_text()
+    entry = text.split('\nWORKQUEUE TESTS\n')[1].split('\n\n')[0]
+    assert re.findall(r'^F:\t(.*)$', entry, re.M) == ['lib/workqueue/', f'{series.SELFTESTS}/']
+    assert re.search(r'^M:\t.* <.*>$', entry, re.M)
+
+
+@pytest.mark.tier('test')
+def test_checkpatch_on_tests(tests):
+    assert [line for mail in tests[1:] for line in findings(mail)] == []
+
+
+@pytest.mark.parametrize('text, left', [
+    ('a\n#ifdef CONFIG_WORKQUEUE_CMWQ\nb\n#else\nc\n#endif\nd\n', 'a\nc\nd\n'),
+    ('#ifndef CONFIG_WORKQUEUE_CMWQ\nb\n#endif\nd\n', 'b\nd\n'),
+    ('#ifdef CONFIG_WORKQUEUE_CMWQ\n#ifdef A\nb\n#else\nc\n#endif\n#endif\nd\n', 'd\n'),
+    ('#ifdef A\n#ifdef KUNIT_CASE_PARAM_WITH_INIT\nb\n#else\nc\n#endif\n#else\nd\n#endif\n',
+     '#ifdef A\nb\n#else\nd\n#endif\n'),
+    ('#if defined(A)\nb\n#elif B\nc\n#endif\n', '#if defined(A)\nb\n#elif B\nc\n#endif\n'),
+])
+def test_conditions_that_are_known(text, left):
+    assert stock.unconditional(text) == left
+
+
+def test_edit_that_finds_nothing():
+    with pytest.raises(Failure, match=r"lib/workqueue/Makefile has no .*SHARD_KUNIT"):
+        stock.text_for('lib/workqueue/Makefile', 'obj-y += all.o\n')
+
+
+def test_tests_for_a_release_without_patches_for_them():
+    with pytest.raises(Failure, match=r'LINUX=6\.12: its own workqueue lacks parts of the interface'):
+        series.write('6.12', whom='tests')
 
 
 # The tree that it makes
@@ -341,7 +431,7 @@ def test_maintainers(applied, patches):
 
 def test_maintainers_of_another_tree():
     with pytest.raises(Failure, match='has no entry WORKQUEUE'):
-        maintainers.with_entry('XFS FILESYSTEM\nS:\tSupported\n')
+        maintainers.with_entry('XFS FILESYSTEM\nS:\tSupported\n', maintainers.OWN.read_text())
 
 
 def test_selftests_are_a_target(applied, tmp_path):
@@ -522,10 +612,11 @@ class Steps:
                               env=self.kind.environment())
         assert done.returncode == 0, f'{what}: {done.stderr[-2000:]}'
 
-    def configure(self, what, variant='cmwq'):
+    def configure(self, what, variant='cmwq', more=''):
         """Configure as `make kernel` does, but without the options that are not there yet."""
         wanted = self.out / 'wanted'
-        wanted.write_text(''.join(path.read_text() for path in replace(self.kind, variant=variant).fragments))
+        fragments = replace(self.kind, variant=variant).fragments
+        wanted.write_text(''.join(path.read_text() for path in fragments) + more)
         self.make(what, f'KCONFIG_ALLCONFIG={wanted}', 'allnoconfig')
 
     def symbols(self):
@@ -542,14 +633,16 @@ class Steps:
                     taken.setdefault(path.stem, set()).add(name)
         return taken, defined
 
-    def boot(self, what, ours):
+    def boot(self, what, ours, command=':'):
+        """Boot, and return what @command prints. Its kernel parameters let KUnit run, but not at once."""
         done = call('scripts/lab', 'guest', '--engine', 'uml', '--kernel', self.out, '--log', self.out / 'log',
-                    '--timeout', '280', '--', 'cat /proc/version; ls /sys/module/workqueue/parameters; echo end',
-                    timeout=300)
+                    '--timeout', '280', '--append', 'kunit.enable=1', '--',
+                    f'cat /proc/version; ls /sys/module/workqueue/parameters; {command}; echo end', timeout=300)
         log = (self.out / 'log').read_text()
         assert done.returncode == 0 and done.stdout.endswith('end\n'), f'{what}: {done.stderr}\n{log[-2000:]}'
         assert ('own_pools' in done.stdout) == ours, what
         assert not kernlog.problems(log), what
+        return done.stdout
 
 
 @pytest.mark.tier('all')
@@ -584,5 +677,24 @@ def test_each_patch_leaves_a_tree_that_builds(monkeypatch, patches):
         steps_of.configure('all patches, kernel/workqueue.c', 'base')
         steps_of.make('all patches, kernel/workqueue.c', 'all')
         steps_of.boot('all patches, kernel/workqueue.c', ours=False)
+    finally:
+        steps_of.remove()
+
+
+@pytest.mark.tier('all')
+def test_tests_run_on_the_base_alone(monkeypatch, tests):
+    """In a tree with nothing else of ours, they build. KUnit passes, and the modules find no fault in a few seconds."""
+    steps_of = Steps(monkeypatch)
+    steps_of.begin()
+    try:
+        for mail in tests[1:]:
+            wrong = tree.apply(mail, steps_of.tree)
+            assert not wrong, f'{mail.name}: {wrong}'
+        steps_of.configure('tests', 'base', 'CONFIG_WQ_BENCH=m\n')
+        steps_of.make('tests', 'all')
+        out = steps_of.boot('tests', False, 'cd /sys/kernel/debug/kunit; for run in wq_api_*/run; do echo 1 >$run; '
+                            'done; cat wq_api_*/results; modprobe wq_test_helper && modprobe wqtorture duration=5')
+        assert len(re.findall(r'^ +ok \d', out, re.M)) > 600 and not re.search(r'^ *not ok', out, re.M)
+        assert re.search('wqtorture: .*End of test: SUCCESS', (steps_of.out / 'log').read_text())
     finally:
         steps_of.remove()

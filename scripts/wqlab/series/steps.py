@@ -76,7 +76,7 @@ def files_of(steps: list[Step], places: list[str]) -> list[list[str]]:
         added.append(sorted(mine))
     for place in places:
         if place not in taken:
-            raise Failure(f'{place} is in no patch of the series: name it in a file of {shown(FOLDER)}')
+            raise Failure(f'{place} is in no patch of the series: name it in a file of {shown(steps[0].path.parent)}')
     return added
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Write the project as patches for the base tree: build/series-$LINUX/*.patch.
 
-usage: [LINUX=7.3] scripts/lab series [--for base] [-v N] [--changes FILE]
+usage: [LINUX=7.3] scripts/lab series [--for base|tests] [-v N] [--changes FILE]
 
 To apply them, run `git am --empty=drop build/series-7.3/*.patch` in a git tree of Linux 7.3.
 0000-cover-letter.patch says what they change, with figures; git skips it. The tree builds after
@@ -9,7 +9,8 @@ each patch. Before the patches are put in place, this program applies them to th
 base tree and compares the result with the composed tree.
 
 With --for base, this writes build/series-base-7.3/*.patch instead: patches/base-fixes/, which repair
-kernel/workqueue.c itself and need nothing of this project.
+kernel/workqueue.c itself and need nothing of this project. With --for tests, it writes
+build/series-tests-7.3/*.patch: our tests for a tree that has only kernel/workqueue.c.
 
 If KERNEL_SRC= is a git tree, the letter ends with its commit (base-commit). Otherwise it says
 what the base is, and lists the blobs of the files that the series changes.
@@ -33,14 +34,14 @@ from wqlab.kernels import base, tree
 from wqlab.kernels.kinds import asked_linux
 from wqlab.paths import BUILD, ROOT
 from wqlab.release import release
-from wqlab.series import maintainers, steps
+from wqlab.series import maintainers, steps, stock
 from wqlab.steps import Failure, blame_disk, first_match, locked, need, plain_environment, sayer, shown, told
 
 say = sayer('series')
 SELFTESTS = 'tools/testing/selftests/workqueue'
 MAINTAINERS = 'MAINTAINERS'
-LETTER = Path(__file__).with_name('cover.txt')
-FIXES_LETTER = LETTER.with_name('cover-base.txt')
+LETTERS = {whom: Path(__file__).with_name(name)
+           for whom, name in (('cmwq', 'cover.txt'), ('base', 'cover-base.txt'), ('tests', 'cover-tests.txt'))}
 WIDTH = 72              # of its lines
 # the first file of a patch, and what the letter calls such patches
 GROUPS = (('MAINTAINERS', 'the entry in MAINTAINERS'), ('include/linux/', 'the headers'),
@@ -135,11 +136,10 @@ def check_new(places: Iterable[str], folder: Path) -> None:
             raise Failure(f'the base tree has a file {place}, too: the series needs another place for ours')
 
 
-def fill(repository: Repository, linux: str) -> None:
-    """Make the commits, step by step."""
-    sources, plan = laid(), steps.all_steps()
-    check_new(sources, base.Base(linux).tree)
-    places, patches = steps.files_of(plan, list(sources)), steps.patches_of(plan, tree.patches(linux))
+def fill(repository: Repository, sources: dict[str, Path], plan: list[steps.Step], hooks: list[Path],
+         entry: str) -> None:
+    """Make the commits, step by step. @hooks are the patches for files of the base tree."""
+    places, patches = steps.files_of(plan, list(sources)), steps.patches_of(plan, hooks)
     for step, mine, applied in zip(plan, places, patches):
         for place in mine:
             repository.add(sources[place], place)
@@ -150,9 +150,9 @@ def fill(repository: Repository, linux: str) -> None:
             repository.commit(message_of(patch))
         if step.maintainers:
             path = repository.folder / MAINTAINERS
-            path.write_text(maintainers.with_entry(path.read_text()))
+            path.write_text(maintainers.with_entry(path.read_text(), entry))
         if mine and step.patches and not applied:
-            raise Failure(f'patches/{linux} has no {step.patches[0]}, which {step.name} needs')
+            raise Failure(f'no patch of the base tree is named {step.patches[0]}, which {step.name} needs')
         if step.message and (mine or step.maintainers):
             repository.commit(step.message)
 
@@ -247,23 +247,27 @@ def mail(repository: Repository, folder: Path, version: int, commit: str) -> lis
     return new
 
 
-def write(linux: str, version: int = 1, changes: str = '', fixes: bool = False) -> list[Path]:
-    """Write the series, or that of the base's own repairs. Return the mails, the first of which is the cover letter."""
+def write(linux: str, version: int = 1, changes: str = '', whom: str = 'cmwq') -> list[Path]:
+    """Write the series for one of LETTERS. Return the mails, the first of which is the cover letter."""
     need('git', 'patch')
-    composed = None if fixes else tree.compose(linux)
-    source, env = base.fetch(linux) if fixes else base.Base(linux), git_environment()
-    place = BUILD / f'series-{"base-" if fixes else ""}{linux}'
-    changed = sorted(tree.touched_by(tree.fixes(linux)) if fixes else
-                     {MAINTAINERS, *tree.touched_by(tree.patches(linux), '--- a')})
+    hooks = {'cmwq': tree.patches, 'base': tree.fixes, 'tests': stock.patches}[whom](linux)
+    composed = tree.compose(linux) if whom == 'cmwq' else None
+    source, env = base.Base(linux) if composed else base.fetch(linux), git_environment()
+    place = BUILD / f'series-{"" if composed else f"{whom}-"}{linux}'
+    changed = sorted({*[MAINTAINERS] * (whom != 'base'), *tree.touched_by(hooks, '--- a')})
     with locked(place.name), tempfile.TemporaryDirectory(prefix='.series-', dir=BUILD) as work_name:
         work = Path(work_name)
         made = Repository(work / 'make', source, env, changed)
-        if fixes:
+        if whom == 'base':
             fill_fixes(made, linux)
         else:
-            fill(made, linux)
+            sources, folder, entry = laid(), steps.FOLDER, maintainers.OWN.read_text()
+            if whom == 'tests':
+                sources, folder, entry = stock.laid(sources, work / 'tests'), stock.STEPS, stock.entry()
+            check_new(sources, source.tree)
+            fill(made, sources, steps.all_steps(folder), hooks, entry)
         commit = commit_of(source, made.base_files)
-        describe(made, source, commit, changes, (FIXES_LETTER if fixes else LETTER).read_text())
+        describe(made, source, commit, changes, LETTERS[whom].read_text())
         new = mail(made, work / 'patches', version, commit)
         applied = Repository(work / 'am', source, env, changed)
         applied.git('am', '-q', '--empty=drop', *new)
@@ -288,8 +292,8 @@ def main(argv: list[str]) -> int:
                         help='this is version N: subjects begin with [PATCH vN]')
     parser.add_argument('--changes', metavar='FILE', type=Path, help='begin the letter with this text: what has '
                         'changed since the last version')
-    parser.add_argument('--for', dest='whom', choices=('cmwq', 'base'), default='cmwq',
-                        help='base: only the repairs of kernel/workqueue.c')
+    parser.add_argument('--for', dest='whom', choices=LETTERS, default='cmwq',
+                        help='base: only the repairs of kernel/workqueue.c; tests: only the tests, for that file')
     args = parser.parse_args(argv)
     try:
         changes = args.changes.read_text() if args.changes else ''
@@ -297,5 +301,5 @@ def main(argv: list[str]) -> int:
         raise Failure(f'--changes {args.changes} cannot be read: {told(error)}') from error
     if args.reroll_count > 1 and not changes:
         say('note: reviewers want to know what has changed since the last version: give --changes FILE')
-    write(asked_linux(), args.reroll_count, changes, fixes=args.whom == 'base')
+    write(asked_linux(), args.reroll_count, changes, args.whom)
     return 0

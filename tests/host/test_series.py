@@ -351,7 +351,7 @@ def test_tests_have_all_options_that_they_name(applied_tests):
 def test_tests_name_what_each_has_found(tests, applied_tests):
     """The letter has a row for each bug, in the order of its repairs. The test that it names is there."""
     part = tests[0].read_text().split('What they have found')[1].split('\nThe torture test')[0]
-    rows = dict(re.findall(r'^  (\w+) +(?:KUnit|[a-z]+\.sh), ([\w.]+): ', part, re.M))
+    rows = dict(re.findall(r'^  (\w+) +(?:KUnit|[a-z]+\.sh), ([\w.]+):\s', part, re.M))
     names = [patch.stem.partition('-')[2] for patch in tree.fixes(LINUX)]
     assert list(rows) == names
     for bug in basebugs.BUGS:
@@ -694,7 +694,7 @@ def test_tests_run_on_the_base_alone(monkeypatch, tests):
         steps_of.make('tests', 'all')
         out = steps_of.boot('tests', False, 'cd /sys/kernel/debug/kunit; for run in wq_api_*/run; do echo 1 >$run; '
                             'done; cat wq_api_*/results; modprobe wq_test_helper && modprobe wqtorture duration=5')
-        assert len(re.findall(r'^ +ok \d', out, re.M)) > 600 and not re.search(r'^ *not ok', out, re.M)
+        assert len(re.findall(r'^ +ok \d', out, re.M)) > 500 and not re.search(r'^ *not ok', out, re.M)
         assert re.search('wqtorture: .*End of test: SUCCESS', (steps_of.out / 'log').read_text())
     finally:
         steps_of.remove()

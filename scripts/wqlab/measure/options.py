@@ -90,12 +90,10 @@ def refuse(parser: argparse.ArgumentParser, args: argparse.Namespace, rules: Ite
                 parser.error(f'{why}: leave --{name.replace("_", "-")} out')
 
 
-def refuse_more(parser: argparse.ArgumentParser, args: argparse.Namespace, option: str = 'resume') -> None:
-    """Refuse options beside one that takes those of an earlier run."""
-    expected = parser.parse_args([])
-    setattr(expected, option, getattr(args, option))
-    if args != expected:
-        parser.error(f'--{option} uses the options of that run: give no other options')
+def refuse_more(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Refuse options beside --resume, which takes those of an earlier run."""
+    if args != argparse.Namespace(**{**vars(parser.parse_args([])), 'resume': args.resume}):
+        parser.error('--resume uses the options of that run: give no other options')
 
 
 def resolve_cpus(parser: argparse.ArgumentParser, args: argparse.Namespace, option: str = 'cpus') -> None:

@@ -59,7 +59,7 @@ EDITS = {
 
 def patches(linux: str) -> list[Path]:
     """Return the patches that hook these files into the base tree."""
-    found = sorted((ROOT / 'patches' / linux / 'tests').glob('*.patch'))
+    found = sorted((ROOT / 'patches/base-tests' / linux).glob('*.patch'))
     if not found:
         raise Failure(f'LINUX={linux}: its own workqueue lacks parts of the interface that the tests use')
     return found

@@ -908,7 +908,7 @@ static void made_while_workers_start(struct kunit *test)
 
 	if (!early)
 		kunit_skip(test, "wq_api_kunit.early is off");
-	wq_api_skip_on_base(test, "what is made during boot may get no rescuer");
+	wq_api_skip_on_base(test, "the base kernel may give it no rescuer");
 	early = false;
 	unregister_trace_sched_waking(early_wake, NULL);
 

@@ -278,7 +278,7 @@ struct workqueue_struct *wq_api_wq_kind(struct kunit *test)
 
 	/* a flag for internal use, which some drivers take nevertheless */
 	if (kind->flags & __WQ_ORDERED)
-		wq_api_skip_on_base(test, "its items may run twice at a time");
+		wq_api_skip_on_base(test, "the base kernel may run its items twice at a time");
 	wq_api_items_are_for(test, kind->flags);
 	if (kind->ordered)
 		return track(test, alloc_ordered_workqueue("wq_api_%s", kind->flags,

@@ -129,10 +129,11 @@ def pytest_collection_modifyitems(config, items):
     after = config.getoption('--after')
     wanted = [item for item in items if (order.index(after) if after else -1) < order.index(tier_of(item)) <= limit]
     config.stash[TALLY].left.update(tier_of(item) for item in items if order.index(tier_of(item)) > limit)
-    impossible = left_out(wanted)
+    impossible = set(left_out(wanted))
     config.stash[TALLY].sums['skipped'] += len(impossible)
     wanted = [item for item in wanted if item not in impossible]
-    config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
+    chosen = set(wanted)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     kernels = [None, *dict.fromkeys(kernel for kernel in map(kernel_of, wanted) if kernel)]
     # Cases that need no kernel run while the first kernel is built, those that need no job while jobs run.
     items[:] = sorted(wanted, key=lambda item: (job_of(item) is not None, kernels.index(kernel_of(item))))

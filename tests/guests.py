@@ -109,7 +109,7 @@ BAD_PARAMETERS = ' '.join('workqueue.' + p for p in (
     'watchdog_thresh=x')) + ' isolcpus=domain,1'
 
 BOOTS: tuple[Boot, ...] = (
-    Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), shards='1 1', timeout=900),
+    Boot('uml-2', 'uml', (*EVERYWHERE, 'console', 'watchdog'), shards='1 1', timeout=400),
     Boot('uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), cpus=1, tier='more', timeout=400),
     # `params` expects the defaults
     Boot('uml-own', 'uml', tuple(name for name in EVERYWHERE if name not in ('params', *ALIKE_WITH_OWN)), (BUILT_IN,),

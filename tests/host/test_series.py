@@ -396,6 +396,11 @@ def test_conditions_that_are_known(text, left):
     assert stock.unconditional(text) == left
 
 
+def test_elif_after_a_known_condition():
+    with pytest.raises(Failure, match='#elif B: .* does not know #elif after a known condition'):
+        stock.unconditional('#ifdef CONFIG_WORKQUEUE_CMWQ\na\n#elif B\nb\n#endif\n')
+
+
 def test_edit_that_finds_nothing():
     with pytest.raises(Failure, match=r"lib/workqueue/Makefile has no .*SHARD_KUNIT"):
         stock.text_for('lib/workqueue/Makefile', 'obj-y += all.o\n')

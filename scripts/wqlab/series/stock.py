@@ -82,6 +82,8 @@ def unconditional(text: str) -> str:
             value = KNOWN.get(match[2]) if match and word != 'if' else None
             nested.append(value if value is None or word == 'ifdef' else not value)
         known = nested[-1] if nested else None
+        if word == 'elif' and known is not None:
+            raise Failure(f'{line.strip()}: scripts/wqlab/series/stock.py does not know #elif after a known condition')
         if word == 'else' and known is not None:
             nested[-1] = not known
         if word == 'endif':

@@ -3,7 +3,8 @@
 
 For each bug there is a self-test or a KUnit case. It runs first on the base kernel,
 where it should fail, and then on ours, where it should pass. Each run boots a guest of
-its own: UML with 2 CPUs, or, if CPUs have to go offline, QEMU with 4 CPUs on 2 nodes.
+its own: UML with 2 CPUs, or, if CPUs have to go offline or UML of that release has only
+one, QEMU with 4 CPUs on 2 nodes.
 
 With FIXED=1, the tests run only on the base kernel, which then has the patches of
 patches/base-fixes/, and should pass.
@@ -18,7 +19,7 @@ from wqlab import tap
 from wqlab.guest import GuestError
 from wqlab.guest import run as guest
 from wqlab.kernels import build, tree
-from wqlab.kernels.kinds import Kind, asked_linux
+from wqlab.kernels.kinds import Kind, asked_linux, uml_is_smp
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, sayer, shown
 
@@ -36,8 +37,8 @@ class Bug:
 
     @property
     def engine(self):
-        """UML has no CPU hotplug."""
-        return 'qemu' if self.test.startswith('hotplug.') else 'uml'
+        """UML has no CPU hotplug, and one CPU in old releases."""
+        return 'qemu' if self.test.startswith('hotplug.') or not uml_is_smp(asked_linux()) else 'uml'
 
     @property
     def point(self):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from wqlab.kernels import base, build
-from wqlab.kernels.kinds import Kind, one_of
+from wqlab.kernels.kinds import Kind, numbers, one_of
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, locked, logged, need, plain_environment, sayer, shown
 
@@ -120,7 +120,7 @@ def check_folder(kind: Kind, name: str) -> bool:
     for path in (kind.folder / name).rglob('*.o'):
         path.unlink()
     log = BUILD / 'log/check.log'
-    sparse = SPARSE + ' -Wno-context' * (kind.release < NO_CONTEXT)
+    sparse = SPARSE + ' -Wno-context' * (numbers(kind.linux) < NO_CONTEXT)
     if logged(log, f'W=1 and sparse in {name}',
               kind.make(f'CHECK={sparse}', 'W=1', 'C=2', 'CF=-D__CHECK_ENDIAN__',
                         f'-j{len(os.sched_getaffinity(0))}', f'{name}/'), say=say, env=kind.environment()):

@@ -59,6 +59,15 @@ def releases() -> str:
     return ' '.join(sorted(path.name for path in (ROOT / 'patches').glob('[0-9]*')))
 
 
+def numbers(linux: str) -> tuple[int, ...]:
+    """Return a release as numbers, to compare it."""
+    return tuple(int(part) for part in re.findall(r'\d+', linux))
+
+
+def uml_is_smp(linux: str) -> bool:
+    return numbers(linux) >= UML_SMP
+
+
 def compiler(cross: str = '') -> str:
     return ('ccache ' if shutil.which('ccache') else '') + f'{cross}gcc'
 
@@ -78,7 +87,7 @@ class Kind:
         if not kind.ours and (engine, variant, config) != ('qemu', 'base', 'release'):
             raise Failure(f'LINUX={linux}: there is no patches/{linux} (have: {releases()}): '
                           'only ENGINE=qemu VARIANT=base CONFIG=release can be built')
-        if engine == 'uml' and config != 'up' and kind.release < UML_SMP:
+        if engine == 'uml' and config != 'up' and not uml_is_smp(linux):
             raise Failure(f'LINUX={linux}: UML has one CPU before {UML_SMP[0]}.{UML_SMP[1]}: '
                           'use CONFIG=up or ENGINE=qemu')
         if config not in kind.engine.configs:
@@ -91,11 +100,6 @@ class Kind:
         """Return the kind that the environment names. make passes its variables there."""
         return cls.of(*(environ.get(name) or default for name, default in (
             ('ENGINE', 'qemu'), ('VARIANT', 'cmwq'), ('CONFIG', 'release'), ('LINUX', LINUX))))
-
-    @property
-    def release(self) -> tuple[int, ...]:
-        """Return the release as numbers, to compare it."""
-        return tuple(int(part) for part in re.findall(r'\d+', self.linux))
 
     @property
     def ours(self) -> bool:

@@ -84,7 +84,7 @@ deb: ## make Debian packages of a kernel with our workqueue and the configuratio
 	@CONFIG=packages scripts/deps.sh
 	@scripts/lab deb $(ARGS)
 
-series: ## write patches for `git am` on the base tree, with a cover letter; FOR=base: only fixes of its own workqueue, FOR=tests: only tests for that one: TREE FOR= VERSION= ARGS='--changes FILE'
+series: ## write patches for `git am` on the base tree, with a cover letter; FOR=base: only fixes of its own workqueue, FOR=tests: only tests and tools for that one: TREE FOR= VERSION= ARGS='--changes FILE'
 	@scripts/lab series $(call options,FOR) $${VERSION:+"-v$$VERSION"} $(ARGS)
 
 clean: ## remove what was built, but not the base tree, downloads, benchmark results and build/venv

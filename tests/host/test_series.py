@@ -4,6 +4,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -324,9 +325,9 @@ def test_fix_that_does_not_fit(monkeypatch, tmp_path, fixes):
 # The tests for a tree without our workqueue
 
 def test_tests_are_for_any_tree(tests, applied_tests):
-    """They apply, add files of tests only, build each, and nothing in them depends on ours or speaks of it."""
+    """They apply, add files of tests and tools only, build each, and nothing in them depends on ours."""
     new = [name for patch in tests[1:] for name in added(patch)]
-    assert all(name.startswith(('lib/workqueue/', 'tools/testing/selftests/workqueue/')) for name in new)
+    assert all(name.startswith(('lib/workqueue/', f'{series.SELFTESTS}/', 'tools/workqueue/inspect/')) for name in new)
     assert not [name for name in new if 'cmwq' in name] and len(new) == len(set(new)) > 70
     changed = set(re.findall(r'^\+\+\+ b/(.*)$', ''.join(mail.read_text() for mail in tests), re.M)) - set(new)
     assert changed == {'MAINTAINERS', 'lib/Kconfig.debug', 'lib/Makefile', 'tools/testing/selftests/Makefile'}
@@ -369,14 +370,28 @@ def test_letter_of_tests(tests):
     assert max(len(line) for line in text.split('\n-- \n')[0].splitlines()) <= 80
     order = text.split('How to read it')[1].split('How to apply')[0]
     assert re.findall(r'^  ([\d-]+) +(.*)$', order, re.M) == [
-        ('1-5', 'benchmark, KUnit suites and torture test'), ('6', 'selftests'), ('7', 'the entry in MAINTAINERS')]
+        ('1-5', 'benchmark, KUnit suites and torture test'), ('6', 'selftests'), ('7-8', 'tools'),
+        ('9', 'the entry in MAINTAINERS')]
 
 
 def test_owner_of_tests(applied_tests):
     text = (applied_tests / 'MAINTAINERS').read_text()
-    entry = text.split('\nWORKQUEUE TESTS\n')[1].split('\n\n')[0]
-    assert re.findall(r'^F:\t(.*)$', entry, re.M) == ['lib/workqueue/', f'{series.SELFTESTS}/']
+    entry = text.split('\nWORKQUEUE TESTS AND TOOLS\n')[1].split('\n\n')[0]
+    assert re.findall(r'^F:\t(.*)$', entry, re.M) == [
+        'lib/workqueue/', f'{series.SELFTESTS}/', 'tools/workqueue/inspect/']
     assert re.search(r'^M:\t.* <.*>$', entry, re.M)
+
+
+def test_tools_are_beside_the_base_kernels(applied_tests):
+    """They are ours as they are, both start there, and nothing of the other scripts is changed."""
+    folder = applied_tests / 'tools/workqueue'
+    assert [path.name for path in folder.iterdir()] == ['inspect']
+    for path in (ROOT / 'tools/workqueue').rglob('*.py'):
+        copy = folder / 'inspect' / path.relative_to(ROOT / 'tools/workqueue')
+        assert copy.read_bytes() == path.read_bytes() and copy.stat().st_mode == path.stat().st_mode, copy
+    for name, option in (('wq_dump', '--stalls'), ('wq_monitor', '--screen')):
+        done = call(sys.executable, folder / f'inspect/{name}.py', '--help')
+        assert done.returncode == 0 and option in done.stdout, done.stderr
 
 
 @pytest.mark.tier('test')

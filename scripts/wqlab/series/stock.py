@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Our tests as files for a tree that has only its own workqueue: make series FOR=tests.
+"""Our tests and tools as files for a tree that has only its own workqueue: make series FOR=tests.
 
 Nothing of ours is compiled there, so what depends on it is left out: files by their names,
-and the rest by conditions that are known. The folder and the benchmark get names that say
-nothing of our workqueue and are not taken: the base has a benchmark test_workqueue, too.
+and the rest by conditions that are known. The folders and the benchmark get names that say
+nothing of our workqueue and are not taken: the base has a benchmark test_workqueue, too, and
+two scripts in tools/workqueue/ that are called as ours.
 """
 import re
 from fnmatch import fnmatchcase
@@ -14,13 +15,14 @@ from wqlab.series import maintainers
 from wqlab.steps import Failure
 
 STEPS = Path(__file__).parent / 'steps-tests'
-FOLDERS = ('lib/cmwq/', 'tools/testing/selftests/workqueue/')
+FOLDERS = ('lib/cmwq/', 'tools/testing/selftests/workqueue/', 'tools/workqueue/cmwq/')
 # They test our files or features, or are for modules of another kernel.
 LEFT_OUT = ('lib/cmwq/wq_*_kunit.c', 'lib/cmwq/wq_probe.c', 'lib/cmwq/wq_compat.h', 'lib/cmwq/Kbuild',
             *(f'tools/testing/selftests/workqueue/{name}.sh' for name in ('resize', 'own', 'console', 'stats')))
 KNOWN = {'CONFIG_WORKQUEUE_CMWQ': False, 'WQ_COMPAT_NO_BH': False, 'KUNIT_CASE_PARAM_WITH_INIT': True}
 CONDITION = re.compile(r'#(ifdef|ifndef|if|else|elif|endif)\b\s*(\w*)')
-PLACES = {'lib/cmwq/': 'lib/workqueue/', 'lib/workqueue/test_workqueue.c': 'lib/workqueue/wqbench.c'}
+PLACES = {'lib/cmwq/': 'lib/workqueue/', 'lib/workqueue/test_workqueue.c': 'lib/workqueue/wqbench.c',
+          'tools/workqueue/cmwq/': 'tools/workqueue/inspect/'}
 # Patterns, and what they become in every file
 WORDS = {
     r'lib/cmwq\b': 'lib/workqueue',
@@ -106,12 +108,12 @@ def text_for(place: str, text: str) -> str:
     if place.endswith(('.c', '.h')):
         text = unconditional(text)
     text = replaced(replaced(text, WORDS), EDITS.get(place, {}), place)
-    # where something was left out, empty lines meet
-    return re.sub('\n{3,}', '\n\n', text).rstrip('\n') + '\n'
+    # Where something was left out, empty lines meet. In Python, two of them belong between functions.
+    return text if place.endswith('.py') else re.sub('\n{3,}', '\n\n', text).rstrip('\n') + '\n'
 
 
 def laid(files: dict[str, Path], folder: Path) -> dict[str, Path]:
-    """Write those of our files that test any workqueue to @folder. Return them by their places in the tree."""
+    """Write those of our files that test or show any workqueue to @folder. Return them by their places in the tree."""
     made: dict[str, Path] = {}
     for place, path in files.items():
         if place.startswith(FOLDERS) and not any(fnmatchcase(place, pattern) for pattern in LEFT_OUT):
@@ -124,6 +126,6 @@ def laid(files: dict[str, Path], folder: Path) -> dict[str, Path]:
 
 
 def entry() -> str:
-    """Return our entry for MAINTAINERS with only the folders of the tests."""
-    text = re.sub(r'^.*\n', 'WORKQUEUE TESTS\n', maintainers.OWN.read_text(), count=1)
+    """Return our entry for MAINTAINERS with only the folders of the tests and tools."""
+    text = re.sub(r'^.*\n', 'WORKQUEUE TESTS AND TOOLS\n', maintainers.OWN.read_text(), count=1)
     return replaced(re.sub(rf'^F:\t(?!{"|".join(FOLDERS)}).*\n', '', text, flags=re.M), PLACES)

@@ -293,7 +293,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument('--changes', metavar='FILE', type=Path, help='begin the letter with this text: what has '
                         'changed since the last version')
     parser.add_argument('--for', dest='whom', choices=LETTERS, default='cmwq',
-                        help='base: only the repairs of kernel/workqueue.c; tests: only the tests, for that file')
+                        help='base: only the repairs of kernel/workqueue.c; tests: only tests and tools, for that file')
     args = parser.parse_args(argv)
     try:
         changes = args.changes.read_text() if args.changes else ''

@@ -111,6 +111,7 @@ def test_a_case_has_the_job_of_other_engines():
     row, = (row for row in text.splitlines() if row.startswith('steady '))
     assert row.startswith("steady aes/ram/queue/32k-third/cache-strict crypt_requests 64 0.015 0.03 --")
     assert set(job.words()) - set(shlex.split(row)) == {'--iodepth=64'} and '--iodepth=8' in row
+    assert simulated.crypt_job('32k-all', 256).options['iodepth'] == 2      # 512 in flight on epyc
     assert "scope cache 1 'kcryptd[-!]*'" in text and text.index('scope ') < text.index('steady ')
 
 

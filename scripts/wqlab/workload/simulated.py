@@ -20,7 +20,7 @@ from wqlab.workload.scopes import SCOPES
 
 STEADY_SH = Path(__file__).with_name('steady.sh')
 SECONDS = 0.02
-DEPTH = 8               # of requests of 32k from each issuer
+DEPTH, IN_FLIGHT = 8, 576       # most requests of 32k from each issuer, and from all
 # Two writes of one block at the same time would leave parts of both. The log has the ms of each completion.
 STEADY = {'time_based': 1, 'runtime': '1d', 'do_verify': 0, 'serialize_overlap': 1, 'write_lat_log': 'log',
           'log_unix_epoch': 1, 'per_job_logs': 0, 'log_entries': 1 << 17, 'disable_lat': 1, 'disable_slat': 1}
@@ -63,12 +63,12 @@ def crypt_areas(members: Sequence[str], cpus: int) -> list[fio.Job]:
 
 def crypt_job(name: str, cpus: int) -> fio.Job:
     """
-    As dmcrypt.job_of(), but so few requests are in flight that all are done many times in the time that is simulated.
+    As dmcrypt.job_of(), but so few requests are in flight that most end in the time that is simulated.
     And as a buffered job never ends, all blocks would soon be in the page cache: so write them back.
     """
     job, _ = dmcrypt.job_of(name, cpus)
     if name in dmcrypt.SHARES:
-        return fio.Job({**job.options, 'iodepth': DEPTH}, job.jobs)
+        return fio.Job({**job.options, 'iodepth': max(1, min(DEPTH, IN_FLIGHT // job.jobs))}, job.jobs)
     if job.options['direct']:
         return job
     how = {'rw': 'randwrite', 'ioengine': 'psync', 'iodepth': 1, 'fdatasync': 32}

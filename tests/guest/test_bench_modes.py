@@ -7,7 +7,6 @@ import pytest
 
 import bench_guests
 import guests
-from wqlab.bench import life
 from wqlab.bench import parse as bench_parse
 from wqlab.logs import check
 from wqlab.scopes import FEW
@@ -115,6 +114,7 @@ def test_items_on_another_cpu_count(kind):
 
 # Workqueues without items
 
+DEFAULT_SCOPE = '/sys/module/workqueue/parameters/default_affinity_scope'
 LIFE = {kind: f'mode=life wq={kind} batch=64' for kind in bench_parse.KINDS}
 
 
@@ -125,33 +125,34 @@ def lives():
     return blocks
 
 
+def life_of(block):
+    """Return the figures of a pass, of which there is one line."""
+    line, = (text for text in bench_parse.tagged_lines(block) if text.startswith('life '))
+    assert f'{bench_parse.PREFIX}done status=ok runs=1 ' in block
+    return {key: int(value) if value.isdigit() else value
+            for key, value in bench_parse.parse_fields(line.removeprefix('life ')).items()}
+
+
 @pytest.mark.parametrize('kind', bench_parse.KINDS)
 def test_life_of_a_workqueue(lives, kind):
-    parsed, _ = bench_guests.counts(lives[LIFE[kind]])
-    assert parsed['status'] == 'ok' and [note for note in parsed['notes'] if 'taints kernel' not in note] == []
-    run, = parsed['runs']
-    assert run['scope'] == ('cache_shard' if kind == 'unbound' else kind)
+    run = life_of(lives[LIFE[kind]])
     assert (run['mode'], run['wq'], run['count']) == ('life', kind, 64) and run['bytes'] >= 0
-    steps = [step for step in bench_parse.LIFE if step != 'change' or kind.startswith('unbound')]
-    for step in steps:
+    for step in ('create', 'flush', *(['change'] if kind.startswith('unbound') else []), 'destroy'):
         assert 0 < run[f'{step}_p25_ns'] <= run[f'{step}_p50_ns'] <= run[f'{step}_max_ns'] >= run[f'{step}_mean_ns']
-    assert ('change_p50_ns' in run) == ('change' in steps)
+    assert ('change_p50_ns' in run) == kind.startswith('unbound')
 
 
 def test_a_rescuer_has_a_stack(lives):
     """Each workqueue of this kind keeps a thread. 64 of them are enough to see their stacks, which are 16 KiB each."""
-    run, = bench_guests.counts(lives[LIFE['reclaim']])[0]['runs']
-    assert run['bytes'] >= 16384
+    assert life_of(lives[LIFE['reclaim']])['bytes'] >= 16384
 
 
 def test_life_has_the_default_scope():
-    """The order for a row sets the default scope before all other parameters."""
-    assert list(life.order('cpu', 2))[0] == life.DEFAULT_SCOPE
-    steps = [f'echo {scope} >{life.DEFAULT_SCOPE}; dmesg -c >/dev/null; insmod {bench_guests.MODULE} mode=life batch=4 '
+    steps = [f'echo {scope} >{DEFAULT_SCOPE}; dmesg -c >/dev/null; insmod {bench_guests.MODULE} mode=life batch=4 '
              f"2>/dev/null; echo '@ {scope}'; dmesg -c | grep -a test_bench_faults:" for scope in FEW]
     result = bench_guests.run('; '.join([*steps, 'true']))
     blocks = bench_guests.renamed(result.output).split('@ ')[1:]
-    assert [bench_parse.parse_output(block)['runs'][0]['scope'] for block in blocks] == list(FEW)
+    assert [life_of(block)['actual'] for block in blocks] == list(FEW)
 
 
 @guests.needs('qemu')

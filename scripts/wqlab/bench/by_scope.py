@@ -24,11 +24,10 @@ from wqlab.measure.stats import (
     with_spread,
 )
 
-LIFE = ('bytes', *(f'{step}_{key}' for step in parse.LIFE for key in parse.LIFE_FIGURES))
 METRICS = ('items_per_s', 'mean_ns', *parse.QUANTILES, *parse.WAITS, *parse.MAKESPAN, *parse.PROBE, 'cpus_mean',
-           'kworkers', 'ns_per_item', *LIFE)
+           'kworkers', 'ns_per_item')
 RATIOS = ('items_per_s', 'ns_per_item', 'mean_ns', 'p50_ns', 'p99_ns', 'start_p50_ns', 'start_p99_ns', 'start_p999_ns',
-          'done_p50_ns', 'done_p99_ns', 'makespan_p50_ns', 'probe_p50_ns', 'probe_p99_ns', 'probe_p999_ns', *LIFE)
+          'done_p50_ns', 'done_p99_ns', 'makespan_p50_ns', 'probe_p50_ns', 'probe_p99_ns', 'probe_p999_ns')
 GATE = 0.02             # by how much ratios of a kernel to itself may be off
 CALL_TIME = 'queue_work() call: how long a call takes, not how long the item waits to run'
 

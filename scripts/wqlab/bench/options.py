@@ -3,7 +3,7 @@
 
 import argparse
 
-from wqlab.bench import life, machine, parse
+from wqlab.bench import machine, parse
 from wqlab.kernels.kinds import VARIANTS
 from wqlab.measure import options as measure_options
 from wqlab.measure import stats
@@ -28,17 +28,12 @@ SLEEPING = ('mixed',)
 IDLE_TOO = 'ns: of the guest, one for each instruction; it also has idle time, since items sleep'
 BURN_TIME_US = 1_000_000    # of all items in a run, unless --items says how many there are
 MOST_CPUS = 255         # x86 has no x2APIC if it is emulated, and the firmware of arm64 does not start with 512
-# What --mode life sets by itself, or has no use for.
-NOT_OF_LIFE = ('wq', 'batch', 'max_active', 'strict', 'shard_size', 'threads', 'items', 'floor')
-LIFE_PAIRS = 1
 # What a kind of workqueue cannot do.
 WITH_SCOPES = ('unbound', 'unbound_highpri')
 OWN_LIMIT = ('bh', 'ordered')
-NEED_CPUS = ('roam', 'spread')
-TAKE_TURNS = ('life', *NEED_CPUS)       # with --icount there may be several CPUs, one of which runs at a time
+NEED_CPUS = ('roam', 'spread')     # with --icount, too: one of them runs at a time
 # The slowest guest that does not hang: seconds to boot, and items per second.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'arm64': (300, 500)}
-SLOWEST_LIFE = 600, 20    # seconds for all rows, and for each CPU
 
 EXAMPLES = """\
 examples:
@@ -54,8 +49,6 @@ examples:
   scripts/run-bench.sh --engine qemu --sweep 2,4,8,16   both variants and the floor over numbers of CPUs
   scripts/run-bench.sh --machine grace                  72 CPUs that this machine does not have, in computed time
   scripts/run-bench.sh --machine grace --sweep 8,16,72,144
-  scripts/run-bench.sh --mode life --icount --sweep 8,72,255
-                                                        what making and destroying workqueues takes, and their memory
   scripts/run-bench.sh --gate                           one kernel against itself: the ratios should be 1
   scripts/run-bench.sh --resume                         continue the latest unfinished run
 
@@ -70,7 +63,6 @@ modes: a thread queues items, waits until all of them ran, and begins anew
            CPU of each thread queues a probe on a workqueue of high priority
   roam     --batch items, queued from another CPU each time; the rate includes the moves of the thread
   limit    --batch items, and --max-active of the workqueue is less, so that items wait for a slot
-  life     no items: many workqueues of each kind are made, flushed, changed and destroyed
 
 The guests of a pair are booted together and run each scope in turn, again and again. Each
 run takes less than a second, so both variants see the same state of the machine.
@@ -116,9 +108,7 @@ def names(params):
 
 
 def floor_of(params):
-    """Return the rows that are no scopes: kinds in the mode life, or those of the floor, which need a second CPU."""
-    if params.get('mode') == 'life':
-        return list(life.KINDS)
+    """Return the rows of the floor. All but one need a second CPU."""
     if not params.get('floor'):
         return []
     return list(parse.FLOOR) if params['cpus'] > 1 else ['same']
@@ -177,7 +167,7 @@ def build_parser():
                             'or in as many LLCs of --machine as they fill')
     where.add_argument('--icount', action='store_true',
                        help='qemu or arm64 with one CPU, where an instruction counts as one nanosecond; in the modes '
-                            f'life, roam and spread with up to {MOST_CPUS} CPUs, which take turns')
+                            f'roam and spread with up to {MOST_CPUS} CPUs, which take turns')
     what = parser.add_argument_group('what')
     add_variant(what)
     what.add_argument('--gate', action='store_true',
@@ -188,7 +178,7 @@ def build_parser():
     what.add_argument('--floor', action='store_true',
                       help='also measure round trips of two threads without a workqueue (modes latency and batch; '
                            '--sweep does so by itself)')
-    what.add_argument('--mode', choices=(*parse.MODES, 'life'), default='latency', help='see below (default latency)')
+    what.add_argument('--mode', choices=tuple(parse.MODES), default='latency', help='see below (default latency)')
     what.add_argument('--wq', choices=parse.KINDS, default='unbound',
                       help='kind of workqueue (default unbound); highpri is a per-CPU one; '
                            'only unbound and unbound_highpri have scopes')
@@ -201,7 +191,7 @@ def build_parser():
                       help='of the workqueue (default: the kernel\'s, in limit mode a quarter of --batch)')
     what.add_argument('--scopes', type=names_of(SCOPES, 'an affinity scope'), metavar='A,B,...',
                       help='affinity scopes (default: all; cache_shard with --shard-size; cpu, cache_shard and system '
-                           'with --sweep or --mode life)')
+                           'with --sweep)')
     what.add_argument('--strict', action='store_true',
                       help='make the scopes strict, and check where each item runs')
     what.add_argument('--shard-size', type=number_list(1, 65536), metavar='N,...',
@@ -211,7 +201,7 @@ def build_parser():
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
                      help=f'boots of each variant, shard size and number of CPUs (default {PAIRS}, 2 with --sweep, '
-                          '1 with --mode life or --machine, where each pair has another seed)')
+                          '1 with --machine, where each pair has another seed)')
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
                      help='items per thread and run (default uml 50000, qemu 10000; with --sweep, all '
                           'threads together queue twice as many; in the modes spread and mixed, as many as take about '
@@ -227,8 +217,7 @@ def build_parser():
 
 def useless(args):
     """Yield (whether it applies, options, why they have no effect then)."""
-    one_cpu = args.icount and args.mode not in TAKE_TURNS
-    yield args.mode == 'life', NOT_OF_LIFE, '--mode life makes workqueues without items'
+    one_cpu = args.icount and args.mode not in NEED_CPUS
     yield args.mode == 'latency', ['batch'], '--mode latency has one item in flight'
     yield args.mode not in BURNING, ['burn_us'], f'only in --mode {" and ".join(BURNING)} items use a CPU for a time'
     yield args.mode not in WITH_FLOOR, ['floor'], f'only --mode {" and ".join(WITH_FLOOR)} have short items'
@@ -251,7 +240,7 @@ def useless(args):
 
 def resolve_cpus(parser, args):
     """Fill in the number of CPUs, and refuse what cannot be with it."""
-    if args.icount and args.mode not in TAKE_TURNS:
+    if args.icount and args.mode not in NEED_CPUS:
         args.cpus = 1
     if args.machine:
         machine.resolve(parser, args)
@@ -298,20 +287,16 @@ def complete(args):
 
 def few(args):
     """Return True if a second run of a scope would say the same."""
-    return args.icount or args.machine or args.mode == 'life'
+    return args.icount or args.machine
 
 
 def default_pairs(args):
-    if args.mode == 'life':
-        return LIFE_PAIRS
     if args.machine:
         return 1
     return 2 if args.sweep else PAIRS
 
 
 def default_scopes(args):
-    if args.mode == 'life':
-        return list(FEW)
     if args.wq not in WITH_SCOPES:
         return ['default']
     if args.sweep:
@@ -332,9 +317,6 @@ def default_items(args):
 
 def default_timeout(args):
     boot, rate = machine.SLOWEST if args.machine else SLOWEST[args.engine]
-    if args.mode == 'life':
-        rows, cpu = SLOWEST_LIFE
-        return boot + rows + cpu * args.cpus
     if args.mode in BURNING:
         rate = min(rate, 1_000_000 // args.burn_us)
     guests = 1 if args.icount or args.machine else len(places(vars(args)))     # each waits for the others

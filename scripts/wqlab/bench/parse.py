@@ -21,10 +21,6 @@ MODES = {'latency': (), 'batch': (), 'burst': IN_ROUNDS, 'spread': IN_ROUNDS, 'm
 # The floor: how a thread and its partner exchange items without a workqueue, and what tables call that.
 FLOOR = {'same': 'floor: same CPU', 'other': 'floor: other CPU', 'line': 'floor: one line'}
 KINDS = ('unbound', 'unbound_highpri', 'percpu', 'reclaim', 'highpri', 'bh', 'ordered')
-# The mode life has no items: what it takes to make, flush, change and destroy a workqueue. Only one with attributes can
-# be changed.
-LIFE = ('create', 'flush', 'change', 'destroy')
-LIFE_FIGURES = ('p25_ns', 'p50_ns', 'mean_ns', 'max_ns')
 LACKING = re.compile(r'(?:this kernel has no scope|there is only one CPU, so no floor) (\w+): passed over')
 FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: |also: )')
 
@@ -72,20 +68,7 @@ def parse_wait(text):
     return parse_line(text, (*WAIT_NUMBERS, *MODES.get(fields.get('mode', ''), ())), ('scope', 'mode'))
 
 
-def parse_life(text):
-    """Convert the only line of a result in the mode life. It has no scope, but for unbound workqueues the default one.
-
-    Return it as the row of a table: an unbound workqueue by its scope, any other by its kind.
-    """
-    fields = parse_fields(text) or {}
-    steps = [step for step in LIFE if step != 'change' or fields.get('wq', '').startswith('unbound')]
-    found = parse_line(text, ('repeat', 'count', 'bytes', *(f'{step}_{key}' for step in steps for key in LIFE_FIGURES)),
-                       ('scope', 'actual', 'wq', 'mode', 'clock'))
-    return found and {**found, 'scope': found['actual'] if found['wq'] == 'unbound' else found['wq'],
-                      **dict.fromkeys(VIOLATIONS, 0)}
-
-
-PARSERS = {'result': parse_result, 'wait': parse_wait, 'life': parse_life}
+PARSERS = {'result': parse_result, 'wait': parse_wait}
 
 
 def joined(results, waits):
@@ -131,7 +114,7 @@ def parse_output(output):
     if done.get('status') not in ('ok', 'violated'):
         said = notes[-1] if notes else f"error {done.get('error')}"
         raise BenchOutputError(f"the benchmark ended as \"{done.get('status')}\": {said}")
-    runs = joined(lines['result'], lines['wait']) + list(lines['life'].values())
+    runs = joined(lines['result'], lines['wait'])
     if len(runs) != int(done['runs']):
         raise BenchOutputError(f"{done['runs']} runs were made, but only {len(runs)} can be read")
     return {

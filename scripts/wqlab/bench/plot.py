@@ -4,7 +4,7 @@
 usage: scripts/lab plot build/bench/TIME [...]
 """
 
-from wqlab.bench import by_scope, floor, life, machine, sweep, why
+from wqlab.bench import by_scope, floor, machine, sweep, why
 from wqlab.bench import options as bench_options
 from wqlab.bench.record import BENCH
 from wqlab.measure import plot
@@ -17,8 +17,6 @@ LINE = 'line'       # of the floor: so much faster than all else that it has no 
 
 
 def load(params):
-    if params['mode'] == 'life':
-        return 'workqueues that are made, flushed and destroyed'
     text = 'one item in flight per thread' if params['mode'] == 'latency' else \
         f"{params['mode']}, {params['batch']} items in flight per thread"
     if params.get('wq', 'unbound') != 'unbound':
@@ -80,8 +78,6 @@ def draw_sweep(axes, rows, metric, label, names):
 
 def panels(record):
     """Return (metric, label) of each panel. A record from before waits were measured has three."""
-    if record['parameters']['mode'] == 'life':
-        return life.panels(bench_options.unit(record['parameters']) or 'ns')
     last = ('kworkers', 'kworkers') if record['parameters']['shard_size'] else \
         ('p99_ns', 'queue_work() call, p99, ns')
     calls = [bench_options.rate(record['parameters']), ('p50_ns', 'queue_work() call, p50, ns'), last]

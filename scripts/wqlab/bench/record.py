@@ -10,7 +10,7 @@ ROW = {'scope': str, 'shard_size': (int, NOTHING), 'cpus?': (int, NOTHING),
        **{f'{name}?': {...: ({**STAT, 'low': NUMBER, 'high': NUMBER}, NOTHING)} for name in stats.RATIO_OF.values()}}
 BENCH = {
     **COMMON,
-    'parameters': {**PARAMETERS, 'engine': {*options.ITEMS}, 'mode': {*parse.MODES, 'life'}, 'icount': bool,
+    'parameters': {**PARAMETERS, 'engine': {*options.ITEMS}, 'mode': {*parse.MODES}, 'icount': bool,
                    'batch': (int, NOTHING), 'items': (int, NOTHING), 'shard_size': ([int], NOTHING),
                    'sweep?': ([int], NOTHING), 'wq?': str, 'burn_us?': (int, NOTHING), 'append_cmwq?': str},
     'boots': [{'pair': int, 'variant': {*stats.ORDER}, 'shard_size': (int, NOTHING), 'cpus?': (int, NOTHING),

@@ -5,9 +5,9 @@ options.py  the command line          parse.py      the output of a boot
 seat.py     guests in turn            by_scope.py   rows of figures, the first table
 record.py   results.json              waits.py      the table of waits
 machine.py  --machine, its options    floor.py      the table of what is above the floor
-life.py     --mode life               summary.py    all tables, and what they mean
-why.py      what CPUs waited for      plot.py       the plots
-simulated.py  guests of --machine     sweep.py      the plots over numbers of CPUs
+why.py      what CPUs waited for      summary.py    all tables, and what they mean
+simulated.py  guests of --machine     plot.py       the plots
+sweep.py    the plots over numbers of CPUs
 
 ../measure/ has what it shares with run-workload.sh.
 """

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
-from wqlab.bench import by_scope, life, options
+from wqlab.bench import by_scope, options
 from wqlab.bench import parse as bench_parse
 from wqlab.logs import check
 from wqlab.measure.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
@@ -26,7 +26,7 @@ GUEST_MODULE = '/test_workqueue.ko'
 PARAMETERS = '/sys/module/test_workqueue/parameters'
 DONE = '@done'
 END_S = 60          # a guest has 10 s to power off (POWEROFF_S of wqlab.guest.run); then the program that runs it ends
-# An order is a line of NAME=VALUE, parameters of the module, or whole paths of other files. The pass that the module
+# An order is a line of NAME=VALUE, parameters of the module. The pass that the module
 # makes when it is loaded shows which scopes the kernel has. dmesg -c prints what is new.
 COMMAND = f'''
 report() {{ dmesg -c | grep -a 'test_workqueue: '; echo {DONE}; }}
@@ -54,8 +54,6 @@ Tick = Callable[[float, str], None]     # (seconds since the boots began, the ne
 
 def outline(runs: list[dict]) -> str:
     """Return the results of these runs in a few words."""
-    if any(run['mode'] == 'life' for run in runs):
-        return life.outline(runs)
     return 'items/s: ' + ', '.join(f"{by_scope.label(run['scope'])} {run['items_per_s'] / 1000:,.0f}k" for run in runs)
 
 
@@ -74,21 +72,15 @@ class Clock:
             self.tick(now - self.begun, self.newest)
 
 
-def as_line(chosen: dict[str, Any]) -> str:
-    return ' '.join(f'{key}={value}' for key, value in chosen.items()) + '\n'
-
-
 def order(params: dict[str, Any], scopes: str) -> str:
     """Return the line that makes a guest run the scopes once."""
-    if params['mode'] == 'life':
-        return as_line(life.order(scopes, params['cpus']))
     if scopes in bench_parse.FLOOR:
         params = options.of_floor(params)
     chosen = {'threads': params['threads'], 'items': params['items'], 'warmup': options.warmup(params),
               'mode': params['mode'], 'batch': params['batch'], 'strict': int(params['strict']), 'scopes': scopes,
               'wq': params['wq'], 'burn_us': params['burn_us'], 'max_active': params['max_active'] or 0,
               **({'leave': 1} if params.get('machine') else {})}
-    return as_line(chosen)
+    return ' '.join(f'{key}={value}' for key, value in chosen.items()) + '\n'
 
 
 def command(functions: str = NOTHING_AROUND, more: str = ':', orders: str = '') -> str:
@@ -223,7 +215,6 @@ class Seat:
         if status:
             raise self.failure([])
         return {**self.boot, 'seconds': round(time.monotonic() - self.begun, 1), 'log': f'logs/{self.log.name}',
-                **({'boot_us': life.boot_us(self.log)} if self.params.get('mode') == 'life' else {}),
                 'trouble': check.bad_lines(read_text(self.log)), 'runs': self.runs, **self.found}
 
 

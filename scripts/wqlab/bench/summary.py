@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The summary of a run as text: its tables, and what they mean."""
 
-from wqlab.bench import by_scope, floor, life, machine, options, waits
+from wqlab.bench import by_scope, floor, machine, options, waits
 from wqlab.measure.stats import NAMES
 
 
@@ -9,7 +9,6 @@ def summarise(boots):
     """Return the rows of all tables."""
     rows = by_scope.summarise(boots)
     floor.add(rows, boots)
-    life.add(rows, boots)
     return rows
 
 
@@ -18,8 +17,6 @@ def lines(rows, params, names=NAMES):
     if not rows:
         return ['no runs']
     unit = options.unit(params)
-    if params['mode'] == 'life':
-        return machine.heading(params) + life.lines(rows, unit, names) + by_scope.legend_of_names(rows, params)
     tables = [by_scope.table(rows, unit, names), waits.table(rows, unit, names), floor.table(rows, unit, names)]
     text = [line for table in tables if table for line in (*machine.heading(params), *table, '')]
     return text + by_scope.legend(rows, names) + waits.legend(rows) + floor.legend(rows) \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Draw a sweep: both variants and the floor over the number of CPUs, a column for each scope."""
 
-from wqlab.bench import by_scope, floor, life, machine, options, parse
+from wqlab.bench import by_scope, floor, machine, options, parse
 from wqlab.measure import stats
 
 STYLES = {'same': '--', 'other': '-.', 'line': ':'}
@@ -10,8 +10,6 @@ STYLES = {'same': '--', 'other': '-.', 'line': ':'}
 def panels(record):
     """Return (metric, label) of each row of the picture."""
     params = record['parameters']
-    if params['mode'] == 'life':
-        return life.panels(options.unit(params) or 'ns')
     rate = options.rate(params)
     if params['mode'] in ('burst', 'spread') and not params['icount']:
         return [rate, ('makespan_p50_ns', 'makespan of a round, p50, ns')]

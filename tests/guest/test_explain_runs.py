@@ -21,7 +21,7 @@ def test_a_pass_is_explained(tmp_path, variant):
     guests.kernel('arm64', variant=variant)
     params, _, _ = options.parse_args(['--machine', 'vm8', '--variant', variant, '--scopes', ','.join(SCOPES),
                                        '--items', str(ITEMS)])
-    boot = {'pair': 1, 'shard_size': None, 'variant': variant}
+    boot = {'pair': 1, 'variant': variant}
     entry, = simulated.play(ROOT, {variant: Build(ROOT, 'arm64', variant)}, params, [boot], [tmp_path / 'log'],
                             lambda seconds, text: say(f'explain: {seconds:.0f} s, {text}'))
     assert not entry['trouble'] and [run['scope'] for run in entry['runs']] == SCOPES

@@ -18,7 +18,7 @@ def play(folder, *args):
     params, _, _ = options.parse_args(['--machine', 'vm8', '--gate', '--items', '100', *args])
     places = options.places(params)
     entries = simulated.play(ROOT, {place: Build(ROOT, 'arm64', 'cmwq') for place in places}, params,
-                             [{'pair': 1, 'shard_size': None, 'variant': place} for place in places],
+                             [{'pair': 1, 'variant': place} for place in places],
                              [folder / f'{place}.log' for place in places],
                              lambda seconds, text: say(f'simulated: {seconds:.0f} s, {text}'))
     assert not any(entry['trouble'] or entry['violations'] for entry in entries)

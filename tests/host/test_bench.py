@@ -41,13 +41,13 @@ def recorded_runs():
     return bench_parse.parse_output(RECORDED)['runs']
 
 
-def boot(pair, variant, factor=1.0, shard_size=None, **changes):
+def boot(pair, variant, factor=1.0, **changes):
     """Return a copy of the recorded boot that is `factor` times as fast."""
     runs = recorded_runs()
     for run in runs:
         run['items_per_s'] = round(run['items_per_s'] * factor)
         run.update(changes)
-    return {'pair': pair, 'variant': variant, 'shard_size': shard_size, 'runs': runs,
+    return {'pair': pair, 'variant': variant, 'runs': runs,
             'seconds': 1.0, 'trouble': [], 'passed_over': [], 'status': 'ok', 'log': 'logs/x.log',
             'violations': sum(run[key] for run in runs for key in bench_parse.VIOLATIONS)}
 
@@ -222,11 +222,9 @@ def test_table_names_scopes_values_and_ratio():
     assert 'ours' in lines[0] and 'base' in lines[0] and [line[:1] for line in lines].index('±') == 18
 
 
-def test_table_of_one_variant_and_of_a_sweep():
-    boots = [boot(1, 'base', shard_size=size) for size in (4, 16)]
-    lines = by_scope.table(by_scope.summarise(boots))
-    assert 'shard size' in lines[0] and 'ours' not in lines[0] + lines[1] and lines[1].endswith(' base')
-    assert [line.split()[1] for line in lines[2:]] == ['4'] * 6 + ['16'] * 6
+def test_table_of_one_variant():
+    lines = by_scope.table(by_scope.summarise([boot(1, 'base')]))
+    assert 'ours' not in lines[0] + lines[1] and lines[1].endswith(' base')
 
 
 def test_instructions_instead_of_rates():
@@ -237,16 +235,16 @@ def test_instructions_instead_of_rates():
 
 
 def test_second_table_shows_waits():
-    boots = [boot(pair, variant, shard_size=size, **changes) for pair in (1, 2) for size in (4, 16)
+    boots = [boot(pair, variant, **changes) for pair in (1, 2)
              for variant, changes in (('cmwq', {'start_p50_ns': 1500}), ('base', {'start_p50_ns': 3000}))]
     lines = bench_summary.lines(by_scope.summarise(boots), params())
     at = lines.index('') + 1
     assert re.findall(r'(?:start|done) p[0-9.]+, us', lines[at]) == \
         ['start p50, us', 'start p99, us', 'start p99.9, us', 'done p50, us', 'done p99, us']
-    assert lines[at + 2].split()[:6] == ['cpu', '4', '1.50', '/', '3.00', '0.50']
+    assert lines[at + 2].split()[:5] == ['cpu', '1.50', '/', '3.00', '0.50']
     assert max(map(len, lines)) <= 150
     lines = bench_summary.lines(by_scope.summarise(boots), params('--icount'))
-    assert lines[at + 2].split()[:6] == ['cpu', '4', '1,500', '/', '3,000', '0.50']
+    assert lines[at + 2].split()[:5] == ['cpu', '1,500', '/', '3,000', '0.50']
 
 
 def in_mode(mode):
@@ -308,16 +306,15 @@ def test_topology_gives_the_cpus():
     chosen = params('--engine', 'qemu', '--topology', 'sockets=2,cores=4,threads=2,llcs=4,nodes=2')
     assert chosen['cpus'] == 16
     argv = seat.guest_arguments(ROOT, measure_boot.Build(ROOT, 'qemu', 'cmwq'), chosen,
-                                {'variant': 'cmwq', 'shard_size': 4}, 'x.log')
+                                {'variant': 'cmwq'}, 'x.log')
     assert 'sockets=2,cores=4,threads=2,llcs=4,nodes=2' in argv
-    assert 'workqueue.cache_shard_size=4' in argv
 
 
-def guest_arguments(*argv, size=None, variant='cmwq'):
+def guest_arguments(*argv, variant='cmwq'):
     """Return {option: value} of the guest that a boot starts."""
     chosen = params(*argv)
     built = measure_boot.Build(ROOT, chosen['engine'], 'cmwq')
-    boot = {'variant': variant, 'shard_size': size, 'pair': 1}
+    boot = {'variant': variant, 'pair': 1}
     words = seat.guest_arguments(ROOT, built, chosen, boot, Path('x.log'))
     return {word: value for word, value in itertools.pairwise(words) if word.startswith('--')}
 
@@ -334,7 +331,6 @@ def test_icount_with_cpus_that_take_turns(mode):
     chosen = params('--icount', '--mode', mode, '--topology', 'sockets=2,cores=4')
     assert (chosen['engine'], chosen['cpus'], chosen['repeats']) == ('qemu', 8, 1)
     assert params('--icount', '--mode', mode, '--sweep', '2,16')['cpus'] == 16
-    assert params('--icount', '--mode', mode, '--cpus', '4', '--shard-size', '2,4')['cpus'] == 4
     assert params('--icount', '--mode', mode)['cpus'] > 1
 
 
@@ -347,11 +343,8 @@ def test_arm64_is_emulated():
 
 
 def test_guest_gets_what_was_chosen():
-    words = guest_arguments('--engine', 'qemu', '--cpus', '6', '--mem', '2G', '--boot-timeout', '77')
-    assert (words['--engine'], words['--cpus'], words['--mem'], words['--timeout']) == ('qemu', '6', '2G', '77')
-    words = guest_arguments('--engine', 'qemu', '--shard-size', '4', size=4)
-    assert words['--append'] == 'workqueue.cache_shard_size=4' and '--append' not in guest_arguments()
-    assert params('--engine', 'qemu', '--shard-size', '4')['scopes'] == ['cache_shard']
+    words = guest_arguments('--engine', 'qemu', '--cpus', '6', '--mem', '2G')
+    assert (words['--engine'], words['--cpus'], words['--mem']) == ('qemu', '6', '2G') and '--append' not in words
 
 
 def test_time_for_a_boot_follows_from_what_it_does():
@@ -401,10 +394,6 @@ def test_parameters_of_one_variant():
     given = ('--append-cmwq', 'workqueue.own_pools=0 quiet')
     assert guest_arguments(*given)['--append'] == 'workqueue.own_pools=0 quiet'
     assert '--append' not in guest_arguments(*given, variant='base')
-    words = guest_arguments('--engine', 'qemu', '--shard-size', '4', *given, size=4)
-    assert words['--append'] == 'workqueue.cache_shard_size=4 workqueue.own_pools=0 quiet'
-    words = guest_arguments('--engine', 'qemu', '--shard-size', '4', *given, size=4, variant='base')
-    assert words['--append'] == 'workqueue.cache_shard_size=4'
     assert list(bench_options.names(params('--gate', *given)).values()) == ['with', 'without']
 
 
@@ -421,7 +410,6 @@ BAD_OPTIONS = [
     (['--pairs', 'many'], 'not a number'),
     (['--scopes', 'cachex'], '"cachex" is not an affinity scope'),
     (['--scopes', 'cpu,cpu'], 'twice'),
-    (['--shard-size', '4,4'], 'twice'),
     (['--topology', 'cores=2'], 'needs --engine qemu'),
     (['--engine', 'qemu', '--topology', 'cores=2,cores=3'], 'gives cores twice'),
     (['--engine', 'qemu', '--topology', 'dies=2'], 'give KEY=NUMBER with KEY one of sockets'),
@@ -443,20 +431,15 @@ BAD_OPTIONS = [
     (['--floor', '--mode', 'mixed'], 'only --mode latency and batch have short items: leave --floor out'),
     (['--sweep', '2,4', '--engine', 'qemu', '--cpus', '2'], 'leave --cpus out'),
     (['--sweep', '2,4', '--engine', 'qemu', '--topology', 'cores=4'], 'leave --topology out'),
-    (['--sweep', '2,4', '--engine', 'qemu', '--shard-size', '4'], 'leave --shard-size out'),
     (['--sweep', '1,2', '--icount'], 'leave --icount out'),
     (['--sweep', '1,2', '--engine', 'qemu', '--mode', 'roam'], 'more than one CPU'),
     (['--sweep', '2,512'], 'UML cannot have more CPUs than this machine'),
     (['--wq', 'percpu', '--scopes', 'cpu'], '--wq percpu has no scopes'),
     (['--wq', 'ordered', '--strict'], '--wq ordered has no scopes'),
-    (['--wq', 'bh', '--engine', 'qemu', '--shard-size', '4'], '--wq bh has no scopes'),
     (['--wq', 'bh', '--mode', 'mixed'], 'cannot sleep'),
     (['--wq', 'bh', '--mode', 'limit'], 'cannot be limited'),
     (['--wq', 'bh', '--max-active', '4'], 'has its own limit'),
     (['--wq', 'ordered', '--max-active', '4'], 'has its own limit'),
-    (['--shard-size', '4,8'], 'use --engine qemu'),
-    (['--icount', '--shard-size', '4'], 'one CPU'),
-    (['--engine', 'qemu', '--shard-size', '4', '--scopes', 'cpu,numa'], 'add cache_shard'),
     (['--cpus', '512'], 'UML cannot have more CPUs than this machine'),
     (['--resume', '--pairs', '3'], 'give no other options'),
     (['--resume', 'build/bench/x', '--no-build'], 'give no other options'),
@@ -487,9 +470,6 @@ def test_boots_alternate():
     order = bench_record.boots_to_make(params('--pairs', '2'))
     assert [(one['pair'], one['variant']) for one in order] == \
         [(1, 'cmwq'), (1, 'base'), (2, 'cmwq'), (2, 'base')]
-    order = bench_record.boots_to_make(params('--pairs', '1', '--engine', 'qemu', '--shard-size', '4,8',
-                                              '--variant', 'base'))
-    assert [(one['shard_size'], one['variant']) for one in order] == [(4, 'base'), (8, 'base')]
 
 
 def test_record_survives_writing_and_reading(tmp_path):
@@ -926,9 +906,7 @@ def test_missing_venv_is_made_first(project):
     ([], [boot(1, 'cmwq', 1.2), boot(1, 'base')]),
     (['--variant', 'base'], [boot(1, 'base')]),
     (['--icount'], [boot(1, 'cmwq'), boot(1, 'base')]),
-    (['--engine', 'qemu', '--shard-size', '4,8'], [boot(1, variant, shard_size=size)
-                               for variant in ('cmwq', 'base') for size in (4, 8)]),
-], ids=['both', 'one', 'icount', 'sweep'])
+], ids=['both', 'one', 'icount'])
 def test_pictures_of_recorded_data(tmp_path, argv, boots):
     measure_record.save(record(boots, *argv), tmp_path)
     assert bench_plot.main([str(tmp_path)]) == 0

@@ -35,7 +35,7 @@ RECORD = {'complete': True, 'git': {'commit': '0123456789', 'modified': False}, 
           'topology': {'cpus': 2}, 'machine': {'cpu': 'a CPU'}, 'started': '2026-11-30T08:00:00+00:00',
           'parameters': {'pairs': 5},
           'kernels': {'cmwq': {'release': '7.3.4'}},
-          'summary': [{'scope': 'cpu', 'shard_size': None, 'cpus': 2,
+          'summary': [{'scope': 'cpu', 'cpus': 2,
                        'cmwq': {'items_per_s': stat(2.5e6), 'start_p50_ns': stat(1800.0)},
                        'base': {'items_per_s': stat(1e6), 'start_p50_ns': stat(1700.0)},
                        'ratio': {'items_per_s': {'median': 2.5, 'low': 2.4, 'high': 2.6}}}]}

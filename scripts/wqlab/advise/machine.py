@@ -167,7 +167,7 @@ Subject = Here | Guest
 
 @contextlib.contextmanager
 def guest(build: Build, params: dict[str, Any], log: Path, tick: Callable[[float, str], None]) -> Iterator[Guest]:
-    boot = {'variant': build.variant, 'shard_size': None}
+    boot = {'variant': build.variant}
     inside = seat.command(more=f'( {READ.replace("SYS", str(SYS))} )')
     with seat.taken(ROOT, build, params, boot, log, inside=inside) as place:
         yield Guest(place, tick)

@@ -76,17 +76,17 @@ def ratio(ours, base, scope, metric):
 
 
 def summarise(boots):
-    """Return a row for each number of CPUs, shard size and scope, in the order in which they were run."""
+    """Return a row for each number of CPUs and each scope, in the order in which they were run."""
     rows = []
-    for cpus, size in in_order((boot.get('cpus'), boot['shard_size']) for boot in boots):
-        group = [boot for boot in boots if (boot.get('cpus'), boot['shard_size']) == (cpus, size)]
+    for cpus in in_order(boot.get('cpus') for boot in boots):
+        group = [boot for boot in boots if boot.get('cpus') == cpus]
         scopes = in_order(run['scope'] for boot in group for run in boot['runs'])
-        rows += [{'cpus': cpus, **summary_row(group, size, scope)} for scope in scopes]
+        rows += [{'cpus': cpus, **summary_row(group, scope)} for scope in scopes]
     return rows
 
 
-def summary_row(boots, size, scope):
-    row = {'scope': scope, 'shard_size': size}
+def summary_row(boots, scope):
+    row = {'scope': scope}
     of = {variant: [boot for boot in boots if boot['variant'] == variant]
           for variant in in_order(boot['variant'] for boot in boots)}
     for variant, mine in of.items():
@@ -112,12 +112,8 @@ def label(scope):
 
 def begin(rows, row=None):
     """Return the first cells of a row, or of the head."""
-    sizes = any(one['shard_size'] is not None for one in rows)
-    sweep = any(one.get('cpus') for one in rows)
-    if row is None:
-        return (['CPUs'] if sweep else []) + ['scope'] + (['shard size'] if sizes else [])
-    size = 'default' if row['shard_size'] is None else str(row['shard_size'])
-    return ([str(row['cpus'])] if sweep else []) + [label(row['scope'])] + ([size] if sizes else [])
+    cells = ['CPUs', 'scope'] if row is None else [str(row['cpus']), label(row['scope'])]
+    return cells if any(one.get('cpus') for one in rows) else cells[1:]
 
 
 def numbers(head):

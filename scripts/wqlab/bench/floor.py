@@ -21,8 +21,7 @@ def alone(boots):
 
 def ground_of(rows, row):
     """Return the row of the floor that belongs to this row, or None."""
-    return next((one for one in rows if one['scope'] == SAME and
-                 (one.get('cpus'), one['shard_size']) == (row.get('cpus'), row['shard_size'])), None)
+    return next((one for one in rows if one['scope'] == SAME and one.get('cpus') == row.get('cpus')), None)
 
 
 def add(rows, boots):

@@ -8,7 +8,7 @@ from wqlab.kernels.kinds import VARIANTS
 from wqlab.measure import options as measure_options
 from wqlab.measure import stats
 from wqlab.measure.options import add_guest, add_rest, add_variant, names_of, number, number_list
-from wqlab.scopes import FEW, SHARD
+from wqlab.scopes import FEW
 from wqlab.scopes import SCOPES as KERNEL_SCOPES
 from wqlab.simulated import machines
 
@@ -42,7 +42,6 @@ examples:
   scripts/run-bench.sh --mode spread --burn-us 1000     does one submitter keep all CPUs busy?
   scripts/run-bench.sh --mode mixed --wq percpu         how long does an urgent item wait beside others?
   scripts/run-bench.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --pairs 2
-  scripts/run-bench.sh --engine qemu --cpus 16 --shard-size 4,8,16 --pairs 2
   scripts/run-bench.sh --icount                         instructions per item, without noise
   scripts/run-bench.sh --icount --floor                 instructions above those of two threads that wake each other
   scripts/run-bench.sh --icount --mode roam --cpus 4    instructions of items that come from another CPU each time
@@ -190,17 +189,14 @@ def build_parser():
     what.add_argument('--max-active', type=number(1, 65536), metavar='N',
                       help='of the workqueue (default: the kernel\'s, in limit mode a quarter of --batch)')
     what.add_argument('--scopes', type=names_of(SCOPES, 'an affinity scope'), metavar='A,B,...',
-                      help='affinity scopes (default: all; cache_shard with --shard-size; cpu, cache_shard and system '
-                           'with --sweep)')
+                      help='affinity scopes (default: all; cpu, cache_shard and system with --sweep)')
     what.add_argument('--strict', action='store_true',
                       help='make the scopes strict, and check where each item runs')
-    what.add_argument('--shard-size', type=number_list(1, 65536), metavar='N,...',
-                      help='boot once with each of these cache_shard sizes; qemu only')
     what.add_argument('--threads', type=number(0, 1024), default=0, metavar='N',
                       help='submitting threads (default 0: one per CPU, or just one in the modes burst and spread)')
     how = parser.add_argument_group('how much')
     how.add_argument('--pairs', type=number(1, 1000), metavar='N',
-                     help=f'boots of each variant, shard size and number of CPUs (default {PAIRS}, 2 with --sweep, '
+                     help=f'boots of each variant and number of CPUs (default {PAIRS}, 2 with --sweep, '
                           '1 with --machine, where each pair has another seed)')
     how.add_argument('--items', type=number(1, 10000000), metavar='N',
                      help='items per thread and run (default uml 50000, qemu 10000; with --sweep, all '
@@ -209,8 +205,6 @@ def build_parser():
                           f'{machine.BURN_TIME_US // 1000} ms)')
     how.add_argument('--repeats', type=number(1, 1000), metavar='N',
                      help='runs of each scope in one boot (default uml 8, qemu 4, --icount and --machine 1)')
-    how.add_argument('--boot-timeout', type=number(10, 86400), metavar='S',
-                     help='time limit in seconds for one boot (default: depends on the items)')
     add_rest(parser.add_argument_group('other'))
     return parser
 
@@ -221,21 +215,19 @@ def useless(args):
     yield args.mode == 'latency', ['batch'], '--mode latency has one item in flight'
     yield args.mode not in BURNING, ['burn_us'], f'only in --mode {" and ".join(BURNING)} items use a CPU for a time'
     yield args.mode not in WITH_FLOOR, ['floor'], f'only --mode {" and ".join(WITH_FLOOR)} have short items'
-    yield (args.wq not in WITH_SCOPES, ['strict', 'shard_size', *(['scopes'] if args.scopes != ['default'] else [])],
+    yield (args.wq not in WITH_SCOPES, ['strict', *(['scopes'] if args.scopes != ['default'] else [])],
            f'--wq {args.wq} has no scopes')
     yield args.wq == 'bh' and args.mode == 'mixed', ['mode'], 'items of --wq bh cannot sleep'
     yield args.wq == 'bh' and args.mode == 'limit', ['mode'], 'items of --wq bh cannot be limited'
     yield args.wq in OWN_LIMIT, ['max_active'], f'--wq {args.wq} has its own limit'
-    yield (args.sweep, ['cpus', 'topology', 'shard_size', *(['icount'] if one_cpu else [])],
+    yield (args.sweep, ['cpus', 'topology', *(['icount'] if one_cpu else [])],
            '--sweep sets the number of CPUs')
     yield (args.machine, ['topology', 'icount', *(['engine'] if args.engine != 'arm64' else [])],
            '--machine simulates an arm64 machine')
     yield args.variant == 'base', ['append_cmwq'], '--variant base has no guest of our workqueue'
-    yield (one_cpu, ['topology', 'shard_size', *(['cpus'] if args.cpus != 1 else [])],
+    yield (one_cpu, ['topology', *(['cpus'] if args.cpus != 1 else [])],
            f'--icount has one CPU in --mode {args.mode}')
     yield args.icount and args.engine == 'uml', ['engine'], '--icount uses QEMU'
-    yield ((args.engine or 'uml') == 'uml' and not args.icount and not args.machine, ['shard_size'],
-           'on UML each CPU is a shard of its own: use --engine qemu')
 
 
 def resolve_cpus(parser, args):
@@ -258,8 +250,6 @@ def resolve(parser, args):
     measure_options.refuse(parser, args, useless(args))
     if args.mode == 'limit' and (args.max_active or 1) >= (args.batch or BATCH):
         parser.error('--mode limit needs a --max-active that is less than --batch')
-    if args.shard_size and args.scopes and not {'default', SHARD}.intersection(args.scopes):
-        parser.error('--shard-size has no effect on these --scopes: add cache_shard')
     args.engine = args.engine or ('qemu' if args.icount else 'uml')
     resolve_cpus(parser, args)
     args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR)
@@ -270,8 +260,8 @@ def resolve(parser, args):
     args.repeats = args.repeats or (1 if few(args) else REPEATS[args.engine])
     if not args.sweep:
         complete(args)
-    args.boot_timeout = args.boot_timeout or max(default_timeout(argparse.Namespace(**of_boot(vars(args), boot)))
-                                                 for boot in ({'cpus': cpus} for cpus in args.sweep or [args.cpus]))
+    args.boot_timeout = max(time_limit(argparse.Namespace(**of_boot(vars(args), {'cpus': cpus})))
+                            for cpus in args.sweep or [args.cpus])
 
 
 def memory_for(cpus):
@@ -299,9 +289,7 @@ def default_pairs(args):
 def default_scopes(args):
     if args.wq not in WITH_SCOPES:
         return ['default']
-    if args.sweep:
-        return list(FEW)
-    return [SHARD] if args.shard_size else None
+    return list(FEW) if args.sweep else None
 
 
 def default_items(args):
@@ -315,7 +303,8 @@ def default_items(args):
     return args.batch * max(rounds, 1)
 
 
-def default_timeout(args):
+def time_limit(args):
+    """Return how many seconds a boot may take."""
     boot, rate = machine.SLOWEST if args.machine else SLOWEST[args.engine]
     if args.mode in BURNING:
         rate = min(rate, 1_000_000 // args.burn_us)

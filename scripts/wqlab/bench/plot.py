@@ -10,8 +10,7 @@ from wqlab.bench.record import BENCH
 from wqlab.measure import plot
 from wqlab.measure.plot import COLOURS, error_bars
 from wqlab.measure.record import RecordError
-from wqlab.measure.stats import in_order, variants_of
-from wqlab.scopes import SHARD
+from wqlab.measure.stats import variants_of
 
 LINE = 'line'       # of the floor: so much faster than all else that it has no bar
 
@@ -56,31 +55,10 @@ def draw_bars(axes, rows, metric, label, names):
     axes.grid(axis='y', alpha=0.3)
 
 
-def draw_sweep(axes, rows, metric, label, names):
-    """Draw a line over the shard size for each variant and scope."""
-    sizes = sorted({row['shard_size'] for row in rows})
-    for scope in in_order(row['scope'] for row in rows):
-        style = '-' if scope == SHARD else '--'
-        for variant in variants_of(rows):
-            mine = sorted((row for row in rows if row['scope'] == scope and row.get(variant)),
-                          key=lambda row: row['shard_size'])
-            stats = [row[variant][metric] for row in mine]
-            axes.errorbar([sizes.index(row['shard_size']) for row in mine],
-                          [stat['median'] for stat in stats], yerr=error_bars(stats),
-                          fmt=f'o{style}', capsize=3, color=COLOURS[variant],
-                          label=f'{names[variant]}, {by_scope.label(scope)}')
-    axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
-    axes.set_xlabel('cores in a shard, at most')
-    axes.set_ylabel(label)
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-
-
 def panels(record):
     """Return (metric, label) of each panel. A record from before waits were measured has three."""
-    last = ('kworkers', 'kworkers') if record['parameters']['shard_size'] else \
-        ('p99_ns', 'queue_work() call, p99, ns')
-    calls = [bench_options.rate(record['parameters']), ('p50_ns', 'queue_work() call, p50, ns'), last]
+    calls = [bench_options.rate(record['parameters']), ('p50_ns', 'queue_work() call, p50, ns'),
+             ('p99_ns', 'queue_work() call, p99, ns')]
     waits = [('start_p50_ns', 'queueing to start, p50, ns'), ('start_p99_ns', 'queueing to start, p99, ns'),
              ('done_p50_ns', 'start to the submitter knowing, p50, ns')]
     more = [('makespan_p50_ns', 'makespan of a round, p50, ns'), ('probe_p99_ns', 'probe of high priority, p99, ns')]
@@ -107,12 +85,11 @@ def draw(record):
         return sweep.draw(record, pyplot, COLOURS)
     check_figures(record)
     rows = [row for row in record['summary'] if row['scope'] != LINE]
-    sizes, names = bool(record['parameters']['shard_size']), bench_options.names(record['parameters'])
-    shown = panels(record)
+    shown, names = panels(record), bench_options.names(record['parameters'])
     figure, grid = pyplot.subplots(len(shown) // 3, 3, figsize=(15, 5 * len(shown) // 3), layout='constrained',
                                    squeeze=False)
     for axes, (metric, label) in zip(grid.flat, shown, strict=True):
-        (draw_sweep if sizes else draw_bars)(axes, rows, metric, label, names)
+        draw_bars(axes, rows, metric, label, names)
     grid[0, 0].legend()
     figure.suptitle(title(record))
     return figure

@@ -5,15 +5,15 @@ from wqlab.measure import stats
 from wqlab.measure.record import COMMON, FAILED, PARAMETERS, STAT
 from wqlab.shape import NOTHING, NUMBER
 
-ROW = {'scope': str, 'shard_size': (int, NOTHING), 'cpus?': (int, NOTHING),
+ROW = {'scope': str, 'cpus?': (int, NOTHING),
        **{f'{variant}?': {'rows?': list, ...: STAT} for variant in stats.ORDER},
        **{f'{name}?': {...: ({**STAT, 'low': NUMBER, 'high': NUMBER}, NOTHING)} for name in stats.RATIO_OF.values()}}
 BENCH = {
     **COMMON,
     'parameters': {**PARAMETERS, 'engine': {*options.ITEMS}, 'mode': {*parse.MODES}, 'icount': bool,
-                   'batch': (int, NOTHING), 'items': (int, NOTHING), 'shard_size': ([int], NOTHING),
+                   'batch': (int, NOTHING), 'items': (int, NOTHING),
                    'sweep?': ([int], NOTHING), 'wq?': str, 'burn_us?': (int, NOTHING), 'append_cmwq?': str},
-    'boots': [{'pair': int, 'variant': {*stats.ORDER}, 'shard_size': (int, NOTHING), 'cpus?': (int, NOTHING),
+    'boots': [{'pair': int, 'variant': {*stats.ORDER}, 'cpus?': (int, NOTHING),
                'violations': int, 'trouble': [str], 'passed_over': [str],
                'runs': [{'scope': str, 'repeat': int, 'items?': int, 'elapsed_ns?': NUMBER,
                          **{f'{metric}?': (*NUMBER, NOTHING) for metric in by_scope.METRICS}}]}],
@@ -25,16 +25,15 @@ RESUMED = {'parameters': {'mem': str, 'scopes': ([str], NOTHING), 'repeats': int
 
 
 def boots_to_make(params):
-    """Return all boots in their order: A B A B ..., and in each pair every shard size and number of CPUs."""
-    return [{'pair': pair, 'shard_size': size, 'variant': variant, **({'cpus': cpus} if cpus else {})}
+    """Return all boots in their order: A B A B ..., and in each pair every number of CPUs."""
+    return [{'pair': pair, 'variant': variant, **({'cpus': cpus} if cpus else {})}
             for pair in range(1, params['pairs'] + 1)
             for cpus in params.get('sweep') or [None]
-            for size in params['shard_size'] or [None]
             for variant in options.places(params)]
 
 
 def boot_key(boot):
-    return boot['pair'], boot['shard_size'], boot['variant'], boot.get('cpus')
+    return boot['pair'], boot['variant'], boot.get('cpus')
 
 
 def boots_left(record):

@@ -27,14 +27,12 @@ def kernels(params, build):
 
 
 def describe_boot(boot, params):
-    size = '' if boot['shard_size'] is None else f", shard size {boot['shard_size']}"
-    size += f", {boot['cpus']} CPUs" if boot.get('cpus') else ''
+    size = f", {boot['cpus']} CPUs" if boot.get('cpus') else ''
     return f"pair {boot['pair']} of {params['pairs']}, {boot['variant']}{size}"
 
 
 def stem(boot):
-    size = '' if boot['shard_size'] is None else f"-shard{boot['shard_size']}"
-    size += f"-cpus{boot['cpus']}" if boot.get('cpus') else ''
+    size = f"-cpus{boot['cpus']}" if boot.get('cpus') else ''
     return f"{boot['pair']:03d}-{boot['variant']}{size}"
 
 
@@ -43,7 +41,7 @@ def outline(entry):
 
 
 def group(boot):
-    return boot['pair'], boot['shard_size'], boot.get('cpus')
+    return boot['pair'], boot.get('cpus')
 
 
 def once(params, builds):

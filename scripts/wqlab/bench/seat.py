@@ -104,11 +104,8 @@ def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict
         argv += ['--icount']
     elif params['accel']:
         argv += ['--accel', params['accel']]
-    append = [f"workqueue.cache_shard_size={boot['shard_size']}"] if boot['shard_size'] is not None else []
     if params.get('append_cmwq') and boot['variant'] == options.place_with(params):
-        append.append(params['append_cmwq'])
-    if append:
-        argv += ['--append', ' '.join(append)]
+        argv += ['--append', params['append_cmwq']]
     return [*argv, *options_of_guest, '--', inside or command()]
 
 
@@ -158,7 +155,7 @@ class Seat:
             self.child.wait(timeout=END_S)
         status = self.child.returncode
         if status == TIMED_OUT:
-            return self.error(f"the boot took longer than {self.limit} s (--boot-timeout)")
+            return self.error(f"the boot took longer than {self.limit} s")
         self.messages.seek(0)
         said = self.messages.read().decode('utf-8', 'replace')
         hints = [*check.bad_lines(read_text(self.log)), *said.splitlines(), *lines[-1:], 'no message']

@@ -14,8 +14,7 @@ TEXT = 'why.txt'
 
 def case_of(boot: dict[str, Any], run: dict[str, Any]) -> tuple[str, str]:
     """Return the name of a case, for people and for a file."""
-    words = [f"scope {run['scope']}", *([f"shard size {boot['shard_size']}"] if boot['shard_size'] is not None else []),
-             *([f"{boot['cpus']} CPUs"] if boot.get('cpus') else [])]
+    words = [f"scope {run['scope']}", *([f"{boot['cpus']} CPUs"] if boot.get('cpus') else [])]
     return ', '.join(words), '-'.join(words).replace(' ', '-').removeprefix('scope-')
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import copied
-from test_bench import FAKE_GUEST, RECORDED, SCOPES, boot, guest_arguments, params, record
+from test_bench import FAKE_GUEST, RECORDED, SCOPES, boot, params, record
 from wqlab.bench import options as bench_options
 from wqlab.bench import parse, seat, summary, sweep
 from wqlab.bench import plot as bench_plot
@@ -141,34 +141,19 @@ def test_boots_of_a_sweep(tmp_path):
     assert [(made['cpus'], made['variant']) for made in left] == [(8, 'cmwq'), (8, 'base')]
 
 
-def test_third_guest_has_the_parameters():
-    given = ('--append-cmwq', 'workqueue.own_pools=0', '--sweep', '1,2')
-    assert bench_options.places(params(*given)) == {'cmwq': 'cmwq', 'cmwq-with': 'cmwq', 'base': 'base'}
-    assert bench_options.places(params(*given, '--variant', 'cmwq')) == {'cmwq': 'cmwq', 'cmwq-with': 'cmwq'}
-    assert bench_options.places(params(*given, '--gate')) == {'cmwq': 'cmwq', 'base': 'cmwq'}
-    assert bench_options.places(params(*given[:2])) == {'cmwq': 'cmwq', 'base': 'base'}
-    assert guest_arguments(*given, variant='cmwq-with')['--append'] == given[1]
-    for variant in ('cmwq', 'base'):
-        assert '--append' not in guest_arguments(*given, variant=variant)
-
-
-def swept(*argv, third=True):
+def swept():
     boots = [with_floor(pair, variant, factor * cpus, cpus) for pair in (1, 2) for cpus in (2, 4)
-             for variant, factor in (('cmwq', 1.5), ('cmwq-with', 3.0), ('base', 1.0))
-             if third or variant != 'cmwq-with']
-    given = ['--append-cmwq', 'workqueue.own_pools=0'] if third else []
-    return {**record(boots, '--engine', 'qemu', '--sweep', '2,4', *given, *argv), 'summary': summary.summarise(boots)}
+             for variant, factor in (('cmwq', 1.5), ('base', 1.0))]
+    return {**record(boots, '--engine', 'qemu', '--sweep', '2,4'), 'summary': summary.summarise(boots)}
 
 
 def test_table_of_a_sweep():
     one = swept()
     lines = summary.lines(one['summary'], one['parameters'], bench_options.names(one['parameters']))
-    assert lines[0].split()[:5] == ['CPUs', 'scope', 'ours', 'with', 'base']
-    assert re.findall(r'\w+/base', lines[0]) == ['ours/base', 'with/base']
-    assert lines[3].split()[:2] == ['2', 'cpu'] and ' 1.50 ' in lines[3] and ' 3.00 ' in lines[3]
-    body = lines[3:lines.index('')]
-    assert [line.split()[0] for line in body] == ['2'] * 9 + ['4'] * 9
-    assert lines[-1] == 'with: ours, booted with workqueue.own_pools=0' and max(map(len, lines)) <= 170
+    assert lines[0].split()[:5] == ['CPUs', 'scope', 'ours', 'base', 'ours/base']
+    assert lines[2].split()[:2] == ['2', 'cpu'] and ' 1.50 ' in lines[2]
+    body = lines[2:lines.index('')]
+    assert [line.split()[0] for line in body] == ['2'] * 9 + ['4'] * 9 and max(map(len, lines)) <= 170
 
 
 @pytest.mark.tier('test')
@@ -177,14 +162,14 @@ def test_picture_of_a_sweep(tmp_path):
     assert bench_plot.main([str(tmp_path)]) == 0
     assert (tmp_path / 'plot.png').read_bytes().startswith(b'\x89PNG')
     svg = (tmp_path / 'plot.svg').read_text()
-    for text in ('ours', 'with', 'base', *parse.FLOOR.values(), 'items/s', 'queueing to start', *SCOPES):
+    for text in ('ours', 'base', *parse.FLOOR.values(), 'items/s', 'queueing to start', *SCOPES):
         assert f'>{text}' in svg, text
 
 
 def test_lines_of_the_picture():
     """The floor is drawn once, although each guest measured it."""
     pyplot = plot.plotting()
-    figure = sweep.draw(swept(third=False), pyplot, plot.COLOURS)
+    figure = sweep.draw(swept(), pyplot, plot.COLOURS)
     first = figure.axes[0]
     assert len(figure.legends) == 1 and not any(axes.get_legend() for axes in figure.axes)    # it would cover lines
     lines = {line.get_label(): line for line in first.get_lines()}
@@ -241,18 +226,18 @@ def test_whole_run_with_the_floor(project):
 def test_whole_sweep_is_resumed(project):
     project.mark('dies-001-cmwq-cpus2')
     project.mark('dies-001-cmwq-cpus2-attempt2')
-    argv = ('--no-build', '--pairs', '1', '--repeats', '1', '--sweep', '1,2', '--append-cmwq', 'quiet')
+    argv = ('--no-build', '--pairs', '1', '--repeats', '1', '--sweep', '1,2')
     done = project.run(*argv)
     assert done.returncode == 1 and 'to continue: ' in done.stderr
     assert [(one['cpus'], one['variant']) for one in project.results()[1]['boots']] == \
-        [(1, 'cmwq'), (1, 'cmwq-with'), (1, 'base')]
-    assert '[3/6] pair 1 of 1, cmwq, 1 CPUs and cmwq-with and base: booting' in done.stderr
+        [(1, 'cmwq'), (1, 'base')]
+    assert '[2/4] pair 1 of 1, cmwq, 1 CPUs and base: booting' in done.stderr
     (project.root / 'scripts/dies-001-cmwq-cpus2').unlink()
     done = project.run('--resume')
     folder, result = project.results()
-    assert result['complete'] and len(result['boots']) == 6
+    assert result['complete'] and len(result['boots']) == 4
     assert [run['scope'] for run in result['boots'][0]['runs']] == ['cpu', 'cache_shard', 'system', 'same']
-    assert [run['scope'] for run in result['boots'][5]['runs']] == ['cpu', 'cache_shard', 'system', *ROWS]
+    assert [run['scope'] for run in result['boots'][3]['runs']] == ['cpu', 'cache_shard', 'system', *ROWS]
     assert re.search(r'^ *2 +system ', done.stdout, re.M) and (folder / 'plot.svg').exists()
     orders = (project.root / 'scripts/orders-001-base-cpus2').read_text()
     assert ' items=50000 ' in orders

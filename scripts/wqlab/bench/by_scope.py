@@ -13,8 +13,7 @@ from wqlab.bench import parse
 from wqlab.measure.stats import (
     BASE,
     NAMES,
-    RATIO_OF,
-    WITH,
+    OURS,
     both,
     in_order,
     interval,
@@ -92,18 +91,16 @@ def summary_row(boots, scope):
     for variant, mine in of.items():
         values = {metric: boot_values(mine, scope, metric) for metric in METRICS}
         row[variant] = {metric: spread(found) for metric, found in values.items() if found}
-    for variant, name in RATIO_OF.items():
-        if row.get(variant) and row.get(BASE):
-            row[name] = {metric: ratio(of[variant], of[BASE], scope, metric) for metric in RATIOS}
+    if row.get(OURS) and row.get(BASE):
+        row['ratio'] = {metric: ratio(of[OURS], of[BASE], scope, metric) for metric in RATIOS}
     return row
 
 
 # The table
 
-def ratios_of(rows, names):
-    """Return {name of the ratio in the rows: its head} of the ratios that the rows have."""
-    return {name: f'{names[variant]}/{names[BASE]}' for variant, name in RATIO_OF.items()
-            if any(name in row for row in rows)}
+def ratio_head(rows, names):
+    """Return the head of the ratio, in a list that is empty if no row has one."""
+    return [f'{names[OURS]}/{names[BASE]}'] if any('ratio' in row for row in rows) else []
 
 
 def label(scope):
@@ -125,18 +122,19 @@ def table(rows, unit=None, names=NAMES):
     """Return the summary as lines: items/s, or units per item, then the duration of a queue_work() call."""
     rate, what = ('ns_per_item', f'{unit}/item') if unit else ('items_per_s', 'items/s')
     variants = variants_of(rows)
-    pair = ('\n' if len(variants) > 2 else ', ') + ' / '.join(names[variant] for variant in variants)
+    pair = ' / '.join(names[variant] for variant in variants)
+    ratios = ratio_head(rows, names)
 
     head = begin(rows)
     head += [f'{names[variant]}\n{what}' for variant in variants]
-    head += [f'{text}\n(95%)' for text in ratios_of(rows, names).values()]
-    head += [f'queue_work() call\np50 ns{pair}', f'queue_work() call\np99 ns{pair}', f'kworkers\n{pair.lstrip(", ")}']
+    head += [f'{text}\n(95%)' for text in ratios]
+    head += [f'queue_work() call\np50 ns, {pair}', f'queue_work() call\np99 ns, {pair}', f'kworkers\n{pair}']
 
     cells = []
     for row in rows:
         line = begin(rows, row)
         line += [with_spread(row.get(variant, {}).get(rate)) for variant in variants]
-        line += [ratio_text((row.get(name) or {}).get(rate)) for name in ratios_of(rows, names)]
+        line += [ratio_text(row.get('ratio', {}).get(rate)) for _ in ratios]
         line += [both(row, metric) for metric in ('p50_ns', 'p99_ns', 'kworkers')]
         cells.append(line)
     return tables.lines(head, cells, numbers(head))
@@ -146,13 +144,8 @@ def legend(rows, names=NAMES):
     """Return lines that explain the table."""
     lines = ['±: half the interquartile range over the boots']
     lines += [f'{text}: the median over pairs of boots, with its 95% confidence interval'
-              for text in [', '.join(ratios_of(rows, names).values())] if text]
+              for text in ratio_head(rows, names)]
     return lines + [CALL_TIME]
-
-
-def legend_of_names(rows, params):
-    """Return a line about the third guest, if there is one."""
-    return [f"with: ours, booted with {params['append_cmwq']}"] if WITH in variants_of(rows) else []
 
 
 def gate(rows, metric):

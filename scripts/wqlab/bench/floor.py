@@ -36,22 +36,21 @@ def add(rows, boots):
                  for variant in stats.ORDER if row.get(variant) and ground.get(variant)}
         base = above.get(stats.BASE)
         row['above'] = above
-        row['above_ratio'] = {stats.RATIO_OF[variant]: value / base for variant, value in above.items()
-                              if variant in stats.RATIO_OF and base}
+        row['above_ratio'] = {'ratio': above[stats.OURS] / base} if base and stats.OURS in above else {}
 
 
 def cell(row, variant, number):
     return stats.number(number) if variant in row['above'] else '-'
 
 
-def cells(rows, row, variants, ratios):
-    """Return the line of a row: its figures, those of the floor, the differences, and their ratios."""
+def cells(rows, row, variants):
+    """Return the line of a row: its figures, those of the floor, the differences, and their ratio."""
     line = by_scope.begin(rows, row)
     for source in (row, ground_of(rows, row)):
         line += [cell(row, variant, source[variant]['ns_per_item']['median']) if variant in source else '-'
                  for variant in variants]
     line += [cell(row, variant, row['above'].get(variant)) for variant in variants]
-    return line + [f"{row['above_ratio'][name]:.3f}" if name in row['above_ratio'] else '-' for name in ratios]
+    return line + [f'{ratio:.3f}' for ratio in row['above_ratio'].values()]
 
 
 def table(rows, unit, names):
@@ -60,13 +59,11 @@ def table(rows, unit, names):
     if not shown:
         return []
     variants = stats.variants_of(shown)
-    ratios = {name: head for name, head in by_scope.ratios_of(rows, names).items()
-              if any(name in row['above_ratio'] for row in shown)}
     head = by_scope.begin(rows)
     head += [f"{names[variant]}\n{what}, {unit or 'ns'}" for what in ('round trip', 'floor', 'above')
              for variant in variants]
-    head += [f'{text}\nabove' for text in ratios.values()]
-    return tables.lines(head, [cells(rows, row, variants, ratios) for row in shown], by_scope.numbers(head))
+    head += [f'{text}\nabove' for text in by_scope.ratio_head(shown, names)]
+    return tables.lines(head, [cells(rows, row, variants) for row in shown], by_scope.numbers(head))
 
 
 def legend(rows):

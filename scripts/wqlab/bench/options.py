@@ -80,26 +80,13 @@ def places(params):
     """Return {place: variant}: the guests of a pair. With --gate, one variant takes both places."""
     if params.get('gate'):
         return dict.fromkeys(VARIANTS, params['variant'] or VARIANTS[0])
-    chosen = {variant: variant for variant in VARIANTS if params['variant'] in (None, variant)}
-    if with_and_without(params):
-        chosen = {VARIANTS[0]: VARIANTS[0], stats.WITH: VARIANTS[0], **chosen}
-    return chosen
-
-
-def with_and_without(params):
-    """Return True if a third guest has the parameters of --append-cmwq, so that ours is there without them as well."""
-    return bool(params.get('sweep') and params.get('append_cmwq') and not params.get('gate'))
-
-
-def place_with(params):
-    """Return the place of the guest that has the parameters of --append-cmwq."""
-    return stats.WITH if with_and_without(params) else VARIANTS[0]
+    return {variant: variant for variant in VARIANTS if params['variant'] in (None, variant)}
 
 
 def names(params):
     """Return {place: its name in tables and plots}."""
     if not params.get('gate'):
-        return {**stats.NAMES, stats.WITH: 'with'}
+        return stats.NAMES
     first, second = VARIANTS
     if params.get('append_cmwq'):
         return {first: 'with', second: 'without'}
@@ -173,7 +160,7 @@ def build_parser():
                       help='boot one variant (default cmwq) in both places, to see how far the ratios can be trusted')
     what.add_argument('--append-cmwq', metavar='ARGS', default='',
                       help='more kernel parameters for the guest of our workqueue; with --gate, for the first of the '
-                           'two, to compare one kernel with and without them; with --sweep, for a third guest')
+                           'two, to compare one kernel with and without them')
     what.add_argument('--floor', action='store_true',
                       help='also measure round trips of two threads without a workqueue (modes latency and batch; '
                            '--sweep does so by itself)')

@@ -35,7 +35,7 @@ def title(record):
     fast = [floor.pooled(row, 'items_per_s') for row in record['summary'] if row['scope'] == LINE]
     if fast:
         lines.append(f'two threads that spin on one word: {max(fast):,.0f} round trips/s')
-    return '\n'.join(lines + by_scope.legend_of_names(record['summary'], params))
+    return '\n'.join(lines)
 
 
 def draw_bars(axes, rows, metric, label, names):

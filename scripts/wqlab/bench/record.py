@@ -7,7 +7,7 @@ from wqlab.shape import NOTHING, NUMBER
 
 ROW = {'scope': str, 'cpus?': (int, NOTHING),
        **{f'{variant}?': {'rows?': list, ...: STAT} for variant in stats.ORDER},
-       **{f'{name}?': {...: ({**STAT, 'low': NUMBER, 'high': NUMBER}, NOTHING)} for name in stats.RATIO_OF.values()}}
+       'ratio?': {...: ({**STAT, 'low': NUMBER, 'high': NUMBER}, NOTHING)}}
 BENCH = {
     **COMMON,
     'parameters': {**PARAMETERS, 'engine': {*options.ITEMS}, 'mode': {*parse.MODES}, 'icount': bool,

@@ -20,6 +20,7 @@ from wqlab import procs
 from wqlab.bench import by_scope, options
 from wqlab.bench import parse as bench_parse
 from wqlab.logs import check
+from wqlab.measure import stats
 from wqlab.measure.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
 
 GUEST_MODULE = '/test_workqueue.ko'
@@ -104,7 +105,7 @@ def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict
         argv += ['--icount']
     elif params['accel']:
         argv += ['--accel', params['accel']]
-    if params.get('append_cmwq') and boot['variant'] == options.place_with(params):
+    if params.get('append_cmwq') and boot['variant'] == stats.OURS:
         argv += ['--append', params['append_cmwq']]
     return [*argv, *options_of_guest, '--', inside or command()]
 

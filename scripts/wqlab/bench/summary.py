@@ -20,4 +20,4 @@ def lines(rows, params, names=NAMES):
     tables = [by_scope.table(rows, unit, names), waits.table(rows, unit, names), floor.table(rows, unit, names)]
     text = [line for table in tables if table for line in (*machine.heading(params), *table, '')]
     return text + by_scope.legend(rows, names) + waits.legend(rows) + floor.legend(rows) \
-        + by_scope.legend_of_names(rows, params) + ([options.IDLE_TOO] if unit == 'ns' else [])
+        + ([options.IDLE_TOO] if unit == 'ns' else [])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Draw a sweep: both variants and the floor over the number of CPUs, a column for each scope."""
 
-from wqlab.bench import by_scope, floor, machine, options, parse
+from wqlab.bench import floor, machine, options, parse
 from wqlab.measure import stats
 
 STYLES = {'same': '--', 'other': '-.', 'line': ':'}
@@ -51,8 +51,7 @@ def title(record):
     params = record['parameters']
     engine = '-'.join(filter(None, (record['engine'], params['accel'])))
     where = ''.join(machine.heading(params)) or engine
-    head = f"{where}, {params['mode']}, {params['wq']} workqueue, {params['pairs']} boots of each"
-    return '\n'.join([head, *by_scope.legend_of_names(record['summary'], params)])
+    return f"{where}, {params['mode']}, {params['wq']} workqueue, {params['pairs']} boots of each"
 
 
 def draw(record, pyplot, colours):

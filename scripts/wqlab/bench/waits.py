@@ -42,7 +42,7 @@ def columns_of(rows):
 
 def head(columns, rows, unit, names):
     pair = ' / '.join(names[variant] for variant in stats.variants_of(rows))
-    ratio = f'{by_scope.ratios_of(rows, names).get("ratio")}\n(95%)'
+    ratio = ''.join(f'{text}\n(95%)' for text in by_scope.ratio_head(rows, names))
     units = {metric: f'{what}, {unit}' if metric and metric.endswith('_ns') else what for metric, what in columns}
     return [f'{units[metric]}\n{pair}' if metric else ratio for metric, _ in columns]
 

@@ -12,7 +12,7 @@ from wqlab.shape import Shape
 
 Record = dict[str, Any]
 
-COLOURS = {stats.OURS: '#1f77b4', stats.WITH: '#2ca02c', stats.BASE: '#b0b0b0'}
+COLOURS = {stats.OURS: '#1f77b4', stats.BASE: '#b0b0b0'}
 
 
 def plotting() -> Any:

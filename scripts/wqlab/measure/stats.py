@@ -7,9 +7,7 @@ from typing import Any
 
 OURS, BASE = 'cmwq', 'base'
 NAMES = {OURS: 'ours', BASE: 'base'}
-WITH = 'cmwq-with'      # ours with the parameters of --append-cmwq, beside ours without
-ORDER = (OURS, WITH, BASE)
-RATIO_OF = {OURS: 'ratio', WITH: 'ratio_with'}      # to base
+ORDER = (OURS, BASE)
 RESAMPLES = 1000
 Stat = dict[str, Any]
 Row = dict[str, Any]

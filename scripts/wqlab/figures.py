@@ -31,7 +31,6 @@ from pathlib import Path
 
 from wqlab import files, tables
 from wqlab.bench import machine, parse
-from wqlab.bench.record import BENCH
 from wqlab.measure import plot, stats
 from wqlab.measure import record as records
 from wqlab.paths import ROOT
@@ -249,7 +248,7 @@ def add(name, folder, command):
     if not re.fullmatch(r'[a-z0-9-]+', name):
         raise Failure(f'{name}: use small letters, digits and "-"')
     try:
-        record = records.load(Path(folder), BENCH)
+        record = records.load(Path(folder), 'run-bench')
     except records.RecordError as error:
         raise Failure(str(error)) from None
     RESULTS.mkdir(exist_ok=True)

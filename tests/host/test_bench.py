@@ -17,20 +17,18 @@ from types import SimpleNamespace
 import pytest
 
 import copied
-from damage import bugs, replaced, without
 from wqlab import procs
-from wqlab.bench import by_scope, seat, why
+from wqlab.bench import by_scope, seat
 from wqlab.bench import options as bench_options
 from wqlab.bench import parse as bench_parse
 from wqlab.bench import plot as bench_plot
-from wqlab.bench import record as bench_record
 from wqlab.bench import run as bench
 from wqlab.bench import summary as bench_summary
 from wqlab.logs import check
 from wqlab.measure import boot as measure_boot
 from wqlab.measure import options as measure_options
-from wqlab.measure import plot, stats, turns
 from wqlab.measure import record as measure_record
+from wqlab.measure import stats, turns
 from wqlab.paths import ROOT
 
 RECORDED = (ROOT / 'tests/data/bench/uml-base.log').read_text()
@@ -58,7 +56,7 @@ def params(*argv):
 
 def record(boots, *argv):
     chosen = params(*argv)
-    return {'format': measure_record.FORMAT, 'complete': False, 'parameters': chosen,
+    return {'format': measure_record.FORMAT, 'program': 'run-bench', 'complete': False, 'parameters': chosen,
             'engine': chosen['engine'], 'topology': {'cpus': chosen['cpus']}, 'kernels': {},
             'boots': boots, 'failed_boots': [], 'summary': by_scope.summarise(boots)}
 
@@ -284,18 +282,6 @@ def test_a_mode_needs_its_keys(mode):
     assert bool(bench_parse.parse_wait(text)) == (not bench_parse.MODES[mode])
 
 
-def test_results_without_waits_have_one_table():
-    """Records from before waits were measured have none."""
-    boots = [boot(1, variant) for variant in ('cmwq', 'base')]
-    for run in (run for one in boots for run in one['runs']):
-        for key in bench_parse.WAITS:
-            del run[key]
-    rows = by_scope.summarise(boots)
-    lines = bench_summary.lines(rows, params())
-    assert lines[8] == '' and lines[9].startswith('±') and 'start' not in ''.join(lines)
-    assert len(bench_plot.panels({**record(boots), 'summary': rows})) == 3
-
-
 def test_no_boots_make_no_table():
     assert bench_summary.lines(by_scope.summarise([]), params()) == ['no runs']
 
@@ -467,89 +453,32 @@ def test_what_spoils_figures_is_said(monkeypatch):
 # Records
 
 def test_boots_alternate():
-    order = bench_record.boots_to_make(params('--pairs', '2'))
+    order = bench.boots_to_make(params('--pairs', '2'))
     assert [(one['pair'], one['variant']) for one in order] == \
         [(1, 'cmwq'), (1, 'base'), (2, 'cmwq'), (2, 'base')]
-
-
-def test_record_survives_writing_and_reading(tmp_path):
-    one = record([boot(1, 'cmwq'), boot(1, 'base')])
-    measure_record.save(one, tmp_path)
-    assert measure_record.load(tmp_path, bench_record.BENCH) == json.loads(json.dumps(one))
-    assert os.listdir(tmp_path) == ['results.json']
 
 
 def test_boots_left_to_make(tmp_path):
     one = record([boot(1, 'cmwq'), boot(1, 'base'), boot(2, 'cmwq')], '--pairs', '3')
     measure_record.save(one, tmp_path)
-    left = bench_record.boots_left(measure_record.load(tmp_path, bench_record.BENCH))
-    assert [(boot['pair'], boot['variant']) for boot in left] == [(2, 'base'), (3, 'cmwq'), (3, 'base')]
+    assert os.listdir(tmp_path) == ['results.json']
+    found = measure_record.load(tmp_path, 'run-bench')
+    assert found == json.loads(json.dumps(one))
+    assert [(boot['pair'], boot['variant']) for boot in bench.boots_left(found)] == [
+        (2, 'base'), (3, 'cmwq'), (3, 'base')]
 
 
 @pytest.mark.parametrize('text, why', [
     (None, 'does not exist'),
     ('{"format": 1,', 'cannot be read'),
-    ('[]', 'was not written by this version of the scripts'),
-    ('{"format": 99}', 'was not written by this version of the scripts'),
-    ('{"format": 1}', 'lacks boots, complete, engine, kernels, parameters, summary, topology'),
+    ('[]', 'was not written by this version of run-bench.sh'),
+    ('{"format": 2, "program": "run-workload"}', 'was not written by this version of run-bench.sh'),
 ])
 def test_damaged_records_are_refused(tmp_path, text, why):
     if text is not None:
         (tmp_path / 'results.json').write_text(text)
     with pytest.raises(measure_record.RecordError, match=re.escape(why)):
-        measure_record.load(tmp_path, bench_record.BENCH)
-
-
-ONE = record([boot(1, 'cmwq'), boot(1, 'base')])
-
-
-@pytest.mark.parametrize('damaged, says', [
-    (without(ONE, 'summary'), 'lacks summary: '),
-    (replaced(ONE, 'none', 'summary'), 'summary is "none", and not a list: '),
-    (replaced(ONE, ['x'], 'summary'), 'summary[0] is "x", and not an object: '),
-    (without(ONE, 'summary', 0, 'scope'), 'summary[0] lacks scope: '),
-    (replaced(ONE, '7', 'summary', 0, 'cmwq', 'p50_ns', 'median'), 'summary[0].cmwq.p50_ns.median is "7", and not a '),
-    (without(ONE, 'summary', 0, 'cmwq', 'p50_ns'), 'the summary of cmwq, cpu, lacks p50_ns: '),
-    (replaced(ONE, 'xen', 'parameters', 'engine'), 'parameters.engine is "xen", and not arm64 or qemu or uml: '),
-    (replaced(ONE, True, 'parameters', 'pairs'), 'parameters.pairs is true or false, and not a whole number: '),
-    (replaced(ONE, None, 'boots'), 'boots is null, and not a list: '),
-])
-def test_record_of_another_shape_is_refused(tmp_path, capsys, damaged, says):
-    (tmp_path / 'results.json').write_text(json.dumps(damaged))
-    assert bench_plot.main([str(tmp_path)]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f'plot: {tmp_path}/results.json: ') and says in said and said.count('\n') == 1
-
-
-class Figure:
-    """A picture that takes no time."""
-
-    def __init__(self, title):
-        self.title = title
-
-    def savefig(self, path, **_):
-        path.write_text(self.title)
-
-
-def used(folder):
-    """Do with a record what scripts/lab plot and run-bench.sh --resume do, without the picture and the boots."""
-    one = measure_record.load(folder, bench_record.BENCH, bench_record.RESUMED)
-    plot.write(one, folder, lambda one: bench_plot.check_figures(one) or Figure(bench_plot.title(one)))
-    why.write(one, folder)
-    bench_record.boots_left(one)
-    bench_summary.summarise(one['boots'])
-    bench_summary.lines(one['summary'], one['parameters'], bench_options.names(one['parameters']))
-    turns.complaints(bench.PROGRAM, {'failed_boots': [], **one})
-
-
-@pytest.mark.tier('more')
-def test_no_damage_is_a_bug(tmp_path, monkeypatch):
-    """Whatever a record lacks or has of another type: it can be used, or is refused in a line."""
-    monkeypatch.setattr(stats, 'RESAMPLES', 40)
-    monkeypatch.setattr(plot, 'plotting', lambda: SimpleNamespace(close=lambda figure: None))
-    one = record([{**boot(1, variant), 'runs': recorded_runs()[:1]} for variant in ('cmwq', 'base')])
-    found, refused = bugs(one, tmp_path / 'results.json', lambda: used(tmp_path), measure_record.RecordError)
-    assert not found and refused > 1000
+        measure_record.load(tmp_path, 'run-bench')
 
 
 def test_newest_unfinished_record_is_found(tmp_path):
@@ -558,9 +487,9 @@ def test_newest_unfinished_record_is_found(tmp_path):
         measure_record.save({**record([]), 'complete': complete}, tmp_path / name)
     (tmp_path / '2026-01-04').mkdir()
     (tmp_path / '2026-01-04' / 'results.json').write_text('damaged')
-    assert measure_record.find_unfinished(tmp_path, bench.PROGRAM.load).name == '2026-01-02'
+    assert measure_record.find_unfinished(tmp_path, 'run-bench').name == '2026-01-02'
     with pytest.raises(measure_record.RecordError, match='nothing to resume'):
-        measure_record.find_unfinished(tmp_path / '2026-01-03', bench.PROGRAM.load)
+        measure_record.find_unfinished(tmp_path / '2026-01-03', 'run-bench')
 
 
 def test_folders_of_the_same_second_differ(tmp_path):
@@ -605,15 +534,6 @@ given = argv[-1].partition("<<'ORDERS'\\n")[2].partition('ORDERS\\n')[0].splitli
 for order in given or sys.stdin:
     with open(here / f'orders-{name}', 'a') as orders:
         orders.write(order)
-    if marked('blocks'):
-        # a place that not even root can write to
-        log.parents[1].joinpath('results.json').unlink()
-        log.parents[1].joinpath('results.json/x').mkdir(parents=True)
-        (here / f'blocks-{name}').unlink()
-    if marked('frees'):
-        log.parents[1].joinpath('results.json/x').rmdir()
-        log.parents[1].joinpath('results.json').rmdir()
-        (here / f'frees-{name}').unlink()
     if marked('ends'):
         end(3)
     scope = re.search(r'scopes=(\\w+)', order)[1]
@@ -774,20 +694,6 @@ def test_another_kernel_is_not_resumed(project):
     assert done.returncode == 1 and 'start a new run' in done.stderr
 
 
-def test_a_kernel_that_changes_meanwhile_ends_the_run(project):
-    project.mark('sleeps-002-cmwq')
-    process = project.run('--no-build', '--pairs', '2', wait=False)
-    asleep(project)
-    measure_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
-    (project.root / 'scripts/awake').touch()
-    _, messages = process.communicate(timeout=60)
-    assert process.returncode == 1, messages
-    assert messages.splitlines()[-1] == \
-        f'run-bench: {project.root}/build/uml-base-release-7.3 has changed since this run began: start a new run'
-    result = project.results()[1]
-    assert [one['pair'] for one in result['boots']] == [1, 1] and not result['complete']
-
-
 def test_a_run_keeps_its_kernels_and_other_runs_away(project):
     """The second run waits until the first has ended. Nothing can be built meanwhile."""
     project.mark('sleeps-001-cmwq')
@@ -825,44 +731,17 @@ def test_pictures_that_fail_cost_nothing_else(project, stub, why):
     assert 'FAILED: pair 1 of 1, base: the contract was broken: 3 lost' in broken
     folder, result = project.results()
     assert pictures == f'run-bench: FAILED: the plots could not be drawn ({why}); to draw them later: ' \
-        f'scripts/lab plot {folder.relative_to(project.root)}'
+        f'scripts/run-bench.sh --resume {folder.relative_to(project.root)}'
     assert result['complete'] and sorted(os.listdir(folder)) == ['logs', 'results.json']
 
 
-def test_pictures_that_cannot_be_written(project):
-    project.mark('loses-001-cmwq')
-    (project.root / 'scripts/sitecustomize.py').write_text("""
-import os, errno
-real = os.replace
-def replace(source, target, **more):
-    if str(target).endswith('plot.png'):
-        raise OSError(errno.ENOSPC, 'No space left on device', str(target))
-    real(source, target, **more)
-os.replace = replace
-""")
-    done = project.run('--no-build', '--pairs', '1')
-    assert done.returncode == 1 and table_of(done) == SCOPES
-    assert 'FAILED: pair 1 of 1, cmwq: the contract was broken' in done.stderr
-    assert 'could not be drawn (OSError: [Errno 28] No space left on device' in done.stderr.splitlines()[-1]
+def test_a_run_that_is_complete_is_reported_again(project):
+    first = project.run('--no-build', '--pairs', '1', '--variant', 'base')
     folder, result = project.results()
-    assert result['complete'] and sorted(os.listdir(folder)) == ['logs', 'results.json']
-
-
-def test_results_that_cannot_be_written_cost_neither_boots_nor_table(project):
-    project.mark('blocks-001-base')
-    done = project.run('--no-build', '--pairs', '2')
-    assert done.returncode == 1 and len(project.calls()) == 4
-    assert table_of(done) == SCOPES and re.search(r'^cpu .* 1.00 ', done.stdout, re.M)
-    assert done.stderr.count('results.json cannot be written') == 1
-    assert re.search(r'FAILED: build/bench/\S+/results.json is not complete: .*directory', done.stderr)
-
-
-def test_results_that_can_be_written_again(project):
-    project.mark('blocks-001-base')
-    project.mark('frees-002-cmwq')
-    done = project.run('--no-build', '--pairs', '2')
-    assert done.returncode == 0, done.stderr
-    assert 'continuing without it' in done.stderr and len(project.results()[1]['boots']) == 4
+    (folder / 'plot.svg').unlink()
+    again = project.run('--resume', folder)
+    assert again.returncode == 0 and again.stdout == first.stdout and len(project.calls()) == 1
+    assert (folder / 'plot.svg').exists() and project.results()[1] == result
 
 
 def test_table_of_what_was_measured_before_the_end(project):
@@ -908,19 +787,11 @@ def test_missing_venv_is_made_first(project):
     (['--icount'], [boot(1, 'cmwq'), boot(1, 'base')]),
 ], ids=['both', 'one', 'icount'])
 def test_pictures_of_recorded_data(tmp_path, argv, boots):
-    measure_record.save(record(boots, *argv), tmp_path)
-    assert bench_plot.main([str(tmp_path)]) == 0
+    bench_plot.write(record(boots, *argv), tmp_path)
     assert (tmp_path / 'plot.png').stat().st_size > 10000
     svg = (tmp_path / 'plot.svg').read_text()
     assert svg.startswith('<?xml') and '</svg>' in svg
-    assert sorted(os.listdir(tmp_path)) == ['plot.png', 'plot.svg', 'results.json']
-
-
-def test_no_picture_without_data(tmp_path, capsys):
-    measure_record.save(record([]), tmp_path)
-    assert bench_plot.main([str(tmp_path)]) == 1
-    assert 'nothing to draw' in capsys.readouterr().err
-    assert os.listdir(tmp_path) == ['results.json']
+    assert sorted(os.listdir(tmp_path)) == ['plot.png', 'plot.svg']
 
 
 def test_complaints_name_boot_and_kind():

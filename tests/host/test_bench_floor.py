@@ -10,10 +10,9 @@ from test_bench import FAKE_GUEST, RECORDED, SCOPES, boot, params, record
 from wqlab.bench import options as bench_options
 from wqlab.bench import parse, seat, summary, sweep
 from wqlab.bench import plot as bench_plot
-from wqlab.bench import record as bench_record
+from wqlab.bench import run as bench
 from wqlab.measure import boot as measure_boot
 from wqlab.measure import plot
-from wqlab.measure import record as measure_record
 from wqlab.paths import ROOT
 
 FLOOR = (ROOT / 'tests/data/bench/uml-floor.log').read_text()
@@ -132,13 +131,11 @@ def test_guest_of_a_sweep_has_its_cpus():
     assert argv[argv.index('--cpus') + 1] == '8'
 
 
-def test_boots_of_a_sweep(tmp_path):
+def test_boots_of_a_sweep():
     one = record([boot(1, 'cmwq'), boot(1, 'base')], '--engine', 'qemu', '--sweep', '2,8', '--pairs', '1')
     for made in one['boots']:
         made['cpus'] = 2
-    measure_record.save(one, tmp_path)
-    left = bench_record.boots_left(measure_record.load(tmp_path))
-    assert [(made['cpus'], made['variant']) for made in left] == [(8, 'cmwq'), (8, 'base')]
+    assert [(made['cpus'], made['variant']) for made in bench.boots_left(one)] == [(8, 'cmwq'), (8, 'base')]
 
 
 def swept():
@@ -158,8 +155,7 @@ def test_table_of_a_sweep():
 
 @pytest.mark.tier('test')
 def test_picture_of_a_sweep(tmp_path):
-    measure_record.save(swept(), tmp_path)
-    assert bench_plot.main([str(tmp_path)]) == 0
+    bench_plot.write(swept(), tmp_path)
     assert (tmp_path / 'plot.png').read_bytes().startswith(b'\x89PNG')
     svg = (tmp_path / 'plot.svg').read_text()
     for text in ('ours', 'base', *parse.FLOOR.values(), 'items/s', 'queueing to start', *SCOPES):

@@ -9,7 +9,7 @@ from test_bench import FAKE_GUEST, RECORDED, SCOPES, guest_arguments, params
 from wqlab.bench import machine, simulated
 from wqlab.bench import options as bench_options
 from wqlab.bench import plot as bench_plot
-from wqlab.bench import record as bench_record
+from wqlab.bench import run as bench
 from wqlab.measure import options as measure_options
 from wqlab.measure import record as measure_record
 from wqlab.simulated import machines, stalls
@@ -29,7 +29,7 @@ def test_defaults():
 def test_a_sweep_has_machines_of_all_sizes():
     chosen = params('--machine', 'epyc', '--sweep', '8,16,512')
     assert chosen['cpus'] == 512 and chosen['machine']['constants']['cpus'] == 512
-    sizes = [bench_options.of_boot(chosen, boot) for boot in bench_record.boots_to_make(chosen)]
+    sizes = [bench_options.of_boot(chosen, boot) for boot in bench.boots_to_make(chosen)]
     assert [(one['cpus'], one['items']) for one in sizes] == [
         (cpus, machine.items(cpus)) for cpus in (8, 16, 512) for _ in range(2)]
 

@@ -186,12 +186,12 @@ def test_path_that_cannot_be_written(path, says):
 
 
 @pytest.mark.parametrize('words, env, says', [
-    (['plot', 'PLACE'], {}, r'PLACE/results\.json cannot be read: '),
+    (['bench', '--resume', 'PLACE'], {}, r'PLACE/results\.json cannot be read: '),
     (['deb', '--config', 'PLACE/.config'], {}, r'PLACE/\.config is not a text: name another file$'),
     (['module'], {'KDIR': 'PLACE'}, r'PLACE/include/config/kernel\.release is not a text: name another file$'),
     (['torture', '--kernel', 'PLACE'], {}, r'PLACE/\.config is not a text: name another file$'),
     (['boot', '--kernel', 'PLACE', '--command', 'true'], {}, r'PLACE/\.config is not a text: name another file$'),
-    (['plot', '/etc/passwd'], {}, r'/etc/passwd/results\.json: Not a directory: check the path$'),
+    (['bench', '--resume', '/etc/passwd'], {}, r'/etc/passwd/results\.json: Not a directory: check the path$'),
     (['series', '--changes', '/no/such'], {}, r'/no/such: No such file or directory: check the path$'),
     (['pptt', '--sockets', '9999999', 'PLACE/x'], {}, r'there are at most 1024 sockets, '),
 ])

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 import test_races
-from damage import bugs
 from wqlab.guest import run as guest
 from wqlab.guest.engines import ENGINES
 from wqlab.kernels import kinds
@@ -347,15 +346,6 @@ def test_notes_that_are_not(tmp_path, text):
     with pytest.raises(RecordError, match='runs.json'):
         torture_runs.add(tmp_path, a_run())
     assert (tmp_path / 'runs.json').read_text() == text
-
-
-def test_no_damage_of_the_notes_is_a_bug(tmp_path, monkeypatch):
-    """Whatever they lack or have of another type: they can be used, or are refused in a line."""
-    monkeypatch.setattr(torture, 'KEPT', tmp_path)
-    one = [dataclasses.asdict(a_run()), dataclasses.asdict(a_run('another'))]
-    found, refused = bugs(one, tmp_path / 'runs.json', lambda: list(torture_matrix.rows(torture_runs.load(tmp_path))),
-                          RecordError)
-    assert not found and refused > 50
 
 
 def test_configuration_in_words():

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import copied
-from calls import call, refuses
-from damage import bugs
+from calls import call
 from wqlab.measure import record as measure_record
 from wqlab.measure import turns
 from wqlab.measure.boot import BootError, Build
@@ -61,9 +60,9 @@ def boot(pair, workload, variant, factor=1.0, **changes):
 
 def record(boots, *argv):
     chosen = params(*argv)
-    return {'format': measure_record.FORMAT, 'complete': False, 'parameters': chosen, 'engine': chosen['engine'],
-            'topology': {'cpus': chosen['cpus']}, 'kernels': {}, 'boots': boots, 'failed_boots': [],
-            'summary': stats.summarise(boots)}
+    return {'format': measure_record.FORMAT, 'program': 'run-workload', 'complete': False, 'parameters': chosen,
+            'engine': chosen['engine'], 'topology': {'cpus': chosen['cpus']}, 'kernels': {}, 'boots': boots,
+            'failed_boots': [], 'summary': stats.summarise(boots)}
 
 
 # The lines of a guest
@@ -592,41 +591,8 @@ def test_skipped_cases_are_told_once():
     [boot(1, 'writeback', 'base')],
 ], ids=['both', 'one'])
 def test_pictures_of_recorded_data(tmp_path, boots):
-    measure_record.save(record(boots), tmp_path)
-    assert plot.main([str(tmp_path)]) == 0
+    plot.write(record(boots), tmp_path)
     assert (tmp_path / 'plot.png').stat().st_size > 10000 and '</svg>' in (tmp_path / 'plot.svg').read_text()
-
-
-def test_no_damage_is_a_bug(tmp_path):
-    """Whatever a record lacks or has of another type: it can be used, or is refused in a line."""
-    boots = [{**entry, 'runs': entry['runs'][:1]}
-             for entry in (boot(1, 'writeback', variant, skipped=[{'name': 'a', 'why': 'b'}], trouble=['c'])
-                           for variant in ('cmwq', 'base'))]
-    one = {**record(boots), 'failed_boots': [{**boots[0], 'attempt': 1, 'error': 'd'}]}
-
-    def used():
-        found = run.PROGRAM.load(tmp_path)
-        plot.title(found)
-        known = workloads.described(found['parameters'])
-        assert found['summary'] == [] or plot.panels(found['summary'], known[found['summary'][0]['workload']])
-        run.boots_left(found)
-        run.skipped(found)
-        turns.complaints(run.PROGRAM, {'failed_boots': [], **found})
-        stats.format_summary(found['summary'], known)
-        stats.summarise(found['boots'])
-
-    found, refused = bugs(one, tmp_path / 'results.json', used, measure_record.RecordError)
-    assert not found and refused > 200
-
-
-@pytest.mark.parametrize('program', ['plot', 'workload-plot'])
-def test_record_of_the_other_script_is_refused(tmp_path, program):
-    one = record([boot(1, 'writeback', 'base')])
-    if program == 'workload-plot':
-        one['parameters'].pop('workloads')
-    measure_record.save(one, tmp_path)
-    refuses(rf'^plot: {tmp_path}/results.json: parameters lacks .*: it is damaged, or another script wrote it: ',
-            'scripts/lab', program, tmp_path)
 
 
 # --here
@@ -754,9 +720,9 @@ def test_dead_guests_end_the_run_which_can_be_resumed(project):
 def test_run_of_the_benchmark_is_not_resumed(project):
     folder = project.root / 'build/bench/x'
     folder.mkdir(parents=True)
-    measure_record.save({**record([]), 'parameters': {}}, folder)
+    measure_record.save({**record([]), 'program': 'run-bench'}, folder)
     done = project.run('--resume', str(folder))
-    assert done.returncode == 1 and 'another script wrote it: start a new run' in done.stderr
+    assert done.returncode == 1 and 'was not written by this version of run-workload.sh: start a new run' in done.stderr
 
 
 def test_log_of_a_guest_that_took_too_long(tmp_path):

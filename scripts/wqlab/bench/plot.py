@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Draw the results of a benchmark: write plot.png and plot.svg beside its results.json.
-
-usage: scripts/lab plot build/bench/TIME [...]
-"""
+"""Draw the results of a benchmark."""
 
 from wqlab.bench import by_scope, floor, machine, sweep, why
 from wqlab.bench import options as bench_options
-from wqlab.bench.record import BENCH
 from wqlab.measure import plot
 from wqlab.measure.plot import COLOURS, error_bars
-from wqlab.measure.record import RecordError
 from wqlab.measure.stats import variants_of
 
 LINE = 'line'       # of the floor: so much faster than all else that it has no bar
@@ -56,7 +51,7 @@ def draw_bars(axes, rows, metric, label, names):
 
 
 def panels(record):
-    """Return (metric, label) of each panel. A record from before waits were measured has three."""
+    """Return (metric, label) of each panel."""
     calls = [bench_options.rate(record['parameters']), ('p50_ns', 'queue_work() call, p50, ns'),
              ('p99_ns', 'queue_work() call, p99, ns')]
     waits = [('start_p50_ns', 'queueing to start, p50, ns'), ('start_p99_ns', 'queueing to start, p99, ns'),
@@ -64,30 +59,16 @@ def panels(record):
     more = [('makespan_p50_ns', 'makespan of a round, p50, ns'), ('probe_p99_ns', 'probe of high priority, p99, ns')]
     found = [panel for panel in waits + more
              if all(panel[0] in row[variant] for row in record['summary'] for variant in variants_of([row]))]
-    return calls + (found[:2] + found[-1:] if found else [])
-
-
-def check_figures(record):
-    """Raise RecordError if a row of the summary lacks a figure that is drawn."""
-    for row in (row for row in record['summary'] if row['scope'] != LINE):
-        for variant in variants_of([row]):
-            lacking = [metric for metric, _ in panels(record) if metric not in row[variant]]
-            if lacking:
-                raise RecordError(f"the summary of {variant}, {row['scope']}, lacks {', '.join(lacking)}: "
-                                               'start a new run')
+    return [*calls, *found[:2], found[-1]]
 
 
 def draw(record):
     pyplot = plot.plotting()
-    if not variants_of(record['summary']):
-        raise RecordError('no boot is recorded: nothing to draw; finish it by run-bench.sh --resume')
     if record['parameters'].get('sweep'):
         return sweep.draw(record, pyplot, COLOURS)
-    check_figures(record)
     rows = [row for row in record['summary'] if row['scope'] != LINE]
     shown, names = panels(record), bench_options.names(record['parameters'])
-    figure, grid = pyplot.subplots(len(shown) // 3, 3, figsize=(15, 5 * len(shown) // 3), layout='constrained',
-                                   squeeze=False)
+    figure, grid = pyplot.subplots(2, 3, figsize=(15, 10), layout='constrained')
     for axes, (metric, label) in zip(grid.flat, shown, strict=True):
         draw_bars(axes, rows, metric, label, names)
     grid[0, 0].legend()
@@ -96,8 +77,5 @@ def draw(record):
 
 
 def write(record, folder):
-    return [*plot.write(record, folder, draw), *why.write(record, folder)]
-
-
-def main(folders):
-    return plot.main(folders, write, __doc__, BENCH)
+    plot.write(record, folder, draw)
+    why.write(record, folder)

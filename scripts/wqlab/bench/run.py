@@ -3,8 +3,8 @@
 
 options.py  the command line          parse.py      the output of a boot
 seat.py     guests in turn            by_scope.py   rows of figures, the first table
-record.py   results.json              waits.py      the table of waits
-machine.py  --machine, its options    floor.py      the table of what is above the floor
+machine.py  --machine, its options    waits.py      the table of waits
+floor.py    the table of what is above the floor
 why.py      what CPUs waited for      summary.py    all tables, and what they mean
 simulated.py  guests of --machine     plot.py       the plots
 sweep.py    the plots over numbers of CPUs
@@ -13,7 +13,6 @@ sweep.py    the plots over numbers of CPUs
 """
 
 from wqlab.bench import by_scope, options, parse, plot, seat, simulated, summary, why
-from wqlab.bench import record as bench_record
 from wqlab.measure import turns
 from wqlab.measure.boot import Build, accelerator, install
 from wqlab.measure.options import warnings
@@ -24,6 +23,23 @@ def kernels(params, build):
     if build:
         install('the benchmark', ENGINE=params['engine'])
     return {place: Build(ROOT, params['engine'], variant) for place, variant in options.places(params).items()}
+
+
+def boots_to_make(params):
+    """Return all boots in their order: A B A B ..., and in each pair every number of CPUs."""
+    return [{'pair': pair, 'variant': variant, **({'cpus': cpus} if cpus else {})}
+            for pair in range(1, params['pairs'] + 1)
+            for cpus in params.get('sweep') or [None]
+            for variant in options.places(params)]
+
+
+def boot_key(boot):
+    return boot['pair'], boot['variant'], boot.get('cpus')
+
+
+def boots_left(record):
+    made = {boot_key(boot) for boot in record['boots']}
+    return [boot for boot in boots_to_make(record['parameters']) if boot_key(boot) not in made]
 
 
 def describe_boot(boot, params):
@@ -87,9 +103,8 @@ def report(record):
 
 
 PROGRAM = turns.Program(
-    name='run-bench', results='bench', redraw='scripts/lab plot',
-    shapes=(bench_record.BENCH, bench_record.RESUMED), kernels=kernels, accelerator=accelerator,
-    left=bench_record.boots_left, possible=bench_record.boots_left, once=once,
+    name='run-bench', results='bench', kernels=kernels, accelerator=accelerator,
+    left=boots_left, possible=boots_left, once=once,
     describe=describe_boot, group=group, stem=stem, outline=outline, notes=warnings,
     summarise=summary.summarise, report=report, wrong=violations, draw=plot.write)
 

@@ -59,10 +59,7 @@ def cells(row, columns, text):
 
 
 def table(rows, unit=None, names=NAMES):
-    """Return the table as lines. There is none if the waits were not recorded."""
-    rows = [row for row in rows if has(row, 'start_p50_ns')]
-    if not rows:
-        return []
+    """Return the table as lines."""
     unit, text = (unit, stats.number) if unit else ('us', microseconds)
     columns, first = columns_of(rows), by_scope.begin(rows)
     body = [by_scope.begin(rows, row) + cells(row, columns, text) for row in rows]
@@ -71,6 +68,5 @@ def table(rows, unit=None, names=NAMES):
 
 def legend(rows):
     """Return lines that explain the table."""
-    rows = [row for row in rows if has(row, 'start_p50_ns')]
-    shown = [metric for metric, _ in columns_of(rows)] if rows else []
+    shown = [metric for metric, _ in columns_of(rows)]
     return [text for metric, text in MEANING.items() if metric in shown]

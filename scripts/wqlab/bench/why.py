@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 """run-bench.sh --machine: what CPUs waited for in each scope. wqlab/simulated/explain.py makes the figures."""
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +44,13 @@ def lines(record: dict[str, Any]) -> list[str]:
     return [*text, '', *explain.LEGEND, f'{TEXT} and why-*.svg say who waited for whose write'] if text else []
 
 
-def write(record: dict[str, Any], folder: Path) -> Sequence[Path]:
-    """Write all tables, and a picture of each case. Return their paths."""
-    paths, text, heading = [], [], machine.heading(record['parameters'])
+def write(record: dict[str, Any], folder: Path) -> None:
+    """Write all tables, and a picture of each case."""
+    text, heading = [], machine.heading(record['parameters'])
     for (title, stem), kernels in cases(record).items():
         text += ['', title, *explain.summary(kernels)]
         for name, found in kernels:
             text += ['', f'{title}, {name}', *explain.lines(found)]
-        paths.append(folder / f'why-{stem}.svg')
-        files.write(paths[-1], flames.picture('; '.join([*heading, title]), kernels))
+        files.write(folder / f'why-{stem}.svg', flames.picture('; '.join([*heading, title]), kernels))
     if text:
-        paths.append(folder / TEXT)
-        files.write(paths[-1], '\n'.join([*heading, *text, '', *explain.LEGEND]) + '\n')
-    return paths
+        files.write(folder / TEXT, '\n'.join([*heading, *text, '', *explain.LEGEND]) + '\n')

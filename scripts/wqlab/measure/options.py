@@ -79,7 +79,8 @@ def add_variant(group: argparse._ArgumentGroup) -> None:
 def add_rest(group: argparse._ArgumentGroup) -> None:
     group.add_argument('--no-build', action='store_true', help='use what is built, do not build')
     group.add_argument('--resume', nargs='?', const='', metavar='DIR',
-                       help='continue an interrupted run with its options (default: the latest)')
+                       help='continue an interrupted run with its options (default: the latest), or report and draw a '
+                            'complete one again')
 
 
 def refuse(parser: argparse.ArgumentParser, args: argparse.Namespace, rules: Iterable[Useless]) -> None:

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """How plots are drawn and written: plot.png and plot.svg beside a results.json."""
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from wqlab import files
-from wqlab.measure import record as measure_record
 from wqlab.measure import stats
-from wqlab.shape import Shape
 
 Record = dict[str, Any]
 
@@ -30,38 +27,13 @@ def error_bars(found: Sequence[stats.Stat], low: str = 'min', high: str = 'max')
     return [[stat['median'] - stat[low] for stat in found], [stat[high] - stat['median'] for stat in found]]
 
 
-def write(record: Record, folder: Path, draw: Callable[[Record], Any]) -> list[Path]:
-    """Write both plots, each atomically. Return their paths."""
-    try:
-        figure = draw(record)
-    except measure_record.RecordError as error:
-        raise measure_record.RecordError(f'{folder}/results.json: {error}') from None
-    paths = []
+def write(record: Record, folder: Path, draw: Callable[[Record], Any]) -> None:
+    """Write both plots, each atomically."""
+    figure = draw(record)
     for kind in ('png', 'svg'):
         path = folder / f'plot.{kind}'
         with files.replacing(path) as temp:
             figure.savefig(temp, format=kind, dpi=120)
             if kind == 'svg':       # matplotlib leaves spaces at the ends of lines, which git complains about
                 temp.write_text('\n'.join(line.rstrip() for line in temp.read_text().split('\n')))
-        paths.append(path)
     plotting().close(figure)
-    return paths
-
-
-def main(folders: list[str], write_all: Callable[[Record, Path], Sequence[Path]], usage: str, *shapes: Shape) -> int:
-    """Draw the plots of earlier runs again."""
-    if not folders or '--help' in folders:
-        print(usage.strip())
-        return 0 if folders else 2
-    for folder in map(Path, folders):
-        try:
-            paths = write_all(measure_record.load(folder, *shapes), folder)
-        except measure_record.RecordError as error:
-            print(f'plot: {error}', file=sys.stderr)
-            return 1
-        except ImportError as error:
-            print(f'plot: {error}: run scripts/deps.sh', file=sys.stderr)
-            return 1
-        for path in paths:
-            print(path)
-    return 0

@@ -13,18 +13,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from wqlab import files, shape
-from wqlab.kernels.kinds import VARIANTS
-from wqlab.shape import NOTHING, NUMBER
+from wqlab import files
 from wqlab.simulated import machines
 from wqlab.steps import told
 
-FORMAT = 1
-STAT = {'median': NUMBER, 'min': NUMBER, 'max': NUMBER, 'boots': int, 'spread_percent': NUMBER}
-FAILED = {'attempt': int, 'error': str, 'pair': int, 'variant': str}
-COMMON = {'complete': bool, 'engine': str, 'kernels': {...: dict}, 'topology': {...: int}}
-PARAMETERS = {'cpus': int, 'pairs': int, 'variant': ({*VARIANTS}, NOTHING), 'accel': (str, NOTHING),
-              'machine?': ({'name': str, 'about': str, 'constants': {...: int}}, NOTHING)}
+FORMAT = 2
 
 
 class RecordError(Exception):
@@ -108,15 +101,17 @@ def begun(root):
             'git': describe_git(root)}
 
 
-def new_record(params, root, builds):
+def new_record(program, params, root, builds):
     return {
         **begun(root),
+        'program': program,
         'engine': params['engine'],
         'topology': {'cpus': params['cpus'], **(params['topology'] or {})},
         'kernels': {variant: describe_kernel(build) for variant, build in builds.items()},
         'base': next((build.base() for build in builds.values()), None),
         'parameters': params,
         'boots': [],
+        'failed_boots': [],
         'summary': [],
     }
 
@@ -141,7 +136,7 @@ def save(record, folder):
 
 
 def read(path):
-    """Return what a results.json contains, unchecked."""
+    """Return what a file contains."""
     try:
         return json.loads(path.read_text(encoding='utf-8'))
     except FileNotFoundError:
@@ -152,30 +147,21 @@ def read(path):
         raise RecordError(f'{path} cannot be read: {error}') from None
 
 
-def check(record, path, *shapes, advice='start a new run'):
-    """Raise RecordError if a record does not have these shapes."""
-    for one in shapes:
-        wrong = shape.fault(record, one)
-        if wrong:
-            raise RecordError(f'{path}: {wrong}: it is damaged, or another script wrote it: {advice}')
-
-
-def load(folder, *shapes):
-    """Return a record of these shapes."""
+def load(folder, program):
+    """Return a record of this program."""
     path = Path(folder) / 'results.json'
     record = read(path)
-    if not isinstance(record, dict) or record.get('format') != FORMAT:
-        raise RecordError(f'{path} was not written by this version of the scripts: start a new run')
-    check(record, path, *shapes)
+    if not isinstance(record, dict) or (record.get('format'), record.get('program')) != (FORMAT, program):
+        raise RecordError(f'{path} was not written by this version of {program}.sh: start a new run')
     return record
 
 
-def find_unfinished(parent, load):
-    """Return the latest folder below `parent` with an unfinished record that `load` takes."""
+def find_unfinished(parent, program):
+    """Return the latest folder below `parent` with an unfinished record of this program."""
     folders = sorted((path.parent for path in Path(parent).glob('*/results.json')), reverse=True)
     for folder in folders:
         try:
-            if not load(folder)['complete']:
+            if not load(folder, program)['complete']:
                 return folder
         except RecordError:
             continue

@@ -18,7 +18,6 @@ from wqlab.measure import record as measure_record
 from wqlab.measure.boot import BootError, Build
 from wqlab.measure.record import RecordError
 from wqlab.paths import BUILD, ROOT
-from wqlab.shape import Shape
 from wqlab.steps import locked, sayer, shown, told, using
 
 # If a boot fails, it is tried again: it says nothing about speed. Each failure is reported and recorded.
@@ -35,8 +34,6 @@ class Program:
     """What differs between the scripts."""
     name: str                                   # without its suffix; messages begin with it
     results: str                                # the folder in build/ that has a folder for each run
-    redraw: str                                 # the command that draws the plots of a folder later
-    shapes: tuple[Shape, ...]                   # of a record that can be continued
     kernels: Callable[[Record, bool], Builds]   # of a run with these parameters; install what it needs, if asked to
     accelerator: Callable[[Record, Build], str | None]
     left: Callable[[Record], list[Boot]]        # the boots that have not been made
@@ -57,11 +54,12 @@ class Program:
     def folder(self) -> Path:
         return BUILD / self.results
 
+    def again(self, folder: Path) -> str:
+        """Return the command that continues a run, or reports it again."""
+        return f'scripts/{self.name}.sh --resume {shown(folder)}'
+
     def say(self, text: str) -> None:
         sayer(self.name)(text)
-
-    def load(self, folder: Path) -> Record:
-        return measure_record.load(folder, *self.shapes)
 
     def prepare(self, params: Record, build: bool, held: contextlib.ExitStack) -> Builds:
         """
@@ -81,18 +79,18 @@ class Program:
         builds = self.prepare(params, build, held)
         if builds:
             params['accel'] = self.accelerator(params, next(iter(builds.values())))
-        record = measure_record.new_record(params, ROOT, builds)
+        record = measure_record.new_record(self.name, params, ROOT, builds)
         self.admit(record)
         folder = measure_record.new_folder(self.folder)
         measure_record.save(record, folder)
         return Results(self, record, folder), builds
 
     def resume(self, where: str, held: contextlib.ExitStack) -> tuple['Results', Builds]:
-        """Continue the run in a folder, or the latest one."""
-        folder = Path(where) if where else measure_record.find_unfinished(self.folder, self.load)
-        record = self.load(folder)
+        """Continue the run in a folder, or the latest one. One that is complete is only reported again."""
+        folder = Path(where) if where else measure_record.find_unfinished(self.folder, self.name)
+        record = measure_record.load(folder, self.name)
         if record['complete']:
-            raise RecordError(f'{folder} is complete: there is nothing to resume')
+            return Results(self, record, folder), {}
         measure_record.check_same_machine(record['parameters'])
         builds = self.prepare(record['parameters'], False, held)
         measure_record.check_same_kernels(record, builds)
@@ -100,31 +98,14 @@ class Program:
         return Results(self, record, folder), builds
 
 
-class Saver:
-    """Saves a record again and again. If the disk is full, the rest is still measured and reported."""
-
-    def __init__(self, record, folder, say):
-        self.record, self.folder, self.say = record, folder, say
-        self.unsaved = None     # the error because of which results.json is not up to date
-
-    def save(self):
-        try:
-            measure_record.save(self.record, self.folder)
-        except OSError as error:
-            if not self.unsaved:
-                self.say(f'{shown(self.folder)}/results.json cannot be written ({told(error)}): continuing without it')
-            self.unsaved = error
-        else:
-            self.unsaved = None
-
-
-class Results(Saver):
+class Results:
     """The files of a run."""
 
     def __init__(self, program, record, folder):
-        super().__init__(record, folder, program.say)
-        self.program = program
-        self.record.setdefault('failed_boots', [])
+        self.program, self.record, self.folder = program, record, folder
+
+    def save(self):
+        measure_record.save(self.record, self.folder)
 
     def add(self, entries):
         self.record['boots'] += entries
@@ -146,7 +127,7 @@ class Results(Saver):
             return False
         except Exception as error:  # matplotlib may be missing, or raise anything
             self.program.say(f'FAILED: the plots could not be drawn ({type(error).__name__}: {error}); '
-                             f'to draw them later: {self.program.redraw} {folder}')
+                             f'to draw them later: {self.program.again(self.folder)}')
             return False
         print(f'\nresults: {folder}/results.json, plot.png, plot.svg')
         return True
@@ -194,17 +175,18 @@ def with_retry(results: Results, boots: list[Boot], once: Once, progress: Progre
     raise AssertionError('no attempt was made')
 
 
-def make(results: Results, left: list[Boot], once: Once, builds: dict[str, Build]) -> int:
-    """Make the boots that are left. Return the exit status, or raise RecordError if a kernel has changed."""
+def make(results: Results, left: list[Boot], once: Once) -> int:
+    """Make the boots that are left. Return the exit status."""
     progress = Progress(results.program, results.record['parameters'], len(left))
     try:
         for _, group in itertools.groupby(left, results.program.group):
             boots = list(group)
             progress.start(boots)
             entries = with_retry(results, boots, once, progress)
-            measure_record.check_same_kernels(results.record, builds)
             progress.done(entries)
             results.add(entries)
+        if not results.program.left(results.record):
+            results.complete()
     except (BootError, OSError) as error:
         results.program.say(told(error))
         return 1
@@ -230,10 +212,7 @@ def measure(results: Results, builds: Builds) -> int:
     for line in program.notes(record['parameters']):
         program.say(f'note: {line}')
     program.say(f'results go to {shown(results.folder)}/')
-    status = make(results, program.possible(record), program.once(record['parameters'], builds), builds)
-    if not status and not program.left(record):
-        results.complete()
-    return status
+    return make(results, program.possible(record), program.once(record['parameters'], builds))
 
 
 def report(program: Program, record: Record) -> bool:
@@ -247,12 +226,9 @@ def report(program: Program, record: Record) -> bool:
 
 def finish(results: Results, status: int) -> int:
     """Report, say what is missing, or else draw the plots. Return the exit status."""
-    program, record, folder = results.program, results.record, shown(results.folder)
+    program, record = results.program, results.record
     good = report(program, record) if record['boots'] else True
-    if results.unsaved:
-        program.say(f'FAILED: {folder}/results.json is not complete: {told(results.unsaved)}')
-        good = False
-    again, left = f'scripts/{program.name}.sh --resume {folder}', program.left(record)
+    again, left = program.again(results.folder), program.left(record)
     if left and not program.possible(record):
         program.say(f"to compare it with the {left[0]['variant']} kernel, boot that and run: {again}")
         good &= results.draw()
@@ -277,7 +253,7 @@ def run(program: Program, params: Record, where: str | None, build: bool) -> int
         # computed figures do not depend on what else runs
         with locked('measurement', shared=bool(params.get('machine'))), contextlib.ExitStack() as held:
             results, builds = program.begin(params, build, held) if where is None else program.resume(where, held)
-            status = measure(results, builds)
+            status = 0 if results.record['complete'] else measure(results, builds)
     except (BootError, RecordError) as error:
         program.say(f'{error}')
         return 1

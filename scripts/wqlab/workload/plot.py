@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Draw the results of a workload run: write plot.png and plot.svg beside its results.json.
-
-usage: scripts/lab workload-plot build/workload/TIME [...]
-"""
+"""Draw the results of a workload run."""
 import textwrap
 from pathlib import Path
 from typing import Any
 
 from wqlab.measure import plot
 from wqlab.measure.plot import COLOURS, error_bars
-from wqlab.measure.record import RecordError
 from wqlab.measure.stats import NAMES, in_order, variants_of
 from wqlab.workload import options, workloads
-from wqlab.workload import record as workload_record
 from wqlab.workload.cases import Workload
 
 INCHES = 0.26       # for each case
@@ -65,8 +60,6 @@ def panels(rows: list[dict], workload: Workload) -> list[tuple]:
 
 def draw(record: dict[str, Any]) -> Any:
     rows = record['summary']
-    if not rows:
-        raise RecordError('no case has figures: nothing to draw')
     known = workloads.described(record['parameters'])
     names = in_order(row['workload'] for row in rows)
     groups = [[row for row in rows if row['workload'] == name] for name in names]
@@ -85,9 +78,6 @@ def draw(record: dict[str, Any]) -> Any:
     return figure
 
 
-def write(record: dict[str, Any], folder: Path) -> list[Path]:
-    return plot.write(record, folder, draw)
-
-
-def main(folders: list[str]) -> int:
-    return plot.main(folders, write, __doc__, *workload_record.SHAPES)
+def write(record: dict[str, Any], folder: Path) -> None:
+    if record['summary']:       # some case has figures
+        plot.write(record, folder, draw)

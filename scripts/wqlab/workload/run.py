@@ -12,7 +12,6 @@ from wqlab.measure.record import RecordError
 from wqlab.paths import ROOT
 from wqlab.simulated import root
 from wqlab.workload import engines, options, plot, stats, workloads
-from wqlab.workload import record as workload_record
 
 
 def describe_boot(boot: dict, params: dict) -> str:
@@ -114,7 +113,7 @@ def report(record: dict[str, Any]) -> None:
 
 
 PROGRAM = turns.Program(
-    name='run-workload', results='workload', redraw='scripts/lab workload-plot', shapes=workload_record.SHAPES,
+    name='run-workload', results='workload',
     kernels=kernels, accelerator=engines.accelerator, left=boots_left, possible=possible, once=once,
     describe=describe_boot, group=stem, stem=stem, outline=outline, notes=options.notes,
     summarise=stats.summarise, report=report, wrong=wrong_data, draw=plot.write,

@@ -47,7 +47,6 @@ aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-system-aarch64:qemu-system-arm
 [ "${CONFIG:-}" != workload ] || NEEDS="$NEEDS
 dmsetup:dmsetup mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs mount:mount
 ip:iproute2
-cyclictest:rt-tests stress-ng:stress-ng
 "
 
 have()

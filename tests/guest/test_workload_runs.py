@@ -14,15 +14,14 @@ from wqlab.workload import disks, engines, options
 # The strict scope can only be set where sysfs shows kcryptd.
 SMALL = {'dm-crypt': ['null/ram/queue/32k-all/cpu', 'null/ram/queue/4k-write-32/cache-strict'],
          'writeback': ['btrfs-zstd/fsync', 'btrfs-zstd/files', 'btrfs-zstd/buffered'],
-         'latency': ['dm-crypt/task-fifo', 'dm-crypt/item-highpri'],
+         'latency': ['dm-crypt/item-highpri'],
          'nfs': ['psync/cpus/write/system', 'psync/cpus/read/cache']}
 # Each makes a disk of its own, or takes another way through dm-crypt.
 PLACES = {'dm-crypt': ['aes/ram/no-queue/4k-read-1/default', 'aes/ram/same-cpu/4k-write-1/default',
                        'aes/ram/highpri/4k-write-1/system', 'aes/loop/queue/buffered/default'],
           'writeback': ['ext4/files', 'xfs/fsync'],
-          'latency': ['idle/item-percpu', 'dm-crypt-highpri/task-other', 'ext4-fsync/item-unbound',
-                      'btrfs-zstd-buffered/task-other', 'stress-scheduler/item-unbound-highpri',
-                      'stress-filesystem/task-other', 'stress-vm/task-fifo'],
+          'latency': ['dm-crypt-highpri/item-percpu', 'ext4-fsync/item-unbound',
+                      'btrfs-zstd-buffered/item-unbound-highpri'],
           'nfs': ['libaio/cpus/read/default', 'io_uring/200/write/cache_shard', 'posixaio/1/write/default']}
 # How many requests, files or probes the percentiles are of
 NUMBER = ('ios', 'probes')

@@ -13,12 +13,12 @@ from wqlab.steps import Failure, first_match, plain_environment
 from wqlab.workload.cases import Lacking
 
 
-def run(*command: object, **more: object) -> str:
+def run(*command: object) -> str:
     """Run a program and return its output, or raise Failure with what it said."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-                              env=plain_environment(**environment(), **{key: str(word) for key, word in more.items()}))
+                              env=plain_environment(**environment()))
     except FileNotFoundError:
         raise Failure(f'{words[0]} is not installed: run CONFIG=workload scripts/deps.sh as root') from None
     if done.returncode:

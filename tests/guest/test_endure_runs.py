@@ -6,7 +6,7 @@ import pytest
 
 import guests
 from test_workload_runs import QEMU, UML, boot
-from wqlab.workload import changes, endure
+from wqlab.workload import endure
 
 pytestmark = pytest.mark.tier('all')
 
@@ -18,9 +18,9 @@ def check_good(entry, lacking):
     figures = run['figures']
     assert run['name'] == endure.NAME and figures['rate'] > 0 and figures['rounds'] >= 1
     assert figures['verified_mib'] == endure.ALL_MIB * (2 * figures['rounds'] - 1)
-    assert figures['changes'] == sum(figures[kind] for kind in changes.NAMES)
+    assert figures['changes'] == sum(figures[kind] for kind in endure.KINDS)
     fixed = {*lacking, *(['shard_size'] if guests.VARIANT == 'base' else [])}
-    assert {kind for kind in changes.NAMES if not figures[kind]} == fixed
+    assert {kind for kind in endure.KINDS if not figures[kind]} == fixed
 
 
 @UML

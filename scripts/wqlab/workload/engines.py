@@ -79,7 +79,7 @@ def arm64(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]
     files = {root.programs(): '/', simulated.STEADY_SH: '/steady.sh', script: '/script'}
     return [str(LAB), 'guest', '--kernel', str(build.folder), '--engine', 'arm64', '--mem', params['mem'],
             '--machine', params['machine']['name'], '--report', str(log.with_suffix('.stalls')),
-            '--seed', str(params['seed'] + boot['pair'] - 1), '--timeout', str(10 * time_limit(params)),
+            '--seed', str(boot['pair'] - 1), '--timeout', str(10 * time_limit(params)),
             '--log', str(log), '--append', parameters(build, params),
             *(word for pair in files.items() for word in ('--file', ':'.join(map(str, pair)))),
             '--', 'exec chrt --fifo 50 sh /script']
@@ -143,8 +143,7 @@ def inside(params: dict[str, Any], workload: str) -> list[str]:
     """Return the command that runs the cases of a workload."""
     command = [str(LAB), 'workload-inside', workload, '--set', params['set'], '--seconds', f"{params['seconds']:g}"]
     command += [f'--cases={pattern}' for pattern in params['cases']]
-    command += ['--spoil', params['spoil']] if params['spoil'] else []
-    return [*command, '--seed', str(params['seed'])]
+    return command + (['--spoil', params['spoil']] if params['spoil'] else [])
 
 
 def reader(params: dict, boot: dict) -> Callable[[str], list[dict]]:
@@ -161,9 +160,8 @@ def newest(log: Path, read: Callable[[str], list[dict]] = lines.read) -> str:
     done = [one for one in found if one['kind'] in ('case', 'skip')]
     if not planned:
         return ''
-    last = next((f", {one['text']}" if one['kind'] == 'news' else
-                 f", {one['name']} {one['figures']['rate']:,.0f} {one['unit']}" for one in reversed(found)
-                 if one['kind'] in ('case', 'news')), '')
+    last = next((f", {one['name']} {one['figures']['rate']:,.0f} {one['unit']}" for one in reversed(found)
+                 if one['kind'] == 'case'), '')
     return f'{len(done)} of {planned} cases{last}'
 
 

@@ -8,7 +8,6 @@ import argparse
 import errno
 import os
 import platform
-import random
 import tempfile
 
 from wqlab.guest.engines.engine import folder_for_memory
@@ -61,7 +60,6 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--set', choices=cases.SETS, default='default')
     parser.add_argument('--cases', action='append', default=[], metavar='PATTERN')
     parser.add_argument('--seconds', type=float, default=1.0, help='how long each case runs, about')
-    parser.add_argument('--seed', type=int, help='what random choices depend on')
     parser.add_argument('--spoil', choices=tuple(disks.SPOIL),
                         help='make disks change data or keep older data')
     return parser
@@ -71,7 +69,6 @@ def main(argv: list[str]) -> int:
     args = options().parse_args(argv)
     if os.geteuid():
         raise Failure('workloads need root: they make disks and mount file systems')
-    random.seed(args.seed)
     tempfile.tempdir = folder_for_memory()
     workload, cpus = workloads.ALL[args.workload], len(os.sched_getaffinity(0))
     chosen = cases.chosen_cases(workload, workload.names(cpus), args.set, args.cases)

@@ -7,7 +7,6 @@ case      name, unit, figures
 skip      name, why: this kernel cannot run the case
 wrong     name, why: data was lost or changed
 trouble   lines: complaints in the kernel's log
-news      text: how far a long case has come
 end       cases: how many lines of kind "case" there are
 """
 import json

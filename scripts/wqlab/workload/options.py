@@ -2,7 +2,6 @@
 """The command line of run-workload.sh."""
 import argparse
 import os
-import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,7 +23,6 @@ from wqlab.workload import cases, disks, engines, simulated, workloads
 
 # of a set: (pairs of boots, seconds for each case)
 AMOUNT = {'quick': (2, 0.5), 'default': (3, 1.0)}
-MOST_SEED = (1 << 32) - 1
 SHORTEST, SHORTEST_REAL = 0.005, 0.1        # seconds; the second one if time is measured
 EPILOG = """\
 workloads:
@@ -75,8 +73,6 @@ def build_parser() -> argparse.ArgumentParser:
                      help='boots of each variant and workload (default 3, quick 2)')
     how.add_argument('--seconds', type=number(SHORTEST, 3600, float), metavar='S',
                      help='time for each case, about (default 1, quick 0.5)')
-    how.add_argument('--seed', type=number(0, MOST_SEED), metavar='N',
-                     help='what the random choices of endure depend on (default: another one in each run)')
     rest = parser.add_argument_group('other')
     rest.add_argument('--spoil', choices=tuple(disks.SPOIL),
                       help='make disks change bytes (corrupt) or keep older data (stale): the run has to fail')
@@ -102,7 +98,7 @@ def resolve_machine(parser: argparse.ArgumentParser, args: argparse.Namespace) -
         parser.error(str(error))
     args.engine, args.cpus = 'arm64', args.machine['constants']['cpus']
     args.mem = args.mem or f'{2048 + 24 * args.cpus}M'
-    args.seed, args.pairs, args.seconds = args.seed or 0, args.pairs or 1, args.seconds or simulated.SECONDS
+    args.pairs, args.seconds = args.pairs or 1, args.seconds or simulated.SECONDS
 
 
 def useless(args: argparse.Namespace) -> Iterator[Useless]:
@@ -157,7 +153,6 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
             'topology': args.topology, 'mem': args.mem, 'variant': args.variant, 'set': chosen, 'cases': args.cases,
             'pairs': args.pairs or pairs, 'seconds': args.seconds or each,
             'append_cmwq': args.append_cmwq, 'spoil': args.spoil,
-            'seed': random.randint(0, MOST_SEED) if args.seed is None else args.seed,
             'accel': None}      # determined after the kernels are built
 
 
@@ -184,8 +179,6 @@ def heading(params: dict[str, Any]) -> str:
 def notes(params: dict[str, Any]) -> list[str]:
     """Return what these parameters cannot show, and what may spoil the figures."""
     found = engines.limits(params)
-    if any(workloads.ALL[name].only_if_named for name in params['workloads']):
-        found.append(f"to make the same random choices again, give --seed {params['seed']}")
     if params.get('append_cmwq'):
         found.append(f"ours is booted with {params['append_cmwq']}")
     if params['engine'] == 'here' or params.get('machine'):

@@ -40,8 +40,8 @@ advise: ## measure which affinity scope this machine, or a guest with ENGINE=, w
 workload: ## run dm-crypt, file systems, NFS and probes of latency on both variants in turn, verify data, compare: ONLY='dm-crypt' ENGINE= MACHINE= CPUS= TOPOLOGY= MEM= VARIANT= TREE ARGS='--quick ...'
 	@scripts/run-workload.sh $(call options,ENGINE MACHINE CPUS TOPOLOGY MEM VARIANT) $(ARGS) $(ONLY)
 
-torture: deps ## use the whole interface at random and look for violations: DURATION= ENGINE= VARIANT= CONFIG= SEED= CPUS= TOPOLOGY= MEM= PARAMS= APPEND= TIMEOUT= TREE
-	@scripts/lab torture $(call options,ENGINE VARIANT CONFIG DURATION SEED CPUS TOPOLOGY MEM PARAMS APPEND TIMEOUT)
+torture: deps ## use the whole interface at random and look for violations: DURATION= ENGINE= VARIANT= CONFIG= SEED= CPUS= TOPOLOGY= MEM= PARAMS= APPEND= TREE
+	@scripts/lab torture $(call options,ENGINE VARIANT CONFIG DURATION SEED CPUS TOPOLOGY MEM PARAMS APPEND)
 
 matrix: deps ## run the torture test in every configuration and print a table: DURATION= ONLY='qemu-rt uml*' VARIANT= TREE ARGS='--again'
 	@scripts/lab matrix $(call options,VARIANT DURATION) $(ARGS) -- $(foreach name,$(ONLY),'$(name)')
@@ -93,7 +93,7 @@ clean: ## remove what was built, but not the base tree, downloads, benchmark res
 .PHONY: help deps tree kernel boot dump demo bench advise workload torture matrix basebugs test test-quick test-more test-all mutants arm64 check module dkms deb series clean
 
 TREE = LINUX KERNEL_SRC LINUX_TARBALL LINUX_TARBALL_SHA256
-VALUES = ENGINE MACHINE VARIANT CONFIG $(TREE) KDIR CPUS TOPOLOGY MEM APPEND CMD DURATION SEED PARAMS TIMEOUT VERSION FOR FIXED
+VALUES = ENGINE MACHINE VARIANT CONFIG $(TREE) KDIR CPUS TOPOLOGY MEM APPEND CMD DURATION SEED PARAMS VERSION FOR FIXED
 
 # Refuse a variable that no requested target names in its help, since it would have no effect. Of the environment, look
 # only at the variables that some target takes.

@@ -198,7 +198,7 @@ def test_progress_of_a_long_run(monkeypatch, capsys):
 
 # The command line
 
-GUEST = {'--cpus': ('cpus', '3', 3), '--mem': ('mem', '2G', '2G'), '--timeout': ('timeout', '999', 999),
+GUEST = {'--cpus': ('cpus', '3', 3), '--mem': ('mem', '2G', '2G'),
          '--append': ('append', 'threadirqs', f'log_buf_len={torture.LOG_BUFFER} threadirqs')}
 
 
@@ -258,7 +258,6 @@ def test_kernel_that_is_built(front):
     (['--topology', 'cores=2'], 'UML has no topology'),
     (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '2'], '2 CPUs do not fit'),
     (['--params', 'seed=1;poweroff'], 'not a parameter'),
-    (['--duration', '60', '--timeout', '60'], 'leaves no time to boot'),
 ])
 def test_calls_that_are_refused_before_a_kernel_is_built(front, capsys, args, why):
     try:
@@ -436,9 +435,7 @@ def test_matrix_hides_nothing(matrix, tmp_path, capsys):
     (['xen'], "'xen' matches none of: uml "),
     (['--duration', '0'], 'at least 1'),
     (['--variant', 'x'], 'invalid choice'),
-    (['--list', '--table'], 'not allowed with'),
-    (['--again', '--table'], 'not allowed with'),
-    (['--table', 'uml'], 'leave the names out'),
+    (['--list', '--again'], 'not allowed with'),
 ])
 def test_matrix_wrong_calls(args, why):
     done = subprocess.run([ROOT / 'scripts/lab', 'matrix', *args], capture_output=True, text=True, check=False)
@@ -453,14 +450,6 @@ def test_matrix_list(matrix, capsys):
         ['uml-own', 'uml-base-release', 'workqueue.own_pools=2'],
         ['uml-debug-own', 'uml-base-debug', 'workqueue.own_pools=2'],
         ['qemu-isolated', 'qemu-base-release', 'cores=3', 'isolcpus=domain,2', 'workqueue.offload_isolated=1']]
-
-
-def test_matrix_table_alone(matrix, tmp_path, capsys):
-    main, tortured = matrix
-    assert main(['--table']) == 0 and capsys.readouterr().out == 'no run is recorded\n'
-    torture_runs.add(tmp_path, a_run('one'))
-    assert main(['--table']) == 0 and not tortured
-    assert capsys.readouterr().out == (tmp_path / 'runs.rst').read_text()
 
 
 @pytest.mark.parametrize('place, lines', [('runs.json', 2), ('runs.rst', 1)])

@@ -44,7 +44,6 @@ class Entry:
     topology: str = ''
     cpus: int | None = None
     append: str = ''
-    params: str = ''
 
 
 MATRIX = (
@@ -98,7 +97,7 @@ def folder_of(entry, variant):
 
 
 def words_of(entry, variant):
-    return torture_runs.words(folder_of(entry, variant), None, entry.topology, entry.append, entry.params)
+    return torture_runs.words(folder_of(entry, variant), None, entry.topology, entry.append)
 
 
 def has_passed(entry, variant, duration):
@@ -112,7 +111,7 @@ def run_one(entry, variant, duration):
     try:
         folder = torture.build(entry.engine, variant, entry.config)
         outcome = torture.torture(folder, engine=entry.engine, duration=duration, cpus=entry.cpus,
-                                  topology=entry.topology or None, append=entry.append, more=entry.params,
+                                  topology=entry.topology or None, append=entry.append,
                                   stream=Progress(entry.name), dump=True)
     except (guest.GuestError, Failure, OSError) as error:
         say(f'{entry.name}: {told(error)}')
@@ -161,7 +160,7 @@ def row(configuration, runs):
     return (configuration, f'{total["seconds"] / 3600:.2f}', *(f'{total[name]:,}' for name in counts), verdict)
 
 
-def print_table(made=()):
+def print_table(made):
     """Print all recorded runs, and those of `made` that were not recorded. Return False if writing the table failed."""
     try:
         runs = torture_runs.load(torture.KEPT)
@@ -169,9 +168,6 @@ def print_table(made=()):
         say(str(error))
         runs = []
     runs += [run for run in made if run not in runs]
-    if not runs:
-        print('no run is recorded')
-        return True
     text = tables.rst(COLUMNS, rows(runs), range(1, len(COLUMNS) - 1))
     if OLDER in text:
         text += f'\n{OLDER}: the workqueue or the test has changed since.\n'
@@ -200,12 +196,8 @@ def parse_args(argv):
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument('--again', action='store_true', help='also run configurations that have passed')
     mode.add_argument('--list', action='store_true', help='print the configurations and exit')
-    mode.add_argument('--table', action='store_true', help='print the table of all runs so far and exit')
     parser.add_argument('only', nargs='*', metavar='NAME', help="configurations, as qemu-rt 'uml*'; default: all")
-    args = parser.parse_args(argv)
-    if args.table and args.only:
-        parser.error('--table prints all runs: leave the names out')
-    return args
+    return parser.parse_args(argv)
 
 
 def main(argv=None):
@@ -218,8 +210,6 @@ def main(argv=None):
             for entry in entries:
                 print(f'{entry.name:16} {words_of(entry, args.variant)}')
             return 0
-        if args.table:
-            return 0 if print_table() else 1
         good = run_all(entries, args.variant, args.duration, args.again, made)
     except (guest.GuestError, RecordError) as error:
         say(str(error))

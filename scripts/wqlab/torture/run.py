@@ -297,14 +297,10 @@ def parse_args(argv):
     parser.add_argument('--topology', metavar='KEY=N,...', help='QEMU, arm64: see `scripts/lab guest`')
     parser.add_argument('--mem', metavar='N', help='guest memory; default: what the kernel needs, at least 384M')
     parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
-    parser.add_argument('--timeout', type=positive, metavar='S',
-                        help='time limit with boot and end; default: depends on duration and kernel')
     parser.add_argument('--params', default='', metavar="'NAME=N...'", help='more module parameters')
     args = parser.parse_args(argv)
     if args.kernel and (args.variant or args.config):
         parser.error('--kernel names a built kernel: leave --variant and --config out')
-    if args.timeout and args.timeout <= args.duration:
-        parser.error(f'--timeout {args.timeout} leaves no time to boot: give more than --duration ({args.duration})')
     return args
 
 
@@ -329,7 +325,7 @@ def main(argv=None):
         folder = folder or build(engine, args.variant or 'cmwq', args.config or 'release')
         outcome = torture(folder, engine=engine, duration=args.duration, seed=args.seed,
                           cpus=args.cpus, topology=args.topology, mem=args.mem, append=args.append,
-                          timeout=args.timeout, more=args.params, stream=Lines(args.duration), dump=True)
+                          more=args.params, stream=Lines(args.duration), dump=True)
     except (guest.GuestError, Failure, OSError) as error:
         print(f'torture: {told(error)}', file=sys.stderr)
         return 2

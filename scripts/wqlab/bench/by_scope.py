@@ -1,12 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Statistics over the recorded boots, and the table of results.
-
-Each boot counts once. The repeats inside one boot are not independent, since they share its
-memory layout and the state of the machine at that time. So they are reduced to their median
-first. The two runs of one repeat in a pair of boots follow each other at once. So their ratio
-is taken first, then the median over the repeats, then that over the pairs.
-"""
-from statistics import median
+"""The rows of figures, and the table of rates."""
 
 from wqlab import tables
 from wqlab.bench import parse
@@ -15,10 +8,9 @@ from wqlab.measure.stats import (
     NAMES,
     OURS,
     both,
+    compared,
     in_order,
-    interval,
     ratio_text,
-    spread,
     variants_of,
     with_spread,
 )
@@ -32,46 +24,7 @@ CALL_TIME = 'queue_work() call: how long a call takes, not how long the item wai
 
 
 def run_metric(run, metric):
-    if metric == 'ns_per_item' and run.keys() >= {'items', 'elapsed_ns'}:
-        return run['elapsed_ns'] / run['items']
-    return run.get(metric)
-
-
-def boot_value(boot, scope, metric):
-    """Return the figure of a boot for a scope, or None if the boot did not measure that."""
-    values = [run_metric(run, metric) for run in boot['runs'] if run['scope'] == scope]
-    return median(values) if values and None not in values else None
-
-
-def boot_values(boots, scope, metric):
-    """Return the figures of the boots that measured the scope."""
-    values = [boot_value(boot, scope, metric) for boot in boots]
-    return [value for value in values if value is not None]
-
-
-def by_repeat(boots, scope, metric):
-    """Return {(pair, repeat): figure}."""
-    return {(boot['pair'], run['repeat']): run_metric(run, metric)
-            for boot in boots for run in boot['runs'] if run['scope'] == scope}
-
-
-def ratios_by_pair(ours, base, scope, metric):
-    """Return a list for each pair, with ours / base of each repeat that both boots have."""
-    mine, theirs = by_repeat(ours, scope, metric), by_repeat(base, scope, metric)
-    pairs = {}
-    for key in mine:
-        if theirs.get(key) and mine[key] is not None:
-            pairs.setdefault(key[0], []).append(mine[key] / theirs[key])
-    return list(pairs.values())
-
-
-def ratio(ours, base, scope, metric):
-    """Return the spread of ours / base with its interval, or None if no pair has both."""
-    pairs = ratios_by_pair(ours, base, scope, metric)
-    if not pairs:
-        return None
-    low, high = interval(pairs)
-    return {**spread(map(median, pairs)), 'low': low, 'high': high}
+    return run['elapsed_ns'] / run['items'] if metric == 'ns_per_item' else run.get(metric)
 
 
 def summarise(boots):
@@ -85,15 +38,14 @@ def summarise(boots):
 
 
 def summary_row(boots, scope):
-    row = {'scope': scope}
-    of = {variant: [boot for boot in boots if boot['variant'] == variant]
-          for variant in in_order(boot['variant'] for boot in boots)}
-    for variant, mine in of.items():
-        values = {metric: boot_values(mine, scope, metric) for metric in METRICS}
-        row[variant] = {metric: spread(found) for metric, found in values.items() if found}
-    if row.get(OURS) and row.get(BASE):
-        row['ratio'] = {metric: ratio(of[OURS], of[BASE], scope, metric) for metric in RATIOS}
-    return row
+    values = {}
+    for boot in boots:
+        mine = values.setdefault(boot['variant'], {metric: {} for metric in METRICS})
+        for run in (run for run in boot['runs'] if run['scope'] == scope):
+            for metric, found in mine.items():
+                if (value := run_metric(run, metric)) is not None:
+                    found[boot['pair'], run['repeat']] = value
+    return {'scope': scope, **compared(values, RATIOS)}
 
 
 # The table

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Statistics over the recorded boots, and cells of tables. Each boot counts once."""
+"""Statistics over the recorded boots, and cells of tables.
+
+Each boot counts once. The repeats inside one boot are not independent, since they share its
+memory layout and the state of the machine at that time. So they are reduced to their median
+first. The two runs of one repeat in a pair of boots follow each other at once. So their ratio
+is taken first, then the median over the repeats, then that over the pairs.
+"""
 import random
 from collections.abc import Callable, Iterable, Sequence
 from statistics import median, quantiles
@@ -11,6 +17,7 @@ ORDER = (OURS, BASE)
 RESAMPLES = 1000
 Stat = dict[str, Any]
 Row = dict[str, Any]
+Values = dict[tuple[int, int], float]     # {(pair, repeat): figure}
 
 
 def spread(values: Iterable[float]) -> Stat:
@@ -32,6 +39,32 @@ def interval(pairs: Sequence[Sequence[float]]) -> tuple[float, float]:
     found = sorted(median(median(chance.choices(pair, k=len(pair))) for pair in chance.choices(pairs, k=len(pairs)))
                    for _ in range(RESAMPLES))
     return found[RESAMPLES // 40], found[-1 - RESAMPLES // 40]
+
+
+def by_pair(values: Values) -> list[list[float]]:
+    """Return a list of figures for each pair."""
+    pairs: dict[int, list[float]] = {}
+    for (pair, _), value in values.items():
+        pairs.setdefault(pair, []).append(value)
+    return list(pairs.values())
+
+
+def ratio(ours: Values, base: Values) -> Stat | None:
+    """Return the spread of ours / base with its interval, or None if no pair has both."""
+    pairs = by_pair({key: value / base[key] for key, value in ours.items() if base.get(key)})
+    if not pairs:
+        return None
+    low, high = interval(pairs)
+    return {**spread(map(median, pairs)), 'low': low, 'high': high}
+
+
+def compared(values: dict[str, dict[str, Values]], ratios: Iterable[str]) -> Row:
+    """Return the row of a table, of the figures of each variant and metric, with ratios of some metrics."""
+    row: Row = {variant: {metric: spread(map(median, by_pair(found))) for metric, found in mine.items() if found}
+                for variant, mine in values.items()}
+    if row.get(OURS) and row.get(BASE):
+        row['ratio'] = {metric: ratio(values[OURS][metric], values[BASE][metric]) for metric in ratios}
+    return row
 
 
 def in_order(items: Iterable[Any]) -> list[Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from wqlab import tables
-from wqlab.measure.stats import BASE, NAMES, OURS, both, in_order, ratio_text, spread, with_spread
+from wqlab.measure.stats import BASE, NAMES, OURS, Values, both, compared, in_order, ratio_text, with_spread
 from wqlab.workload import workloads
 from wqlab.workload.cases import Workload
 
@@ -13,15 +13,9 @@ def short(value: float) -> str:
     return f'{value:,.0f}' if value >= 100 else f'{value:.3g}'
 
 
-def paired_ratio(ours: dict[int, float], base: dict[int, float]) -> dict[str, Any] | None:
-    """Return the spread of ours / base over the pairs that have both, or None if there is no such pair."""
-    ratios = [ours[pair] / base[pair] for pair in ours if base.get(pair)]
-    return spread(ratios) if ratios else None
-
-
-def by_pair(boots: list[dict], name: str, metric: str) -> dict[int, float]:
-    """Return {pair: figure} of the boots that have the figure."""
-    return {boot['pair']: run['figures'][metric] for boot in boots for run in boot['runs']
+def figures_of(boots: list[dict], name: str, metric: str) -> Values:
+    """Return the figures of the boots that have the figure. Each boot runs a case once."""
+    return {(boot['pair'], 1): run['figures'][metric] for boot in boots for run in boot['runs']
             if run['name'] == name and metric in run['figures']}
 
 
@@ -36,15 +30,10 @@ def summarise(boots: list[dict]) -> list[dict[str, Any]]:
 
 
 def summary_row(boots: list[dict], workload: str, run: dict) -> dict[str, Any]:
-    row: dict[str, Any] = {'workload': workload, 'name': run['name'], 'unit': run['unit']}
-    values: dict[str, dict[str, dict[int, float]]] = {}
-    for variant in in_order(boot['variant'] for boot in boots):
-        mine = [boot for boot in boots if boot['variant'] == variant]
-        values[variant] = {metric: by_pair(mine, run['name'], metric) for metric in run['figures']}
-        row[variant] = {metric: spread(found.values()) for metric, found in values[variant].items() if found}
-    if OURS in values and BASE in values:
-        row['ratio'] = {metric: paired_ratio(values[OURS][metric], values[BASE][metric]) for metric in run['figures']}
-    return row
+    values = {variant: {metric: figures_of([boot for boot in boots if boot['variant'] == variant], run['name'], metric)
+                        for metric in run['figures']}
+              for variant in in_order(boot['variant'] for boot in boots)}
+    return {'workload': workload, 'name': run['name'], 'unit': run['unit'], **compared(values, run['figures'])}
 
 
 def table(rows: list[dict[str, Any]], workload: Workload) -> list[str]:

@@ -28,29 +28,13 @@ SLEEPING = ('mixed',)
 IDLE_TOO = 'ns: of the guest, one for each instruction; it also has idle time, since items sleep'
 BURN_TIME_US = 1_000_000    # of all items in a run, unless --items says how many there are
 MOST_CPUS = 255         # x86 has no x2APIC if it is emulated, and the firmware of arm64 does not start with 512
-# What a kind of workqueue cannot do.
+# Of other kinds, the module refuses scopes. It also knows which kinds a mode can have.
 WITH_SCOPES = ('unbound', 'unbound_highpri')
-OWN_LIMIT = ('bh', 'ordered')
 NEED_CPUS = ('roam', 'spread')     # with --icount, too: one of them runs at a time
 # The slowest guest that does not hang: seconds to boot, and items per second.
 SLOWEST = {'uml': (60, 5000), 'qemu': (180, 500), 'arm64': (300, 500)}
 
-EXAMPLES = """\
-examples:
-  scripts/run-bench.sh                                  UML, 2 CPUs, 5 pairs of boots
-  scripts/run-bench.sh --mode batch --scopes cpu,cache,system
-  scripts/run-bench.sh --mode spread --burn-us 1000     does one submitter keep all CPUs busy?
-  scripts/run-bench.sh --mode mixed --wq percpu         how long does an urgent item wait beside others?
-  scripts/run-bench.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --pairs 2
-  scripts/run-bench.sh --icount                         instructions per item, without noise
-  scripts/run-bench.sh --icount --floor                 instructions above those of two threads that wake each other
-  scripts/run-bench.sh --icount --mode roam --cpus 4    instructions of items that come from another CPU each time
-  scripts/run-bench.sh --engine qemu --sweep 2,4,8,16   both variants and the floor over numbers of CPUs
-  scripts/run-bench.sh --machine grace                  72 CPUs that this machine does not have, in computed time
-  scripts/run-bench.sh --machine grace --sweep 8,16,72,144
-  scripts/run-bench.sh --gate                           one kernel against itself: the ratios should be 1
-  scripts/run-bench.sh --resume                         continue the latest unfinished run
-
+EPILOG = """\
 modes: a thread queues items, waits until all of them ran, and begins anew
   latency  one item
   batch    --batch items; how long every 17th waits is recorded, as in latency, roam and limit
@@ -63,13 +47,7 @@ modes: a thread queues items, waits until all of them ran, and begins anew
   roam     --batch items, queued from another CPU each time; the rate includes the moves of the thread
   limit    --batch items, and --max-active of the workqueue is less, so that items wait for a slot
 
-The guests of a pair are booted together and run each scope in turn, again and again. Each
-run takes less than a second, so both variants see the same state of the machine.
-
-The first table shows how long a call of queue_work() takes. The second table shows how long items
-wait: "start" is the time from queueing until the item starts, "done" the time from that start until
-the submitter knows that all items of the round ran. All figures are in results.json.
-
+Documentation/core-api/workqueue-benchmark.rst has examples, and says how to read the tables.
 Results: build/bench/<UTC time>/results.json, plot.png, plot.svg, logs/.
 Exit status: 0 success; 1 a promise was broken, a kernel reported a problem, or something
 failed; 2 wrong options; 130 interrupted.
@@ -139,7 +117,7 @@ def build_parser():
     parser = argparse.ArgumentParser(
         prog='run-bench.sh', formatter_class=argparse.RawDescriptionHelpFormatter,
         description='Boot our workqueue and the base kernel\'s in turn and compare them, '
-                    'scope by scope.', epilog=EXAMPLES)
+                    'scope by scope.', epilog=EPILOG)
     where = parser.add_argument_group('where')
     where.add_argument('--engine', choices=tuple(ITEMS),
                        help='uml: native speed, no cache topology; qemu: x86_64 with a topology; arm64: the same for '
@@ -199,14 +177,6 @@ def build_parser():
 def useless(args):
     """Yield (whether it applies, options, why they have no effect then)."""
     one_cpu = args.icount and args.mode not in NEED_CPUS
-    yield args.mode == 'latency', ['batch'], '--mode latency has one item in flight'
-    yield args.mode not in BURNING, ['burn_us'], f'only in --mode {" and ".join(BURNING)} items use a CPU for a time'
-    yield args.mode not in WITH_FLOOR, ['floor'], f'only --mode {" and ".join(WITH_FLOOR)} have short items'
-    yield (args.wq not in WITH_SCOPES, ['strict', *(['scopes'] if args.scopes != ['default'] else [])],
-           f'--wq {args.wq} has no scopes')
-    yield args.wq == 'bh' and args.mode == 'mixed', ['mode'], 'items of --wq bh cannot sleep'
-    yield args.wq == 'bh' and args.mode == 'limit', ['mode'], 'items of --wq bh cannot be limited'
-    yield args.wq in OWN_LIMIT, ['max_active'], f'--wq {args.wq} has its own limit'
     yield (args.sweep, ['cpus', 'topology', *(['icount'] if one_cpu else [])],
            '--sweep sets the number of CPUs')
     yield (args.machine, ['topology', 'icount', *(['engine'] if args.engine != 'arm64' else [])],
@@ -235,8 +205,6 @@ def resolve_cpus(parser, args):
 def resolve(parser, args):
     """Fill in defaults that depend on other options, and refuse conflicting options."""
     measure_options.refuse(parser, args, useless(args))
-    if args.mode == 'limit' and (args.max_active or 1) >= (args.batch or BATCH):
-        parser.error('--mode limit needs a --max-active that is less than --batch')
     args.engine = args.engine or ('qemu' if args.icount else 'uml')
     resolve_cpus(parser, args)
     args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR)

@@ -28,16 +28,7 @@ EPILOG = """\
 workloads:
 {workloads}
 
-examples:
-  scripts/run-workload.sh                           all but endure, UML, 2 CPUs, 3 pairs of boots of each
-  scripts/run-workload.sh --quick dm-crypt
-  scripts/run-workload.sh --cases 'aes/ram/queue/32k-*' --seconds 10 dm-crypt
-  scripts/run-workload.sh --engine qemu --topology sockets=1,cores=8,threads=2,llcs=2,nodes=1 --quick
-  scripts/run-workload.sh --machine ryzen dm-crypt  on a simulated machine
-  scripts/run-workload.sh --here                    on this machine, with the kernel that runs now
-  scripts/run-workload.sh --resume                  continue the latest unfinished run
-
-Documentation/core-api/workqueue-workloads.rst says what is run and how to read the tables.
+Documentation/core-api/workqueue-workloads.rst has examples, and says what is run and how to read the tables.
 Results: build/workload/<UTC time>/results.json, plot.png, plot.svg, logs/.
 Exit status: 0 success; 1 data was wrong, a kernel reported a problem, or something failed;
 2 wrong options; 130 interrupted.

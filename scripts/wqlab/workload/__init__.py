@@ -8,5 +8,5 @@ In the guest, or on this machine, inside.py runs the cases of one workload and p
 for each, which lines.py describes. cases.py says what a workload is. dmcrypt.py, writeback.py,
 latency.py, nfs.py and endure.py are workloads. They use fio.py,
 disks.py, scopes.py and machine.py. nfsserver.py starts the server for
-nfs.py, and behind.py makes its files wrong.
+nfs.py.
 """

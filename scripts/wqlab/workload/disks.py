@@ -4,7 +4,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -56,26 +55,6 @@ def ram_disk() -> Iterator[Path]:
             yield RAM_DISK
         finally:
             machine.run('blkdiscard', '--force', RAM_DISK)      # give the memory back
-
-
-@contextlib.contextmanager
-def looped(file: Path) -> Iterator[Path]:
-    """Yield a disk that is this file."""
-    machine.load('loop')
-    device = Path(machine.run('losetup', '--find', '--show', file).strip())
-    try:
-        yield device
-    finally:
-        machine.run('losetup', '--detach', device)
-
-
-@contextlib.contextmanager
-def loop_disk() -> Iterator[Path]:
-    """Yield a disk that is a file in memory."""
-    with tempfile.NamedTemporaryFile(prefix='wqlab-') as file:
-        file.truncate(MIB << 20)
-        with looped(Path(file.name)) as device:
-            yield device
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """dm-crypt on a disk in memory: kcryptd en- and decrypts each request in a work item.
 
-The name of a case is CIPHER/DISK/PATH/JOB/SCOPE. The jobs 32k-* are the three scenarios of the
+The name of a case is CIPHER/ram/PATH/JOB/SCOPE. The jobs 32k-* are the three scenarios of the
 base kernel's Documentation/core-api/workqueue.rst, with as many issuers as CPUs, a third and
 a sixth. Each issuer has a part of the disk for itself: if two wrote the same block, neither
 could verify it.
@@ -20,7 +20,6 @@ from wqlab.workload.scopes import SCOPES, of_workqueue
 NAME = 'wqlab-crypt'
 DEVICE = Path('/dev/mapper', NAME)
 CIPHERS = {'aes': ('aes-xts-plain64', 512), 'null': ('cipher_null-ecb', 256)}
-DISKS = {'ram': disks.ram_disk, 'loop': disks.loop_disk}
 # kcryptd, or what replaces it. `highpri` is not an option of Debian 12's cryptsetup.
 PATHS = {'queue': [], 'no-queue': ['--perf-no_read_workqueue', '--perf-no_write_workqueue'],
          'same-cpu': ['--perf-same_cpu_crypt'], 'highpri': []}
@@ -49,7 +48,7 @@ def scenarios(cpus: int) -> list[str]:
 
 def names(cpus: int) -> list[str]:
     jobs = [*scenarios(cpus), 'buffered', *SINGLES]
-    return ['/'.join(parts) for parts in itertools.product(CIPHERS, DISKS, PATHS, jobs, SCOPES)
+    return ['/'.join(parts) for parts in itertools.product(CIPHERS, ['ram'], PATHS, jobs, SCOPES)
             if parts[2] in ('queue', 'highpri') or parts[4] == 'default']
 
 
@@ -134,9 +133,9 @@ class Group(cases.Members):
     @contextlib.contextmanager
     def opened(self, spoil: str | None) -> Iterator[Mapping]:
         machine.need_target('crypt')
-        cipher, disk, path = self.name.split('/')
+        cipher, _, path = self.name.split('/')
         with contextlib.ExitStack() as stack:
-            lower, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(DISKS[disk]()), spoil))
+            lower, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(disks.ram_disk()), spoil))
             mapping = Mapping(lower, cipher, path, stack.enter_context(key()), self.cpus)
             mapping.open()
             stack.callback(mapping.close)
@@ -160,5 +159,4 @@ WORKLOAD = cases.Workload(
                       'aes/ram/queue/32k-*/cache_shard', 'aes/ram/queue/4k-*/default',
                       'aes/ram/queue/buffered/default', 'null/ram/queue/4k-write-32/system',
                       'null/ram/queue/4k-write-32/cache_shard',
-                      'aes/ram/*/32k-all/default', 'aes/ram/no-queue/4k-*/default',
-                      'aes/loop/queue/buffered/default')})
+                      'aes/ram/*/32k-all/default', 'aes/ram/no-queue/4k-*/default')})

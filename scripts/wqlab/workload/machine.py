@@ -2,7 +2,6 @@
 """The machine on which a workload runs: its programs, its CPUs and its kernel's log."""
 import contextlib
 import os
-import resource
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -31,15 +30,6 @@ def environment() -> dict[str, str]:
     """Where programs are, and how they make device nodes: without udev, they have to make them themselves."""
     udev = {} if Path('/run/udev/control').exists() else {'DM_DISABLE_UDEV': '1'}
     return {'PATH': f'{os.environ.get("PATH", "/usr/bin:/bin")}:/usr/sbin:/sbin', **udev}
-
-
-def allow_files(count: int) -> None:
-    """Let programs that are started from now on have this many files open, if possible, and not fewer than before."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    if most != resource.RLIM_INFINITY and most < count:
-        with contextlib.suppress(ValueError):       # in some containers, even root may not do this
-            resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
 
 
 def load(module: str, *parameters: str) -> bool:

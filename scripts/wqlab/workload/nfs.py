@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wqlab.workload import behind, cases, disks, fio, nfsserver, scopes
-from wqlab.workload.cases import by_prefix
+from wqlab.workload import cases, disks, fio, nfsserver, scopes
+from wqlab.workload.cases import Lacking, by_prefix
 
 # of fio: how many requests each job has in flight. The synchronous ones have one.
 ENGINES = {'psync': 1, 'sync': 1, 'vsync': 1, 'libaio': 8, 'io_uring': 8, 'posixaio': 8}
@@ -89,6 +89,8 @@ class Mounted(disks.Mount):
 class Group(cases.Members):
     @contextlib.contextmanager
     def opened(self, spoil: str | None) -> Iterator[Mounted]:
+        if spoil:
+            raise Lacking('its files are on no disk that can be spoilt')
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='wqlab-')))
             export = stack.enter_context(nfsserver.mounted(folder / 'export', 'mount', '-t', 'tmpfs', '-o',
@@ -100,7 +102,6 @@ class Group(cases.Members):
             client = Mounted(place, there, self.cpus)
             client.mount()
             stack.callback(client.unmount)
-            stack.enter_context(behind.spoilt(export, spoil))
             yield client
 
 

@@ -95,11 +95,6 @@ def crypt_group(name: str, members: Sequence[str], cpus: int, seconds: float) ->
     yield line('close_crypt')
 
 
-def crypt_names(cpus: int) -> list[str]:
-    """Return all cases but those with a loop device."""
-    return [name for name in dmcrypt.names(cpus) if '/ram/' in name]
-
-
 # File systems
 
 def sync_group(name: str, members: Sequence[str], cpus: int, seconds: float) -> Iterator[str]:
@@ -163,7 +158,7 @@ class Simulated:
 
 
 CRYPT = dataclasses.replace(
-    dmcrypt.WORKLOAD, names=crypt_names,
+    dmcrypt.WORKLOAD,
     sets={'quick': ('aes/ram/queue/32k-sixth/system', 'aes/ram/queue/32k-sixth/cache',
                     'null/ram/queue/4k-write-32/system'),
           'default': ('aes/ram/queue/32k-*/system', 'aes/ram/queue/32k-*/cache', 'aes/ram/queue/32k-*/cache-strict',

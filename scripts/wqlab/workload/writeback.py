@@ -3,13 +3,11 @@
 
 The name of a case is FILESYSTEM/JOB. The jobs are:
 fsync     each thread overwrites 4k blocks of a file at random and calls fsync() after each
-files     each thread creates files of 4k, writes each and calls fsync()
 buffered  each thread writes a file in random order, then calls fsync() once
 """
 import contextlib
 import dataclasses
 import itertools
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,9 +30,8 @@ FILE_SYSTEMS = {
     'btrfs': FileSystem('btrfs', ('mkfs.btrfs', '-q', '-f')),
     'btrfs-zstd': FileSystem('btrfs', ('mkfs.btrfs', '-q', '-f'), 'compress=zstd'),
 }
-JOBS = ('fsync', 'files', 'buffered')
+JOBS = ('fsync', 'buffered')
 FSYNC_KIB, BUFFERED_MIB = 1024, 32
-FIRST_FILES, MOST_FILES = 32, 4000          # of each thread
 WRITES = {'ioengine': 'psync', 'verify': 'crc32c', 'buffer_compress_percentage': 50}
 
 
@@ -56,24 +53,6 @@ def buffered(folder: Path, threads: int) -> fio.Job:
                     'size': f'{(BUFFERED_MIB << 10) // threads // 64 * 64}k'}, threads)
 
 
-def creating(folder: Path, threads: int, files: int) -> fio.Job:
-    folder.mkdir()
-    return fio.Job({**WRITES, 'directory': folder, 'rw': 'write', 'bs': '4k', 'nrfiles': files, 'filesize': '4k',
-                    'openfiles': 8, 'file_service_type': 'sequential', 'create_on_open': 1, 'fsync': 1}, threads)
-
-
-def measure_files(folder: Path, threads: int, seconds: float) -> tuple[dict, float]:
-    """Create as many files as can be created in about this long. Files of a second loop would not be new."""
-    first = folder / 'first'
-    report = fio.run(creating(first, threads, FIRST_FILES))
-    shutil.rmtree(first)
-    files = min(MOST_FILES, FIRST_FILES * fio.loops_for(report, threads, seconds))
-    machine.allow_files(threads * files + 100)      # fio has all of them open when it verifies
-    with machine.CpuUse() as use:
-        report = fio.run(creating(folder / 'files', threads, files))
-    return report, use.percent
-
-
 class Mounted(disks.Mount):
     """A file system on a disk."""
 
@@ -88,8 +67,6 @@ class Mounted(disks.Mount):
         job = case.split('/')[1]
         folder = self.place / job
         folder.mkdir()
-        if job == 'files':
-            return 'files/s', fio.sync_figures(*measure_files(folder, self.threads, seconds))
         if job == 'fsync':
             return 'fsyncs/s', fio.sync_figures(*fio.repeated(overwriting(folder, self.threads), seconds))
         found = fio.figures(*fio.repeated(buffered(folder, self.threads), seconds), 'write')
@@ -118,7 +95,7 @@ def groups(members: Sequence[str], cpus: int) -> list[Group]:
 
 
 WORKLOAD = cases.Workload(
-    name='writeback', what='ext4, XFS and btrfs on a disk in memory: fsync(), small files, writes in random order',
+    name='writeback', what='ext4, XFS and btrfs on a disk in memory: fsync(), writes in random order',
     latency='one call of fsync()', columns=(cases.CPU, cases.P50, cases.P99, cases.P999),
     names=names, groups=groups, notes=notes,
-    sets={'quick': ('ext4/f*', 'btrfs/fsync'), 'default': ('*',)})
+    sets={'quick': ('ext4/fsync', 'btrfs/fsync'), 'default': ('*',)})

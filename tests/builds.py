@@ -16,7 +16,8 @@ from wqlab.kernels import kinds
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import using
 
-LINUX = os.environ.get('LINUX') or '7.3'
+LINUX = os.environ.get('LINUX') or kinds.LINUX
+*_, OLD = kinds.releases()     # the long-term release that we support
 VARIANT = os.environ.get('VARIANT', 'cmwq')
 PATIENCE = 30           # seconds between progress messages while a case waits for a kernel
 

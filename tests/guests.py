@@ -10,7 +10,7 @@ import pytest
 
 import background
 import builds
-from builds import LINUX, VARIANT, Kernel
+from builds import LINUX, OLD, VARIANT, Kernel
 from progress import say
 from wqlab.guest import run as guest
 from wqlab.guest.topology import complete, parse
@@ -19,8 +19,7 @@ from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
 from wqlab.torture.matrix import OWN
 
-OLD = '6.12'        # the long-term release that we support
-BEFORE = '7.2'
+BEFORE = kinds.releases()[kinds.releases().index(kinds.LINUX) + 1]
 RESULTS = ROOT / 'build' / 'test'
 SELFTESTS = ROOT / 'tools/testing/selftests/workqueue'
 KUNIT = ('wq_shard_kunit', 'wq_topology_kunit', 'wq_api_kunit')

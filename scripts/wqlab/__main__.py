@@ -19,7 +19,6 @@ PROGRAMS = {
     'series': ('series.write', 'write the project as patches for the base tree (make series)'),
     'check': ('kernels.check', 'run all checkers (make check)'),
     'clean': ('kernels.clean', 'remove what was built (make clean)'),
-    'busybox': ('kernels.debian', 'download busybox for arm64 guests'),
     'boot': ('guest.boot', 'boot a kernel and run a shell or a command in it (make boot)'),
     'guest': ('guest.run', 'boot any kernel in a small guest and run a command in it'),
     'dump': ('guest.dump', 'inspect the memory of a running guest (dump-guest.sh)'),

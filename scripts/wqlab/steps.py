@@ -4,12 +4,10 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,10 +18,7 @@ from wqlab.paths import BUILD, ROOT
 
 EVERY_S = 10
 GRACE_S = 10
-FULL = (errno.ENOSPC, errno.EDQUOT)
-FULL_IN_WORDS = re.compile(r'No space left on device|Disk quota exceeded|enough free space')
-MOST_LEFT = 1 << 20     # a file system with less is full
-MAKE_ROOM = 'free some space there and run this again'
+MOST_LEFT = 1 << 20     # of a full disk
 ADVICE = {
     errno.EACCES: 'change its permissions, or run this as another user',
     errno.EPERM: 'change its permissions, or run this as another user',
@@ -31,6 +26,7 @@ ADVICE = {
     errno.ENOENT: 'check the path',
     errno.ENOTDIR: 'check the path',
     errno.EISDIR: 'give a file',
+    errno.ENOSPC: 'free some space there and run this again',
 }
 Word = str | os.PathLike
 
@@ -46,34 +42,12 @@ def need(*tools: str, engine: str = '', config: str = '') -> None:
             raise Failure(f'{tool} is missing: run {asked}scripts/deps.sh (as root) first')
 
 
-def is_full(place: Word) -> bool:
-    """Return True if nobody can write to the file system of @place, or only little."""
-    with contextlib.suppress(OSError):
-        have = os.statvfs(place)
-        return have.f_bavail * have.f_frsize < MOST_LEFT or bool(have.f_files and not have.f_favail)
-    return False
-
-
-def blame_disk(said: str, *places: Word) -> None:
-    """
-    Raise Failure if a command failed because a disk is full. @said is what it printed. That may be nothing, since its
-    log may be on the same disk. So also look at the file systems of @places.
-    """
-    found = next((line for line in said.splitlines() if FULL_IN_WORDS.search(line)), '') or next(
-        (f'no room for {shown(place)}' for place in places if is_full(place)), '')
-    if found:
-        raise Failure(f'the disk is full: {found}: {MAKE_ROOM}')
-
-
 def told(error: Exception) -> str:
     """Return an error as one line for the user. If it is one of the system, say what to do."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     names = ', '.join(shown(os.fsdecode(name)) for name in (error.filename, error.filename2)
                       if isinstance(name, (str, bytes, os.PathLike)))
-    if error.errno in FULL:
-        names = names or ', '.join(shown(place) for place in (BUILD, tempfile.gettempdir()) if is_full(place))
-        return f'the disk is full{names and f": {names}"}: {MAKE_ROOM}'
     if error.errno == errno.ENOENT and names and '/' not in names and not shutil.which(names):
         return f'{names} does not exist; if it is a program, run scripts/deps.sh (as root) first'
     advice = ADVICE.get(error.errno, '')
@@ -185,8 +159,8 @@ def logged(log: Path, what: str, command: Sequence[Word], *, say: Callable[[str]
            env: dict[str, str] | None = None) -> int:
     """Run a long command, write its output to a log, and report progress every 10 seconds. Return its status.
 
-    If it fails since the disk is full, raise Failure. When this function ends, even by an exception, every process
-    that the command started has ended. So a lock that the caller holds covers all of them.
+    When this function ends, even by an exception, every process that the command started has ended. So a lock that the
+    caller holds covers all of them.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     say(f'{what} (log: {shown(log)})')
@@ -199,8 +173,8 @@ def logged(log: Path, what: str, command: Sequence[Word], *, say: Callable[[str]
             os.killpg(child.pid, signal.SIGTERM)        # let make delete unfinished files
             procs.wait_for(child, GRACE_S)
             raise
-    if status:
-        blame_disk(log.read_text(errors='replace'), log, cwd or '.')
-    else:
+    if status and shutil.disk_usage(log.parent).free < MOST_LEFT:      # then the log does not say why
+        raise Failure(f'the disk of {shown(log.parent)} is full: {ADVICE[errno.ENOSPC]}')
+    if not status:
         say(f'{what}: done in {time.monotonic() - start:.0f} s')
     return status

@@ -21,11 +21,13 @@ from pathlib import Path
 
 import builds
 import guests
+from builds import OLD
 from once import once
 from wqlab import cpus, procs
 from wqlab.guest import running
 from wqlab.kernels import base, kinds
 from wqlab.paths import ROOT
+from wqlab.scopes import SCOPES
 from wqlab.torture.matrix import OWN
 
 LOGS = guests.RESULTS / 'drgn'
@@ -33,8 +35,6 @@ ENDING_S = 60       # enough for a runner to end its guest and to delete its fil
 PYTHON = ROOT / 'build/venv/bin/python3'
 DRGN = ROOT / 'build/venv/bin/drgn'
 TOOLS = ROOT / 'tools/workqueue'
-OLD = '6.12'
-SCOPES = ('cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system')
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ import guests
 from bench_guests import MODULE, counts
 from wqlab.bench import parse as bench_parse
 from wqlab.logs import check
+from wqlab.scopes import SCOPES
 
 pytestmark = guests.needs('uml')
 ITEMS = 2000
@@ -41,8 +42,7 @@ def test_no_fault_no_violation():
     assert parsed['status'] == 'ok'
     assert not any(found.values())
     assert {run['judged'] for run in parsed['runs']} == {'yes'}
-    assert [run['scope'] for run in parsed['runs']] == \
-        ['cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system']
+    assert [run['scope'] for run in parsed['runs']] == list(SCOPES)
     assert {run['items'] for run in parsed['runs']} == {ITEMS * THREADS}
     assert 'Operation canceled' in output
     assert 'test_' not in output.replace(MODULE, '')

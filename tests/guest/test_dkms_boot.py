@@ -8,12 +8,15 @@ import pytest
 
 import debian_root
 import guests
+from builds import OLD
 from guests import guest
 from once import once
 from wqlab.bench import parse
 from wqlab.dkms import package
+from wqlab.kernels import kinds
 from wqlab.logs import check
 from wqlab.release import release
+from wqlab.scopes import SCOPES, SHARD
 from wqlab.torture import run as torture
 
 pytestmark = pytest.mark.tier('all')
@@ -29,8 +32,8 @@ class Debian:
     scopes: frozenset       # that it has
 
 
-SCOPES = frozenset(('cpu', 'smt', 'cache', 'numa', 'system'))
-KERNELS = (Debian('6.12', 'trixie', True, SCOPES), Debian('7.3', 'trixie-backports', False, SCOPES | {'cache_shard'}))
+KERNELS = (Debian(OLD, 'trixie', True, frozenset(SCOPES) - {SHARD}),
+           Debian(kinds.LINUX, 'trixie-backports', False, frozenset(SCOPES)))
 each_debian = pytest.mark.parametrize('debian', KERNELS, ids=lambda debian: debian.linux)
 
 KERNEL_FIRST = r'''

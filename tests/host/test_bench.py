@@ -29,9 +29,10 @@ from wqlab.measure import options as measure_options
 from wqlab.measure import record as measure_record
 from wqlab.measure import stats, turns
 from wqlab.paths import ROOT
+from wqlab.scopes import SCOPES as ALL
 
 RECORDED = (ROOT / 'tests/data/bench/uml-base.log').read_text()
-SCOPES = ['cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system']
+SCOPES = list(ALL)
 
 
 def recorded_runs():

@@ -247,7 +247,7 @@ def test_what_does_not_exist_is_found(check, needs, name, old, new, says):
 
 def test_each_document_has_a_place():
     """In the index of each base."""
-    for release in releases().split():
+    for release in releases():
         index = (ROOT / f'patches/{release}/0005-documents.patch').read_text()
         named = re.findall(r'^\+   (\S+)$', index, re.M)
         assert sorted(named) == sorted(place_in_the_tree(path.name) for path in FOLDER.glob('*.rst'))

@@ -12,10 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 from calls import call
+from wqlab.scopes import SCOPES as ALL
 from wqlab.steps import Failure
 from wqlab.workload import cases, disks, endure, fio, lines, machine, options, scopes
 
-SCOPES = {'cpu', 'smt', 'cache', 'cache_shard', 'numa', 'system'}
+SCOPES = set(ALL)
 QUEUES = ('kcryptd-254:0-1', 'writeback')
 
 

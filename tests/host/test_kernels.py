@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from builds import OLD
 from calls import CLEAN_ENV, HEARS_ALL, call, refuses, stub
 from wqlab.kernels import base, build, check, debian, kinds, module, tree
 from wqlab.kernels.kinds import Kind
@@ -41,13 +42,11 @@ def copy(tmp_path):
             shutil.copy(source, tmp_path / name)
     (tmp_path / 'build').mkdir()
     (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
-    change(tmp_path, base.SNAPSHOT, 'http://127.0.0.1:1/none')      # no test asks the network
+    change(tmp_path / 'scripts/wqlab/kernels/base.py', base.SNAPSHOT, 'http://127.0.0.1:1/none/')     # not the network
     return tmp_path
 
 
-def change(copy, old, new):
-    """Replace a text in what says where the base tree comes from."""
-    path = copy / 'scripts/wqlab/kernels/base.py'
+def change(path, old, new):
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
@@ -129,151 +128,78 @@ def test_kernel_src(copy, tmp_path):
 # ... from Debian
 
 PACKAGE = f'linux-source-{LINUX}'
-APT_GET = '''case "$*" in
-*indextargets*) echo "http://security.example/debian-security/ main"; echo "http://deb.example/debian/ main";;
-*" update"*) ;;
-*" download "*) for last; do :; done; cp "{place}/${{last#*=}}.deb" "${{last%%=*}}_${{last#*=}}_all.deb";;
-esac'''
-APT_CACHE = '''suite=$*
-suite=${{suite#*sourcelist=}}
-suite=${{suite%%.list*}}
-suite=${{suite##*/}}
-case "$*" in
-*" madison "*) cat "{place}/$suite" 2>/dev/null;;
-*) echo "Size: 1000000";;
-esac'''
+TESTED = kinds.tested(LINUX)['version']
+DEB = f'{PACKAGE}_{TESTED}_all.deb'
 
 
-@pytest.fixture
-def archive(tmp_path):
-    """A fake Debian archive. Call it with suite -> versions; it returns a PATH that uses the archive."""
-    place = tmp_path / 'archive'
-    place.mkdir()
-
-    def fill(**suites):
-        for suite, versions in suites.items():
-            rows = [f' {PACKAGE} | {version} | http://deb.example/debian main' for version in versions]
-            (place / suite.replace('_', '-')).write_text('\n'.join([*rows, '']))
-            for version in versions:
-                make_package(place / f'{version}.deb', version)
-        stub(tmp_path / 'bin', 'apt-get', APT_GET.format(place=place))
-        return stub(tmp_path / 'bin', 'apt-cache', APT_CACHE.format(place=place))
-
-    def make_package(deb, version):
-        root = tmp_path / 'package' / version
-        fake_tree(root / 'linux', version.split('-')[0])
-        (root / 'all/usr/src').mkdir(parents=True)
-        (root / 'all/DEBIAN').mkdir()
-        (root / 'all/DEBIAN/control').write_text(f'Package: {PACKAGE}\nVersion: {version}\nArchitecture: all\n'
-                                                 'Maintainer: nobody <n@example>\nDescription: a test\n')
-        subprocess.run(['tar', '-C', root, '-cJf', root / f'all/usr/src/{PACKAGE}.tar.xz', 'linux'], check=True)
-        subprocess.run(['dpkg-deb', '-b', root / 'all', deb], check=True, stdout=subprocess.DEVNULL)
-    return fill
-
-
-TESTED = base.TESTED[LINUX].version
+def package_of(folder, deb, text=''):
+    """Make a package of the kernel's sources, with this text in them, like Debian's."""
+    fake_tree(folder / 'linux', f'{LINUX}.4', **{'kernel/large.c': text})
+    (folder / 'all/usr/src').mkdir(parents=True)
+    (folder / 'all/DEBIAN').mkdir()
+    (folder / 'all/DEBIAN/control').write_text(f'Package: {PACKAGE}\nVersion: {TESTED}\nArchitecture: all\n'
+                                               'Maintainer: nobody <n@example>\nDescription: a test\n')
+    subprocess.run(['tar', '-C', folder, '-cJf', folder / f'all/usr/src/{PACKAGE}.tar.xz', 'linux'], check=True)
+    deb.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(['dpkg-deb', '-b', folder / 'all', deb], check=True, stdout=subprocess.DEVNULL)
+    return deb
 
 
 def pin(copy, deb):
     """Take this package for the one that the project was tested with."""
-    change(copy, base.TESTED[LINUX].sha256, hashlib.sha256(deb.read_bytes()).hexdigest())
+    change(copy / f'patches/{LINUX}.toml', kinds.tested(LINUX)['sha256'], hashlib.sha256(deb.read_bytes()).hexdigest())
 
 
-def test_tested_version_is_preferred(copy, tmp_path, archive):
-    """Even if another suite comes first and has a newer version."""
-    path = archive(trixie_backports=[f'{LINUX}.9-1'], sid=[f'{LINUX}.8-1', TESTED])
-    pin(copy, tmp_path / f'archive/{TESTED}.deb')
-    done = get_base(copy, PATH=path)
-    assert done.returncode == 0, done.stderr
-    assert version_there(copy) == TESTED.split('-')[0] and 'the project was tested with' not in done.stderr
+@pytest.fixture
+def archive(copy, tmp_path, server):
+    """A mirror of Debian and its archive of all packages. Return their folders, and a PATH that uses the mirror."""
+    url = server[1]
+    change(copy / 'scripts/wqlab/kernels/base.py', 'http://127.0.0.1:1/none/', f'{url}/old/')
+    path = stub(tmp_path / 'bin', 'apt-get', f'echo "http://security.example/debian-security/ main"\n'
+                                             f'echo "{url}/debian/ main"')
+    return {name: tmp_path / f'served/{name}/{base.POOL}' for name in ('debian', 'old')}, path
 
 
-def test_tested_version_is_gone(copy, archive):
-    done = get_base(copy, PATH=archive(trixie_backports=[], sid=[f'{LINUX}.9-1', f'{LINUX}.8-1']))
-    assert done.returncode == 0 and version_there(copy) == f'{LINUX}.9', done.stderr
-    assert f'trixie-backports has no {PACKAGE}' in done.stderr
-    assert 'could not download http://127.0.0.1:1/none/' in done.stderr     # in the archive of all that there ever was
-    assert f'{PACKAGE} {TESTED}, with which the project was tested, cannot be had' in done.stderr
-    assert f'taking {PACKAGE} {LINUX}.9-1 of sid' in done.stderr
-    note = f'note: build/linux-{LINUX} is package {PACKAGE}_{LINUX}.9-1_all.deb; the project was tested with {TESTED}'
-    assert note in done.stderr and note in get_base(copy).stderr
-    assert f'package {PACKAGE}_{LINUX}.9-1_all.deb, ' in (copy / f'build/.linux-{LINUX}.origin').read_text()
+@pytest.mark.parametrize('where', ['debian', 'old'])
+def test_package(copy, tmp_path, archive, server, where):
+    """It comes from the mirror, or else from the archive, once."""
+    folders, path = archive
+    pin(copy, package_of(tmp_path / 'package', folders[where] / DEB))
+    for _ in range(2):
+        done = get_base(copy, PATH=path)
+        assert done.returncode == 0 and version_there(copy) == f'{LINUX}.4', done.stderr
+        shutil.rmtree(copy / f'build/linux-{LINUX}')
+    assert server[0].asked == (1 if where == 'debian' else 3)       # with the error that is logged
 
 
-def test_tested_version_of_the_old_archive(copy, tmp_path, archive, server):
-    """The mirror has only others. They are not asked for."""
-    path = archive(sid=[TESTED])
-    one, url = server
-    old = tmp_path / 'served' / f'{PACKAGE}_{TESTED}_all.deb'
-    (tmp_path / f'archive/{TESTED}.deb').rename(old)
-    pin(copy, old)
-    change(copy, 'http://127.0.0.1:1/none', url)
-    path = archive(sid=[f'{LINUX}.9-1'])
-    done = get_base(copy, PATH=path)
-    assert done.returncode == 0 and version_there(copy) == TESTED.split('-')[0] and one.asked == 1, done.stderr
-    assert f'downloading {url}' in done.stderr and 'cannot be had' not in done.stderr and 'note:' not in done.stderr
-    shutil.rmtree(copy / f'build/linux-{LINUX}')
-    assert get_base(copy, PATH=path).returncode == 0 and one.asked == 1      # kept
-
-
-@pytest.mark.parametrize('where', ['mirror', 'old archive', 'kept'])
-def test_tested_version_with_another_content(copy, tmp_path, archive, server, where):
+def test_package_with_another_content(copy, tmp_path, archive):
     """It is not used, wherever it comes from."""
-    path = archive(trixie_backports=[f'{LINUX}.9-1'], sid=[TESTED])
-    fake = tmp_path / f'archive/{TESTED}.deb'
-    places = {'mirror': fake, 'old archive': tmp_path / 'served' / f'{PACKAGE}_{TESTED}_all.deb',
-              'kept': copy / f'build/apt/dl/{PACKAGE}_{TESTED}_all.deb'}
-    if where != 'mirror':
-        places[where].parent.mkdir(parents=True, exist_ok=True)
-        fake.rename(places[where])
-        (tmp_path / 'archive/sid').write_text('')
-    change(copy, 'http://127.0.0.1:1/none', server[1])
-    done = get_base(copy, PATH=path)
-    assert done.returncode == 0 and version_there(copy) == f'{LINUX}.9', done.stderr
-    assert f', not {base.TESTED[LINUX].sha256}' in done.stderr and 'cannot be had' in done.stderr
-    assert not (copy / f'build/apt/dl/{PACKAGE}_{TESTED}_all.deb').exists()
-
-
-def test_only_version_has_another_content(copy, archive):
-    refuses(r'trixie-backports and sid have no other linux-source-.*: choose another release, or give KERNEL_SRC=DIR',
-            copy / 'scripts/lab', 'base', cwd=copy, PATH=archive(trixie_backports=[], sid=[TESTED]), lines=12)
+    folders, path = archive
+    for name in ('debian', 'old'):
+        package_of(tmp_path / name, folders[name] / DEB, name)
+    package_of(tmp_path / 'kept', copy / f'build/apt/dl/{DEB}')
+    done = refuses(rf'{re.escape(DEB)} cannot be had: .*KERNEL_SRC=DIR or LINUX_TARBALL=', copy / 'scripts/lab', 'base',
+                   cwd=copy, PATH=path, lines=5)
+    assert done.stderr.count(f'not {kinds.tested(LINUX)["sha256"]}') == 2
+    assert not (copy / f'build/apt/dl/{DEB}').exists()
     nothing_left(copy)
-
-
-def test_each_release_has_a_tested_package():
-    assert ' '.join(sorted(base.TESTED)) == kinds.releases()
-    assert all(re.fullmatch('[0-9a-f]{64}', one.sha256) and one.version.startswith(f'{linux}.')
-               for linux, one in base.TESTED.items())
-
-
-def test_package_is_fetched_once(copy, tmp_path, archive):
-    path = archive(sid=[TESTED])
-    pin(copy, tmp_path / f'archive/{TESTED}.deb')
-    assert get_base(copy, PATH=path).returncode == 0
-    shutil.rmtree(copy / f'build/linux-{LINUX}')
-    done = get_base(copy, PATH=path)
-    assert done.returncode == 0 and 'downloading' not in done.stderr and 'unpacking' in done.stderr
-
-
-def test_of_a_failed_download_nothing_is_kept(copy, tmp_path, archive):
-    """apt-get writes to the final name at once, also what is cut off."""
-    path = archive(sid=[TESTED])
-    pin(copy, tmp_path / f'archive/{TESTED}.deb')
-    good = (tmp_path / 'bin/apt-get').read_text()
-    (tmp_path / 'bin/apt-get').write_text(good.replace('_all.deb";;', '_all.deb"; exit 100;;'))
-    refuses(rf'could not download {re.escape(PACKAGE)} ', copy / 'scripts/lab', 'base', cwd=copy, PATH=path, lines=10)
-    (tmp_path / 'bin/apt-get').write_text(good)
-    done = get_base(copy, PATH=path)
-    assert done.returncode == 0 and f'downloading {PACKAGE} {TESTED}' in done.stderr, done.stderr
 
 
 def test_no_network(copy, tmp_path):
-    stub(tmp_path / 'bin', 'apt-cache')
-    path = stub(tmp_path / 'bin', 'apt-get', 'case "$*" in *indextargets*) echo http://d.example/debian main;; '
-                                             '*) exit 100;; esac')
-    refuses(rf'could not download {re.escape(PACKAGE)} .*KERNEL_SRC=DIR.*LINUX_TARBALL=', copy / 'scripts/lab', 'base',
-            cwd=copy, PATH=path, lines=10)
+    done = refuses(r' cannot be had: check the network', copy / 'scripts/lab', 'base', cwd=copy, lines=4,
+                   PATH=stub(tmp_path / 'bin', 'apt-get'))
+    assert "no Debian mirror in this machine's apt sources" in done.stderr
     nothing_left(copy)
+
+
+def test_each_base():
+    """It has patches, and a package that is known. make help names it, the default first."""
+    others = [linux for linux in kinds.releases() if linux != LINUX]
+    assert f'LINUX={"|".join([LINUX, *others])} ' in (ROOT / 'Makefile').read_text()
+    for linux in kinds.releases():
+        one = kinds.tested(linux)
+        assert tree.patches(linux) and set(one) == {'version', 'sha256', 'suites'} and one['suites']
+        assert re.fullmatch('[0-9a-f]{64}', one['sha256']) and one['version'].startswith(f'{linux}.')
 
 
 def tool_in_debian(tmp_path, monkeypatch, get):
@@ -309,43 +235,19 @@ def test_program_of_another_release(tmp_path, monkeypatch):
 
 def test_program_that_cannot_be_fetched(tmp_path, monkeypatch):
     tool_in_debian(tmp_path, monkeypatch, 'exit 100')
-    with pytest.raises(Failure, match='could not download tool from http://deb.example/debian/: check the network'):
+    with pytest.raises(Failure, match='could not download tool from http://deb.example/debian/'):
         debian.unpacked('tool', ['sid'])
     stub(tmp_path / 'bin', 'apt-cache', 'exit 0')
-    with pytest.raises(Failure, match='could not find tool in sid or trixie'):
+    with pytest.raises(Failure, match='sid and trixie of .* have no tool'):
         debian.unpacked('tool', ['sid', 'trixie'])
     assert not list((tmp_path / 'apt/roots').glob('tool*'))
 
 
-def test_no_mirror(copy, tmp_path):
-    refuses(r'no Debian mirror in .*KERNEL_SRC=DIR', copy / 'scripts/lab', 'base', cwd=copy,
-            PATH=stub(tmp_path / 'bin', 'apt-get'))
-    nothing_left(copy)
-
-
-def test_no_such_package(copy, archive):
-    done = refuses(r'trixie-backports and sid have no other linux-source-.*: choose another release, .*KERNEL_SRC=DIR',
-                   copy / 'scripts/lab', 'base', cwd=copy, PATH=archive(trixie_backports=[], sid=[]), lines=10)
-    assert f'sid has no {PACKAGE}' in done.stderr
-    nothing_left(copy)
-
-
-def test_damaged_package(copy, archive):
-    package = copy / f'build/apt/dl/{PACKAGE}_{LINUX}.1-1_all.deb'
-    package.parent.mkdir(parents=True)
-    package.write_bytes(b'!<arch>\nnonsense')
-    refuses(r'damaged and has been deleted: run this again', copy / 'scripts/lab', 'base', cwd=copy, lines=12,
-            PATH=archive(sid=[]))
-    assert not package.exists()
-    nothing_left(copy)
-
-
-def test_damaged_userland(copy):
-    package = copy / 'build/apt/dl/busybox-static_1.0-1_arm64.deb'
-    package.parent.mkdir(parents=True)
-    package.write_bytes(b'!<arch>\nnonsense')
-    refuses(r'damaged and has been deleted: run this again', copy / 'scripts/lab', 'busybox', cwd=copy, lines=10)
-    assert not list((copy / 'build/apt').glob('*busybox*')) and not package.exists()
+def test_damaged_package(tmp_path):
+    deb = tmp_path / 'busybox-static_1.0-1_arm64.deb'
+    deb.write_bytes(b'!<arch>\nnonsense')
+    with pytest.raises(Failure, match=r'arm64\.deb has no \*/bin/busybox, or is damaged: delete it'):
+        debian.unpack(deb, '*/bin/busybox')
 
 
 # ... from a tarball
@@ -464,9 +366,6 @@ def test_kinds(engine):
             kind = Kind.of(engine, variant, config)
             assert all(path.is_file() for path in kind.fragments) and kind.image.is_relative_to(kind.folder)
             assert kind.folder.name == f'{engine}-{variant}-{config}-{LINUX}'
-
-
-OLD = '6.12'
 
 
 def test_kinds_of_an_older_release():

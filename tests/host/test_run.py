@@ -16,7 +16,7 @@ from wqlab.paths import ROOT
 
 CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
 COPIED = ('tests/run.sh', 'tests/conftest.py', 'tests/builds.py', 'tests/progress.py', 'tests/background.py',
-          'pyproject.toml')
+          'pyproject.toml', 'patches/7.3.toml', 'patches/6.12.toml')
 
 
 class Suite:
@@ -95,7 +95,6 @@ def test_a_skipped_point_says_why(suite):
 
 
 def test_cases_whose_kernel_a_release_does_not_have(suite):
-    (suite.place / 'patches/6.12').mkdir(parents=True)
     suite.write('tests/test_it.py', 'import builds, pytest\ndef test_host(): pass\n'
                 '@pytest.mark.kernel(builds.Kernel("uml"))\ndef test_guest(): assert 0, "it ran"\n')
     done = suite.run(LINUX='6.12')

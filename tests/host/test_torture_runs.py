@@ -467,7 +467,7 @@ def test_matrix_table_of_what_cannot_be_written(matrix, tmp_path, capsys, monkey
     said = capsys.readouterr()
     assert re.search(r'^uml-cmwq-release .* 1 passed$', said.out, re.M)
     assert re.search(r'^qemu-cmwq-release .* 1 passed$', said.out, re.M)
-    assert said.err.count('the disk is full') == lines and place in said.err
+    assert said.err.count('No space left on device') == lines and place in said.err
 
 
 def test_matrix_that_is_interrupted_prints_its_table(matrix, monkeypatch, capsys):

@@ -27,7 +27,7 @@ from wqlab import files, release
 from wqlab.kernels import module
 from wqlab.paths import BUILD, ROOT
 from wqlab.series.write import git_output
-from wqlab.steps import Failure, blame_disk, first_match, locked, need, plain_environment, sayer, shown
+from wqlab.steps import Failure, first_match, locked, need, plain_environment, sayer, shown
 
 say = sayer('dkms')
 NAME = 'workqueue-test'
@@ -122,7 +122,6 @@ def pack(root: Path, path: Path, seconds: int) -> None:
                           text=True, check=False,
                           env=plain_environment(SOURCE_DATE_EPOCH=str(seconds), DPKG_DEB_THREADS_MAX='1'))
     if done.returncode:
-        blame_disk(done.stderr, path.parent, root)
         raise Failure(f'dpkg-deb failed: {first_match(done.stderr, "error")}')
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from wqlab import files
 from wqlab.guest import CACHE, GuestError
 from wqlab.guest.setup import Setup
-from wqlab.steps import blame_disk, first_match
+from wqlab.steps import first_match
 
 if TYPE_CHECKING:
     from wqlab.guest.engines.engine import Engine
@@ -122,10 +122,8 @@ def tool_of_the_host(program: str) -> Path:
 
 
 def called(*command: str | Path) -> None:
-    """Run a program of the host that writes to build/.guest."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        blame_disk(done.stderr, CACHE)
         raise GuestError(f'{Path(command[0]).name} failed: {first_match(done.stderr, "error")}')
 
 

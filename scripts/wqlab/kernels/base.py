@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """Get the base kernel tree to build/linux-$LINUX.
 
-usage: [LINUX=7.3] [KERNEL_SRC=DIR | LINUX_TARBALL=FILE|URL [LINUX_TARBALL_SHA256=SUM]] scripts/lab base
+usage: [LINUX=RELEASE] [KERNEL_SRC=DIR | LINUX_TARBALL=FILE|URL [LINUX_TARBALL_SHA256=SUM]] scripts/lab base
 
-By default this downloads Debian's package linux-source-$LINUX. It needs no root and changes
-nothing outside build/. It takes the version that the project was tested with, from the mirror
-or from the archive of all that Debian ever had, and checks it. Only if both fail, it takes the
-newest version of the same release, and says so.
+By default this downloads Debian's package linux-source-$LINUX, in the version that patches/$LINUX.toml
+names and the project was tested with, from the mirror or from the archive of all that Debian ever had.
+It needs no root and changes nothing outside build/.
 KERNEL_SRC=DIR names a clean tree to copy. LINUX_TARBALL= names a release tarball from
 kernel.org. LINUX_TARBALL_SHA256= is its checksum from sha256sums.asc on kernel.org. A URL
 needs the checksum; for a file it is optional.
 """
 import argparse
-import dataclasses
 import datetime
 import hashlib
 import os
@@ -26,30 +24,14 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.kernels import debian
-from wqlab.kernels.kinds import LINUX, asked_linux, release
+from wqlab.kernels.kinds import LINUX, asked_linux, release, tested
 from wqlab.paths import BUILD
-from wqlab.steps import FULL, Failure, locked, logged, need, sayer, shown
+from wqlab.steps import Failure, locked, logged, need, sayer, shown
 
 say = sayer('base')
-SUITES = {'7.3': ('trixie-backports', 'sid'), '7.2': ('trixie-backports', 'sid'),
-          '6.12': ('trixie', 'bookworm-backports')}
-ALL_SUITES = ('sid', 'trixie-backports', 'trixie', 'bookworm-backports')
-# Where Debian's archive is kept as it was when the packages below were new
-SNAPSHOT = 'https://snapshot.debian.org/archive/debian/20261125T000000Z/pool/main/l/linux'
-
-
-@dataclasses.dataclass(frozen=True)
-class Tested:
-    version: str
-    sha256: str     # of linux-source-*.deb
-
-
-# What the project was tested with. Any other version of the same release works if the patches apply to it.
-TESTED = {
-    '7.3': Tested('7.3.4-1~bpo13+1', '703e369ddd4cce971452f5a593ee55df3a5c10c83caf0fa0df039633ed181ee3'),
-    '7.2': Tested('7.2.12-1~bpo13+1', '73ca6c22599ba411ab3179642d33501ca2c90174e13c3c8d86e996ea1cbf2a8f'),
-    '6.12': Tested('6.12.107-1', '775b9ef84d7fa7927ccebfec33fbbe9aeb2482ebf9a92c771aafd33fb6e2ee27'),
-}
+POOL = 'pool/main/l/linux'
+# Debian's archive as it was when the packages of patches/*.toml were new
+SNAPSHOT = 'https://snapshot.debian.org/archive/debian/20261125T000000Z/'
 PARTS = ('kernel/workqueue.c', 'include/linux/workqueue.h', 'lib/Kconfig.debug', 'scripts/kconfig/merge_config.sh')
 BUILT = ('.config', 'include/config', 'arch/x86/include/generated')
 PACKERS = {'.xz': 'xz', '.gz': 'gzip', '.bz2': 'bzip2', '.zst': 'zstd'}
@@ -64,10 +46,6 @@ def version_of(folder: Path) -> str:
         return ''
     found = dict(re.findall(r'^(VERSION|PATCHLEVEL|SUBLEVEL) *= *(\d+)', text, re.M))
     return '.'.join(found.values()) if len(found) == 3 else ''
-
-
-class NotUnpackedError(Failure):
-    """A package or tarball could not be unpacked, although the disk is not full."""
 
 
 class Base:
@@ -91,13 +69,6 @@ class Base:
         now = datetime.datetime.now(datetime.UTC).strftime('%FT%TZ')
         files.write(self.origin, f'{words}, {version_of(self.tree)}, {now}\n')
 
-    def drift(self) -> str:
-        """Return a line if the tree is another version of Debian's package than the tested one, or ''."""
-        tested, words = TESTED.get(self.linux), self.origin.read_text().split(',')[0]
-        if not tested or not words.startswith('package ') or f'_{tested.version}_' in words:
-            return ''
-        return f'{shown(self.tree)} is {words}; the project was tested with {tested.version}'
-
     def fill(self, what: str, command: str, words: str, wrong: str) -> None:
         """Fill the tree by a shell command that runs in it. On failure, raise Failure and keep the old tree."""
         shutil.rmtree(self.temp, ignore_errors=True)
@@ -105,7 +76,7 @@ class Base:
         try:
             if logged(BUILD / 'log/base.log', what, ['bash', '-c', f'set -o pipefail; {command}'], say=say,
                       cwd=self.temp):
-                raise NotUnpackedError(f'{wrong} (see build/log/base.log)')
+                raise Failure(f'{wrong} (see build/log/base.log)')
             if not self.fits(self.temp):
                 raise Failure(f'{words} is not a Linux {self.linux} tree: '
                               f'it is {version_of(self.temp) or "no kernel tree"}')
@@ -159,56 +130,24 @@ class Base:
 
     def from_package(self) -> None:
         need('dpkg-deb', 'tar', 'xz')
-        package, tested = f'linux-source-{self.linux}', TESTED.get(self.linux)
-        deb = kept(package, tested)
-        if not deb:
-            archive = debian.Archive(
-                package, SUITES.get(self.linux, ALL_SUITES), say=say,
-                instead=f'or give KERNEL_SRC=DIR, a Linux {self.linux} tree, or LINUX_TARBALL=FILE|URL')
-            deb = (tested and fetched(archive, tested)) or debian.newest_deb(package) or \
-                archive.newest(tested.version if tested else '')
+        package, wanted = f'linux-source-{self.linux}', tested(self.linux)
+        deb = debian.APT / f'dl/{package}_{wanted["version"]}_all.deb'
+        if not deb.exists() or digest(deb) != wanted['sha256']:
+            from_archive(deb, wanted['sha256'])
+        self.fill(f'unpacking {deb.name}', f'dpkg-deb --fsys-tarfile {shlex.quote(str(deb))} | '
+                  f'tar -xO ./usr/src/{package}.tar.xz | xz -dc -T0 | tar -x --strip-components=1',
+                  f'package {deb.name}', f'{deb.name} could not be unpacked')
+
+
+def from_archive(deb: Path, checksum: str) -> None:
+    """Download a package from the first place that has it."""
+    for place in (debian.mirror, lambda: SNAPSHOT):
         try:
-            self.fill(f'unpacking {deb.name}', f'dpkg-deb --fsys-tarfile {shlex.quote(str(deb))} | '
-                      f'tar -xO ./usr/src/{package}.tar.xz | xz -dc -T0 | tar -x --strip-components=1',
-                      f'package {deb.name}', f'{deb.name} could not be unpacked')
-        except NotUnpackedError:
-            debian.delete_if_damaged(deb)
-            raise
-
-
-def place_of(package: str, tested: Tested) -> Path:
-    return debian.APT / f'dl/{package}_{tested.version}_all.deb'
-
-
-def kept(package: str, tested: Tested | None) -> Path | None:
-    """Return the tested package, or any if none was tested, if it was downloaded before."""
-    if not tested:
-        return debian.newest_deb(package)
-    deb = place_of(package, tested)
-    return deb if deb.exists() and is_tested(deb, tested) else None
-
-
-def is_tested(deb: Path, tested: Tested) -> bool:
-    """Check a package. Delete it if it is another."""
-    found = digest(deb)
-    if found != tested.sha256:
-        deb.unlink()
-        say(f'{deb.name} has the checksum {found}, not {tested.sha256}: deleted')
-    return found == tested.sha256
-
-
-def fetched(archive: debian.Archive, tested: Tested) -> Path | None:
-    """Download the tested package from the first place that still has it."""
-    deb = archive.exactly(tested.version)
-    if deb and is_tested(deb, tested):
-        return deb
-    deb = place_of(archive.package, tested)
-    try:
-        return download(f'{SNAPSHOT}/{urllib.parse.quote(deb.name)}', tested.sha256, deb)
-    except Failure as error:
-        say(str(error))
-    say(f'{archive.package} {tested.version}, with which the project was tested, cannot be had: taking another version')
-    return None
+            download(f'{place()}{POOL}/{urllib.parse.quote(deb.name)}', checksum, deb)
+            return
+        except Failure as error:
+            say(str(error))
+    raise Failure(f'{deb.name} cannot be had: check the network, or give KERNEL_SRC=DIR or LINUX_TARBALL=FILE|URL')
 
 
 def digest(path: Path) -> str:
@@ -233,8 +172,6 @@ def download(url: str, checksum: str, path: Path) -> Path:
             if total and done != total:
                 raise Failure(f'{url} ended after {done} of {total} bytes: run this again')
     except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno in FULL:
-            raise
         raise Failure(f'could not download {url}: {error}') from error
     if digest(path) != checksum:
         found = digest(path)
@@ -258,8 +195,6 @@ def fetch(linux: str = LINUX) -> Base:
             base.from_package()
         elif not base.origin.exists():
             base.note('found in place')
-    if base.drift():
-        say(f'note: {base.drift()}')
     return base
 
 

@@ -2,7 +2,7 @@
 """Configure and build one kernel with its modules.
 
 usage: [ENGINE=qemu|uml|arm64] [VARIANT=cmwq|base]
-       [CONFIG=release|debug|kcsan|preempt|rt|up|workload] [LINUX=7.3] [KERNEL_SRC=DIR] scripts/lab kernel
+       [CONFIG=release|debug|kcsan|preempt|rt|up|workload] [LINUX=RELEASE] [KERNEL_SRC=DIR] scripts/lab kernel
 
 Output: build/<engine>-<variant>-<config>-<linux>/, with arch/x86/boot/bzImage,
 arch/arm64/boot/Image or the UML binary `linux`. The configuration is
@@ -23,7 +23,6 @@ from wqlab.kernels.kinds import LINUX, Kind
 from wqlab.paths import BUILD
 from wqlab.steps import (
     Failure,
-    blame_disk,
     first_match,
     is_in_use,
     locked,
@@ -67,10 +66,7 @@ def configure(kind: Kind, log: Path) -> None:
     merge.mkdir(parents=True, exist_ok=True)
     with open(log, 'wb') as out:
         def step(command: list, **more) -> int:
-            status = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False, **more).returncode
-            if status:
-                blame_disk(log.read_text(errors='replace'), kind.folder, log)
-            return status
+            return subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False, **more).returncode
         if step(['sh', kind.tree / 'scripts/kconfig/merge_config.sh', '-m', '-Q', '-O', '.', '/dev/null',
                  *kind.fragments], cwd=merge, env=plain_environment()):
             raise Failure(f'merging the fragments failed: see {shown(log)}')
@@ -157,10 +153,7 @@ def build(kind: Kind, config_only: bool = False) -> Path:
     need(f'{kind.engine.cross}gcc', engine=kind.engine.name if kind.engine.cross else '')
     if os.environ.get('WQLAB_NO_BUILDS'):       # tests/conftest.py sets it
         raise Failure(f'{kind.name} is not built: WQLAB_NO_BUILDS is set')
-    if kind.ours:
-        tree.compose(kind.linux)
-    else:
-        base.fetch(kind.linux)
+    tree.compose(kind.linux)
     log = BUILD / f'log/{kind.name}.log'
     log.parent.mkdir(parents=True, exist_ok=True)
     if is_current(kind) and is_in_use(kind.name):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Find the places where our patches do not fit a kernel tree: the first look at a new base.
 
-usage: [LINUX=7.3] scripts/lab hooks [TREE]
+usage: [LINUX=RELEASE] scripts/lab hooks [TREE]
 
 TREE is a pristine kernel tree of any release, LINUX= the base whose patches are tried on it.
 Without TREE it is build/linux-$LINUX. Nothing is changed. There is one line for each part of

@@ -4,18 +4,19 @@ import dataclasses
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from wqlab.paths import BUILD, ROOT
 from wqlab.steps import Failure, plain_environment
 
-LINUX = '7.3'
+LINUX = '7.3'     # the base of make without LINUX=; patches/RELEASE.toml describes each
 TREE = ('LINUX', 'KERNEL_SRC', 'LINUX_TARBALL', 'LINUX_TARBALL_SHA256')       # variables that choose the base tree
 VARIANTS = ('cmwq', 'base')
 CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up', 'workload')
 COMMON = ('common', 'workqueue', 'cgroup', 'tracing', 'hang', 'kunit', 'bench', 'selftest', 'torture')
-PLAIN = ('common', 'workqueue', 'qemu', 'crashdump')      # for a release that is built without our files
 UML_SMP = (6, 19)      # the first release in which UML can have several CPUs
 LIKE_RELEASE = ('preempt', 'rt', 'up', 'workload')      # the release configuration and more
 
@@ -55,13 +56,21 @@ def one_of(name: str, value: str, allowed) -> str:
     return value
 
 
-def releases() -> str:
-    return ' '.join(sorted(path.name for path in (ROOT / 'patches').glob('[0-9]*')))
+def releases() -> list[str]:
+    """Return the bases, newest first."""
+    return sorted((path.stem for path in (ROOT / 'patches').glob('*.toml')), key=numbers, reverse=True)
 
 
 def numbers(linux: str) -> tuple[int, ...]:
     """Return a release as numbers, to compare it."""
-    return tuple(int(part) for part in re.findall(r'\d+', linux))
+    return tuple(map(int, linux.split('.')))
+
+
+def tested(linux: str) -> dict[str, Any]:
+    """Return what patches/ says of a base. Raise Failure if it is none."""
+    if linux not in releases():
+        raise Failure(f'LINUX={linux}: there is no patches/{linux}.toml: choose one of {" ".join(releases())}')
+    return tomllib.loads((ROOT / f'patches/{linux}.toml').read_text())
 
 
 def uml_is_smp(linux: str) -> bool:
@@ -84,9 +93,7 @@ class Kind:
         """Return a kind that can be built, or raise Failure."""
         kind = cls(ENGINES[one_of('ENGINE', engine, ENGINES)], one_of('VARIANT', variant, VARIANTS),
                    one_of('CONFIG', config, CONFIGS), release(linux))
-        if not kind.ours and (engine, variant, config) != ('qemu', 'base', 'release'):
-            raise Failure(f'LINUX={linux}: there is no patches/{linux} (have: {releases()}): '
-                          'only ENGINE=qemu VARIANT=base CONFIG=release can be built')
+        tested(linux)
         if engine == 'uml' and config != 'up' and not uml_is_smp(linux):
             raise Failure(f'LINUX={linux}: UML has one CPU before {UML_SMP[0]}.{UML_SMP[1]}: '
                           'use CONFIG=up or ENGINE=qemu')
@@ -102,11 +109,6 @@ class Kind:
             ('ENGINE', 'qemu'), ('VARIANT', 'cmwq'), ('CONFIG', 'release'), ('LINUX', LINUX))))
 
     @property
-    def ours(self) -> bool:
-        """Return True if we have patches for this release. If not, it is built without our files."""
-        return (ROOT / 'patches' / self.linux).is_dir()
-
-    @property
     def name(self) -> str:
         return f'{self.engine.name}-{self.variant}-{self.config}-{self.linux}'
 
@@ -120,11 +122,11 @@ class Kind:
 
     @property
     def tree(self) -> Path:
-        return BUILD / f'{"tree" if self.ours else "linux"}-{self.linux}'
+        return BUILD / f'tree-{self.linux}'
 
     @property
     def fragments(self) -> list[Path]:
-        names = [*(self.engine.fragments if self.ours else PLAIN)]
+        names = [*self.engine.fragments]
         names += [name for name in (self.linux, f'{self.engine.name}-{self.linux}', f'{self.variant}-{self.linux}')
                   if (ROOT / f'configs/{name}.config').is_file()]
         if self.config in LIKE_RELEASE:

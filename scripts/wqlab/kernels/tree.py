@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compose build/tree-$LINUX: a copy of the base tree with the files and patches of this project.
 
-usage: [LINUX=7.3] [KERNEL_SRC=DIR] scripts/lab tree [--list]
+usage: [LINUX=RELEASE] [KERNEL_SRC=DIR] scripts/lab tree [--list]
 
 Most files are hard links to the base tree. Files that patches/$LINUX/ change are real
 files. Our files are symbolic links into the repository, so that the next build sees an
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.kernels import base
-from wqlab.kernels.kinds import LINUX, asked_linux, one_of, releases
+from wqlab.kernels.kinds import LINUX, asked_linux, one_of, tested
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import Failure, blame_disk, locked, need, sayer, shown
+from wqlab.steps import Failure, locked, need, sayer, shown
 
 say = sayer('tree')
 MANIFEST = '.cmwq-overlay'     # lists the files that are not those of the base tree
@@ -56,10 +56,8 @@ def found(*patterns: str) -> list[str]:
 
 
 def patches(linux: str) -> list[Path]:
-    folder = ROOT / 'patches' / linux
-    if not folder.is_dir():
-        raise Failure(f'LINUX={linux}: there is no patches/{linux} (have: {releases()})')
-    return sorted(folder.glob('*.patch'))
+    tested(linux)
+    return sorted((ROOT / 'patches' / linux).glob('*.patch'))
 
 
 def fixes(linux: str) -> list[Path]:
@@ -87,8 +85,6 @@ def apply(patch: Path, folder: Path) -> str:
     with open(patch, 'rb') as text:
         done = subprocess.run(['patch', '-d', folder, '-p1', '-s', '-f', '--no-backup-if-mismatch'], stdin=text,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        blame_disk(done.stdout, folder)
     return (done.stdout.splitlines() or ['patch failed'])[0] if done.returncode else ''
 
 
@@ -111,7 +107,6 @@ class Composer:
         for path in (temp, self.tree):
             shutil.rmtree(path, ignore_errors=True)
         if subprocess.run(['cp', '-al', f'{self.source.tree}/.', temp], check=False).returncode:
-            blame_disk('', temp.parent)
             raise Failure(f'could not link {shown(self.source.tree)} to {shown(temp)}: see the line above')
         (temp / mark.name).write_text(origin)
         temp.rename(self.tree)

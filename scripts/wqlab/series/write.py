@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Write the project as patches for the base tree: build/series-$LINUX/*.patch.
 
-usage: [LINUX=7.3] scripts/lab series [--for base|tests] [-v N] [--changes FILE]
+usage: [LINUX=RELEASE] scripts/lab series [--for base|tests] [-v N] [--changes FILE]
 
 To apply them, run `git am --empty=drop build/series-7.3/*.patch` in a git tree of Linux 7.3.
 0000-cover-letter.patch says what they change, with figures; git skips it. The tree builds after
@@ -35,7 +35,7 @@ from wqlab.kernels.kinds import asked_linux
 from wqlab.paths import BUILD, ROOT
 from wqlab.release import release
 from wqlab.series import maintainers, steps, stock
-from wqlab.steps import Failure, blame_disk, first_match, locked, need, plain_environment, sayer, shown, told
+from wqlab.steps import Failure, first_match, locked, need, plain_environment, sayer, shown, told
 
 say = sayer('series')
 SELFTESTS = 'tools/testing/selftests/workqueue'
@@ -89,7 +89,6 @@ class Repository:
         done = subprocess.run(['git', '-C', str(self.folder), *map(str, words)], input=text, capture_output=True,
                               text=True, env=self.env, check=False)
         if done.returncode:
-            blame_disk(done.stderr, self.folder)
             said = first_match(done.stderr or done.stdout, 'error', 'fatal')
             raise Failure(f'git {words[0]} failed on the series: {said}')
         return done.stdout

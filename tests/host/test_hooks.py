@@ -63,7 +63,7 @@ def test_tree_that_fits(world, capsys):
 
 def test_line_that_has_changed(world, capsys):
     write(world / 'other/kernel/Makefile', 'first\nsecond\nobj-y = workqueue.o more.o\nfourth\n')
-    line = 'patches/7.3/0001-hook.patch: kernel/Makefile:1: hunk 1 does not fit, at "obj-y = workqueue.o"'
+    line = 'patches/7.3/0001-hook.patch: kernel/Makefile: Hunk #1 FAILED at 1.'
     assert found(world) == [line]
     assert hooks.main([str(world / 'other')]) == 1
     said = capsys.readouterr()
@@ -83,8 +83,7 @@ def test_file_that_is_gone(world):
 
 def test_added_line_without_its_neighbours(world):
     write(world / 'other/lib/Kconfig.debug', 'all\nis\nnew\n')
-    assert found(world) == ['patches/7.3/0001-hook.patch: lib/Kconfig.debug:1: '
-                            'hunk 1 may land in the wrong place, at "one"']
+    assert found(world) == ['patches/7.3/0001-hook.patch: lib/Kconfig.debug: Hunk #1 succeeded at 1 with fuzz 2.']
 
 
 @pytest.mark.parametrize('place, given, why', [

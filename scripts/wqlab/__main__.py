@@ -22,7 +22,6 @@ PROGRAMS = {
     'boot': ('guest.boot', 'boot a kernel and run a shell or a command in it (make boot)'),
     'guest': ('guest.run', 'boot any kernel in a small guest and run a command in it'),
     'dump': ('guest.dump', 'inspect the memory of a running guest (dump-guest.sh)'),
-    'pptt': ('guest.pptt', "write the ACPI table that describes an arm64 guest's caches"),
     'stalls': ('simulated.stalls', 'show who waited for which cache line on a simulated machine'),
     'bench': ('bench.run', 'compare the speed of both variants (run-bench.sh)'),
     'figures': ('figures', 'write the tables of figures in README.md and the documents from results/'),

@@ -13,7 +13,6 @@ import test_pptt
 import test_torture_matrix
 from test_boots import check_end, check_log, named, points_of
 from wqlab.cpus import parse
-from wqlab.guest import pptt
 from wqlab.torture import run as torture
 
 pytestmark = [guests.needs('arm64'), pytest.mark.tier('all')]
@@ -44,7 +43,7 @@ def test_linux_believes_the_table(sockets, cores, threads, llcs):
     outcome = guests.guest.run(guests.kernel('arm64'), CACHES, topology=topology, mem='512M')
     assert outcome.rc == 0, outcome.log[-3000:]
     assert 'Table Upgrade: override [PPTT-BOCHS -BXPC' in outcome.kernel
-    table, seen = pptt.pptt(sockets, cores, threads, llcs), {}
+    table, seen = test_pptt.made(sockets, cores, threads, llcs), {}
     for level, kind, cpus in re.findall(r'^\S+ (\d) (\w+) ([\d,-]+)$', outcome.output, re.M):
         seen.setdefault((int(level), kind.lower()), set()).add(tuple(parse(cpus)))
     assert set(seen) == {(1, 'data'), (1, 'instruction'), (2, 'unified'), (3, 'unified')}
@@ -54,7 +53,7 @@ def test_linux_believes_the_table(sockets, cores, threads, llcs):
 
 def test_iasl_reads_the_table(tmp_path):
     """ACPI's compiler can decode the table, and compiling the result gives the same table."""
-    (tmp_path / 'pptt.aml').write_bytes(pptt.pptt(2, 4, 2, 4))
+    (tmp_path / 'pptt.aml').write_bytes(test_pptt.made(2, 4, 2, 4))
     for args in (['-d', 'pptt.aml'], ['-p', 'again', 'pptt.dsl']):
         done = subprocess.run(['iasl', *args], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

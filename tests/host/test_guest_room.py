@@ -242,14 +242,6 @@ def test_kvm_is_tried_again_after_a_boot_of_the_host(host):
     assert host('good') and host.tried == ['good', 'good']
 
 
-@pytest.mark.usefixtures('quiet')
-@pytest.mark.parametrize('text', ['', '[]', '{"boot": "first\\n"}', '{"boot": "first\\n", "works": false}'])
-def test_memory_of_kvm_that_cannot_be_read(host, text):
-    (host.folder / 'cache').mkdir()
-    (host.folder / 'cache/kvm.json').write_text(text)
-    assert host('good') and host.tried == ['good']
-
-
 def test_no_kvm(host):
     (host.folder / 'kvm').unlink()
     assert not host('good') and not host.tried

@@ -15,7 +15,6 @@ While the guest runs, scripts/dump-guest.sh can inspect it from outside.
 exit status: that of the command; 2 if the command line is wrong.
 """
 import argparse
-import contextlib
 import os
 import pty
 import re
@@ -23,9 +22,7 @@ import shlex
 import signal
 import subprocess
 import sys
-import termios
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -61,8 +58,8 @@ def check(args: argparse.Namespace) -> None:
     if not (VENV / 'virtme-run').exists():
         raise GuestError('virtme-ng is not in build/venv: run scripts/deps.sh first')
     need(qemu.PROGRAM)
-    if args.command is None:
-        terminal_is_ours()
+    if args.command is None and not os.isatty(0):
+        raise GuestError("standard input is not a terminal: give CMD='...' to run one command")
 
 
 def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str) -> list[str]:
@@ -114,41 +111,10 @@ def run_command(command: list[str]) -> int:
         os.close(terminal)
 
 
-@contextlib.contextmanager
-def terminal_comes_back() -> Iterator[None]:
-    """Take the terminal back afterwards and restore its settings, whatever the guest changed."""
-    mine, before = os.getpgrp(), termios.tcgetattr(0)
-    try:
-        yield
-    finally:
-        os.tcsetpgrp(0, mine)
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
-
-
-def terminal_is_ours() -> bool:
-    """Return True if standard input is our controlling terminal. Raise GuestError if we cannot read from it."""
-    if not os.isatty(0):
-        raise GuestError("standard input is not a terminal: give CMD='...' to run one command")
-    try:
-        foreground = os.tcgetpgrp(0)
-    except OSError:
-        return False        # a terminal, but not the one that controls our session
-    if foreground != os.getpgrp():
-        raise GuestError("a shell in the background cannot read from the terminal: give CMD='...' to run one command")
-    return True
-
-
 def run_shell(command: list[str]) -> int:
-    if not terminal_is_ours():
-        with procs.kept(command) as child:
-            return child.wait()
-    # Ctrl-Z must not stop the guest, as nothing could continue it. Taking the terminal back must not stop us.
-    for number in (signal.SIGTSTP, signal.SIGTTOU):
-        signal.signal(number, signal.SIG_IGN)
-    with terminal_comes_back(), procs.kept(command) as child:
-        os.tcsetpgrp(0, child.pid)
-        os.killpg(child.pid, signal.SIGCONT)    # it may have read too early and been stopped
-        return child.wait()
+    """QEMU has the terminal until it ends. Ctrl-Z must not stop it, as nothing could continue it."""
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+    return subprocess.run(command, check=False).returncode
 
 
 def options() -> argparse.ArgumentParser:

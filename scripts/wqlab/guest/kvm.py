@@ -2,7 +2,6 @@
 """Find out whether /dev/kvm can run a kernel. On some machines it opens, but guests hang."""
 import fcntl
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -25,24 +24,9 @@ def works(image: Path, boots: Callable[[], bool]) -> bool:
     CACHE.mkdir(parents=True, exist_ok=True)
     with open(CACHE / 'kvm.lock', 'w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kernel = hashlib.sha256(image.read_bytes()).hexdigest()
-        known = remembered()
-        if kernel not in known:
+        known = CACHE / f'kvm-{hashlib.sha256(BOOT_ID.read_bytes() + image.read_bytes()).hexdigest()[:16]}'
+        if not known.exists():
             print(f'guest: testing whether {image} boots on /dev/kvm', file=sys.stderr)
-            known[kernel] = boots()
-            print(f'guest: {"using KVM" if known[kernel] else "it does not boot: using TCG"}', file=sys.stderr)
-            remember(known)
-        return known[kernel]
-
-
-def remembered() -> dict[str, bool]:
-    """Return the kernels that were tried since the host booted, with the results."""
-    try:
-        memory = json.loads((CACHE / 'kvm.json').read_text())
-        return dict(memory['kernels']) if memory['boot'] == BOOT_ID.read_text() else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def remember(known: dict[str, bool]) -> None:
-    files.write(CACHE / 'kvm.json', json.dumps({'boot': BOOT_ID.read_text(), 'kernels': known}))
+            files.write(known, 'KVM' if boots() else 'TCG')
+            print(f'guest: using {known.read_text()}', file=sys.stderr)
+        return known.read_text() == 'KVM'

@@ -7,7 +7,6 @@ each core. It has the names of QEMU's table and a higher revision, so Linux uses
 instead if it is in the initrd (CONFIG_ACPI_TABLE_UPGRADE). The processors have the same
 UIDs as in QEMU's table, from 0 up.
 """
-import argparse
 import struct
 
 QEMU_OEM, QEMU_TABLE, CREATOR = b'BOCHS ', b'BXPC    ', b'CMWQ'
@@ -23,11 +22,6 @@ DATA, INSTRUCTION, UNIFIED = 0 << 2, 1 << 2, 2 << 2
 ALLOCATE_READ, ALLOCATE_BOTH = 0, 2
 LINE = 64
 KIB = 1024
-MOST = 1024
-
-
-class TopologyError(Exception):
-    """Such a machine cannot exist."""
 
 
 class Table:
@@ -72,34 +66,15 @@ def core(table, parent, uid, threads):
         table.node(UID_VALID | THREAD | LEAF | IDENTICAL, place, uid + thread)
 
 
-def pptt(sockets, cores, threads=1, llcs=None):
-    """Return the table. `cores` counts the cores of each socket, `llcs` the caches of all sockets."""
-    llcs = llcs or sockets
-    if max(sockets, cores, threads) > MOST:
-        raise TopologyError(f'there are at most {MOST} sockets, cores of each and threads of each')
-    if min(sockets, cores, threads, llcs) < 1 or llcs % sockets or sockets * cores % llcs:
-        raise TopologyError(f'{llcs} last-level caches do not fit {sockets} sockets of {cores} cores')
+def pptt(machine):
+    """Return the table of a Topology."""
     table, uid = Table(), 0
-    for number in range(llcs):
-        if number % (llcs // sockets) == 0:
+    cores = machine.sockets * machine.cores // machine.llcs
+    for number in range(machine.llcs):
+        if number % (machine.llcs // machine.sockets) == 0:
             package = table.node(PACKAGE | IDENTICAL, 0, 0)
         group = table.node(IDENTICAL, package, 0, table.cache(UNIFIED, 32 * 1024 * KIB, 16))
-        for _ in range(sockets * cores // llcs):
-            core(table, group, uid, threads)
-            uid += threads
+        for _ in range(cores):
+            core(table, group, uid, machine.threads)
+            uid += machine.threads
     return table.bytes()
-
-
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (('sockets', 1), ('cores', 2), ('threads', 1), ('llcs', None)):
-        parser.add_argument(f'--{name}', type=int, default=default, metavar='N',
-                            help=f'default: {default or "one for each socket"}')
-    parser.add_argument('output', help='the file to write; `iasl -d` decodes it')
-    args = parser.parse_args(argv)
-    try:
-        data = pptt(args.sockets, args.cores, args.threads, args.llcs)
-    except TopologyError as error:
-        parser.error(str(error))
-    with open(args.output, 'wb') as out:
-        out.write(data)

@@ -60,7 +60,7 @@ class Arm64(Qemu):
     def early_archive(self, topology: Topology) -> bytes:
         """Return an archive with the PPTT. Linux looks for it in the first archive, which must not be compressed."""
         archive = Archive()
-        archive.file(TABLE, pptt.pptt(topology.sockets, topology.cores, topology.threads, topology.llcs))
+        archive.file(TABLE, pptt.pptt(topology))
         return archive.content()
 
     def userland(self) -> list[Path]:

@@ -9,6 +9,7 @@ from wqlab import procs
 from wqlab.steps import Failure, told
 
 PROGRAMS = {
+    'new': ('new', 'add a machine, a workload, a base, a parameter or a scope'),
     'base': ('kernels.base', 'get the base kernel tree'),
     'tree': ('kernels.tree', 'put our files and patches into a copy of the base tree (make tree)'),
     'kernel': ('kernels.build', 'build one kernel (make kernel)'),

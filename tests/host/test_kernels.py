@@ -178,17 +178,27 @@ def test_package_with_another_content(copy, tmp_path, archive):
     for name in ('debian', 'old'):
         package_of(tmp_path / name, folders[name] / DEB, name)
     package_of(tmp_path / 'kept', copy / f'build/apt/dl/{DEB}')
-    done = refuses(rf'{re.escape(DEB)} cannot be had: .*KERNEL_SRC=DIR or LINUX_TARBALL=', copy / 'scripts/lab', 'base',
-                   cwd=copy, PATH=path, lines=5)
+    done = refuses(rf' have no {re.escape(PACKAGE)}', copy / 'scripts/lab', 'base', cwd=copy, PATH=path, lines=10)
     assert done.stderr.count(f'not {kinds.tested(LINUX)["sha256"]}') == 2
     assert not (copy / f'build/apt/dl/{DEB}').exists()
     nothing_left(copy)
 
 
+def test_package_of_another_version(copy, tmp_path, archive):
+    """If nobody has the tested one any more, the newest one does."""
+    folders, _ = archive
+    newer = package_of(tmp_path / 'newer', tmp_path / DEB.replace(TESTED, f'{LINUX}.9-1'))
+    stub(tmp_path / 'bin', 'apt-cache', f'echo "{PACKAGE} | {LINUX}.9-1 | http://deb.example/debian main"')
+    path = stub(tmp_path / 'bin', 'apt-get', f'case "$*" in\n*indextargets*) echo "http://127.0.0.1:1/debian/ main";;\n'
+                                             f'*" download {PACKAGE}={LINUX}.9-1") cp {newer} .;;\nesac')
+    done = get_base(copy, PATH=path)
+    assert done.returncode == 0 and version_there(copy) == f'{LINUX}.4', done.stderr
+    assert f'{DEB}, with which the project was tested, cannot be had: taking another version' in done.stderr
+
+
 def test_no_network(copy, tmp_path):
-    done = refuses(r' cannot be had: check the network', copy / 'scripts/lab', 'base', cwd=copy, lines=4,
-                   PATH=stub(tmp_path / 'bin', 'apt-get'))
-    assert "no Debian mirror in this machine's apt sources" in done.stderr
+    refuses("no Debian mirror in this machine's apt sources", copy / 'scripts/lab', 'base', cwd=copy, lines=10,
+            PATH=stub(tmp_path / 'bin', 'apt-get'))
     nothing_left(copy)
 
 

@@ -5,7 +5,8 @@ usage: [LINUX=RELEASE] [KERNEL_SRC=DIR | LINUX_TARBALL=FILE|URL [LINUX_TARBALL_S
 
 By default this downloads Debian's package linux-source-$LINUX, in the version that patches/$LINUX.toml
 names and the project was tested with, from the mirror or from the archive of all that Debian ever had.
-It needs no root and changes nothing outside build/.
+Only if both fail, it takes the newest version of the same release, and says so. It needs no root and
+changes nothing outside build/.
 KERNEL_SRC=DIR names a clean tree to copy. LINUX_TARBALL= names a release tarball from
 kernel.org. LINUX_TARBALL_SHA256= is its checksum from sha256sums.asc on kernel.org. A URL
 needs the checksum; for a file it is optional.
@@ -132,22 +133,23 @@ class Base:
         need('dpkg-deb', 'tar', 'xz')
         package, wanted = f'linux-source-{self.linux}', tested(self.linux)
         deb = debian.APT / f'dl/{package}_{wanted["version"]}_all.deb'
-        if not deb.exists() or digest(deb) != wanted['sha256']:
-            from_archive(deb, wanted['sha256'])
+        if not (deb.exists() and digest(deb) == wanted['sha256']) and not from_archive(deb, wanted['sha256']):
+            say(f'{deb.name}, with which the project was tested, cannot be had: taking another version')
+            deb = debian.Archive(package, wanted['suites']).download()
         self.fill(f'unpacking {deb.name}', f'dpkg-deb --fsys-tarfile {shlex.quote(str(deb))} | '
                   f'tar -xO ./usr/src/{package}.tar.xz | xz -dc -T0 | tar -x --strip-components=1',
                   f'package {deb.name}', f'{deb.name} could not be unpacked')
 
 
-def from_archive(deb: Path, checksum: str) -> None:
-    """Download a package from the first place that has it."""
+def from_archive(deb: Path, checksum: str) -> bool:
+    """Download a package from the first place that has it. Return False if none has."""
     for place in (debian.mirror, lambda: SNAPSHOT):
         try:
             download(f'{place()}{POOL}/{urllib.parse.quote(deb.name)}', checksum, deb)
-            return
+            return True
         except Failure as error:
             say(str(error))
-    raise Failure(f'{deb.name} cannot be had: check the network, or give KERNEL_SRC=DIR or LINUX_TARBALL=FILE|URL')
+    return False
 
 
 def digest(path: Path) -> str:

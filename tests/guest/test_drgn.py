@@ -736,17 +736,6 @@ def test_guest_given_by_socket(booted):
     assert re.search(rf'^ +{booted.name} +make boot', listed, re.M)
 
 
-# Kernels of another release
-
-@pytest.mark.parametrize('settings', [{'VARIANT': 'cmwq'}, {'VARIANT': 'base', 'ENGINE': 'uml'},
-                                      {'VARIANT': 'base', 'CONFIG': 'debug'}])
-def test_kernel_that_patches_are_not_for(settings):
-    env = {**os.environ, 'ENGINE': 'qemu', 'CONFIG': 'release', 'LINUX': '6.5', **settings}
-    done = world.call('scripts/lab', 'kernel', env=env)
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert 'LINUX=6.5: there is no patches/6.5' in done.stderr and 'VARIANT=base' in done.stderr
-
-
 # Errors that the user can mend: one line, status 1
 
 BOTH = pytest.mark.parametrize('name', ['wq_dump.py', 'wq_monitor.py'])

@@ -65,7 +65,7 @@ def contents(folder):
 def change(count):
     """Make this many changes, if none fails."""
     changer = endure.Changer()
-    changer.ending = SimpleNamespace(wait=lambda seconds: len(changer.seconds) >= count)
+    changer.ending.wait = lambda timeout=None: len(changer.seconds) >= count
     changer.work()
     return changer
 

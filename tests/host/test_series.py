@@ -322,6 +322,28 @@ def test_fix_that_does_not_fit(monkeypatch, tmp_path, fixes):
     assert len(list(fixes[0].parent.iterdir())) == len(fixes)
 
 
+# Parts of ours for the base's own workqueue
+
+PARTS = sorted((ROOT / f'patches/base-parts/{LINUX}').glob('*.patch'))
+
+
+@pytest.mark.parametrize('part', PARTS, ids=[part.stem for part in PARTS])
+def test_part_stands_alone(part, tmp_path):
+    """It applies to the base tree without the others, and says what it gains, by which command, and its price."""
+    applied = apply([part], ['kernel/workqueue.c'], tmp_path)
+    assert (applied / 'kernel/workqueue.c').read_bytes() != (BASE / 'kernel/workqueue.c').read_bytes()
+    text = part.read_text().split('\n---\n', 1)[0]
+    assert re.fullmatch(r'\[PATCH\] workqueue: [a-z].*[^.]', header(part, 'Subject'))
+    assert 'run-bench.sh --machine ' in text and '\nThe price: ' in text
+
+
+@pytest.mark.tier('test')
+@pytest.mark.parametrize('part', PARTS, ids=[part.stem for part in PARTS])
+def test_checkpatch_on_parts(part):
+    # Whoever sends it signs it.
+    assert findings(part, ('MISSING_SIGN_OFF',)) == []
+
+
 # The tests for a tree without our workqueue
 
 def test_tests_are_for_any_tree(tests, applied_tests):

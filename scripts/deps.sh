@@ -31,7 +31,7 @@ usage() # [STATUS]
 NEEDS="
 gcc:gcc /usr/include/stdio.h:libc6-dev make:make flex:flex bison:bison bc:bc ccache:ccache sparse:sparse
 patch:patch xz:xz-utils cpio:cpio kmod:kmod git:git perl:perl ldd:libc-bin
-strip:binutils flock:util-linux script:bsdutils dpkg-buildpackage:dpkg-dev dh_dkms:dh-dkms
+strip:binutils flock:util-linux script:bsdutils dpkg-buildpackage:dpkg-dev dh:debhelper dh_dkms:dh-dkms
 busybox:busybox-static qemu-system-x86_64:qemu-system-x86
 /lib/systemd/systemd-udevd:udev
 fio:fio cryptsetup:cryptsetup-bin spin:spin
@@ -60,7 +60,7 @@ have()
 
 [ "${CONFIG:-}" != packages ] || NEEDS="$NEEDS
 mmdebstrap:mmdebstrap newuidmap:uidmap perf:linux-perf
-dh:debhelper rsync:rsync /usr/include/elfutils/libdw.h:libdw-dev
+rsync:rsync /usr/include/elfutils/libdw.h:libdw-dev
 tune2fs:e2fsprogs genext2fs:genext2fs qemu-img:qemu-utils
 "
 

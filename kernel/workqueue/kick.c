@@ -69,17 +69,17 @@ static bool pool_cpu_has_room(unsigned int cpu)
 }
 
 /*
- * May a worker of @pool, which belongs to CPU @own, be brought there from CPU @from?  Highpri work
- * is better off with the scheduler's choice.  One that the scheduler has moved behind another cache
- * stays there while there is more to do than one worker does on @own.
+ * May a worker of @pool, which belongs to CPU @own, be brought there from CPU @from?  It stays where
+ * the scheduler has put it, behind another cache or, if it is highpri, anywhere, while there is more
+ * to do than one worker does on @own.
  */
 static bool pool_may_fetch(const struct worker_pool *pool, unsigned int own, unsigned int from)
 {
 	/* a CPU that goes down stays active for a moment */
-	if (pool->attrs->nice < 0 || !cpumask_test_cpu(own, pool->attrs->__pod_cpumask) ||
-	    !cpu_active(own) || cpu_dying(own))
+	if (!cpumask_test_cpu(own, pool->attrs->__pod_cpumask) || !cpu_active(own) ||
+	    cpu_dying(own))
 		return false;
-	return cpus_share_cache(own, from) ||
+	return (pool->attrs->nice >= 0 && cpus_share_cache(own, from)) ||
 	       (pool->nr_idle == pool->nr_workers && pool_cpu_has_room(own));
 }
 

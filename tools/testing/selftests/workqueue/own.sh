@@ -281,11 +281,12 @@ run_near()
 }
 
 # Each worker seems to have slept in another package. A CPU that has nothing else to do fetches it.
-test_a_stray_worker_comes_back()
+test_a_stray_worker_comes_back()	# NICE
 {
 	local i near=0 ok=0
 
-	create_shared wqt_u unbound && set_to $OWN 2 && get_own_pools wqt_u || return 1
+	create_shared wqt_u unbound && set_to "$(dev wqt_u nice)" "$1" && set_to $OWN 2 &&
+		get_own_pools wqt_u || return 1
 	run_near
 	for i in 1 2 3 4 5; do
 		! run_near || near=$((near + 1))
@@ -366,14 +367,14 @@ NICE=3
 set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools none_for:percpu \
 	none_for:ordered none_for:bh none_if_off none_for_a_CPU_that_queues_alone order flood \
 	marker_needs_no_slot order_without_unbound_work kept_when_a_neighbour_leaves \
-	a_stray_worker_comes_back shares_again under_load:nice under_load:affinity_scope \
-	under_load:max_active gone_in_between
+	a_stray_worker_comes_back:$NICE a_stray_worker_comes_back:-20 shares_again \
+	under_load:nice under_load:affinity_scope under_load:max_active gone_in_between
 [ "$VARIANT" != base ] || skip "the base kernel has no own pools" "$@"
 [ "$(nr_online)" -gt 1 ] || skip "one CPU shares with no other" "$@"
 [ "$(nr_online)" -gt 2 ] || skip "the CPUs are fewer than three" order_without_unbound_work \
 	kept_when_a_neighbour_leaves
 [ "$(package_of "$FIRST")" != "$(package_of "$LAST")" ] ||
-	skip "the CPUs are in one package" a_stray_worker_comes_back
+	skip "the CPUs are in one package" a_stray_worker_comes_back:$NICE a_stray_worker_comes_back:-20
 [ -e "$CPU/cpu$LAST/online" ] ||
 	skip "the CPUs cannot go offline" kept_when_a_neighbour_leaves
 run_tests "$@"

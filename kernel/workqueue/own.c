@@ -15,7 +15,6 @@
 #define OWN_UNUSED	(5 * HZ)	/* look this often which own pwqs are used */
 #define OWN_FEW		64		/* it is not used if fewer items have started since */
 #define OWN_NEW		U64_MAX		/* own_started before the first look */
-#define OWN_COUNT_ALONE	128		/* two times what has to be shared: see queue.c */
 
 static LIST_HEAD(own_pwqs);		/* P: own pwqs that entries name */
 
@@ -67,7 +66,7 @@ static void own_pwq_install(int cpu, struct pool_workqueue *own)
 	wake = own_marker_queue(own, old);
 	/* whoever is left there with nobody to share with may need a pool as much */
 	if (own->pool != old->pool)
-		old->pool->count_alone = OWN_COUNT_ALONE;
+		old->pool->count_alone = true;
 	/* @own gets the reference of the entry, or one to the pod's pwq on the same pool */
 	if (old->pod) {
 		list_del_init(&old->own_node);
@@ -230,8 +229,10 @@ static void own_pwq_take_back(struct pool_workqueue *own)
 
 	guard(mutex)(&own->wq->mutex);
 
-	scoped_guard(raw_spinlock_irq, &pod->pool->lock)
+	scoped_guard(raw_spinlock_irq, &pod->pool->lock) {
 		get_pwq(pod);
+		pod->pool->count_alone = false;
+	}
 	scoped_guard(raw_spinlock_irq, &own->pool->lock) {
 		if (pwq_is_empty(own)) {
 			own_entry_switch(own->own_cpu, own, pod);

@@ -195,12 +195,8 @@ static inline bool pool_note_cpu(struct worker_pool *pool)
 
 	if (pool->last_cpu < 0)
 		return false;
-	if (likely(pool->last_cpu == cpu)) {
-		if (likely(!pool->count_alone))
-			return false;
-		pool->count_alone--;
-		return true;
-	}
+	if (likely(pool->last_cpu == cpu))
+		return unlikely(pool->count_alone);
 	pool->last_cpu = cpu;
 	return true;
 }
@@ -221,11 +217,11 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
 
 /*
  * When does a CPU need a pool of its own?  An item that it queues for itself counts if the last
- * one on the pool came from another CPU.  So that the last one of many is not left there, some
- * items count, too, after a CPU has got a pool.  After each SHARING_SAMPLE of them it is measured
- * how long the CPU takes to get the lock.  It asks for a pool if all SHARING_ITEMS would take more
- * than 1/SHARING_SHARE of the time in which they came, or if they came in less than SHARING_FAST:
- * then handing them to other CPUs costs too much.  Else most time goes to the items.
+ * one on the pool came from another CPU.  After a CPU has got a pool, all items count, until one
+ * has gone back, so that the last one of many is not left there.  After each SHARING_SAMPLE of them
+ * it is measured how long the CPU takes to get the lock.  It asks for a pool if all SHARING_ITEMS
+ * would take more than 1/SHARING_SHARE of the time in which they came, or if they came in less than
+ * SHARING_FAST: then handing them to other CPUs costs too much.  Else most time goes to the items.
  *
  * A CPU that had SHARING_HELD items held back meanwhile asks for a pwq: the items of other CPUs
  * must not wait behind all of them.

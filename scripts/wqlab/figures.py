@@ -247,10 +247,7 @@ def stale():
 def add(name, folder, command):
     if not re.fullmatch(r'[a-z0-9-]+', name):
         raise Failure(f'{name}: use small letters, digits and "-"')
-    try:
-        record = records.load(Path(folder), 'run-bench')
-    except records.RecordError as error:
-        raise Failure(str(error)) from None
+    record = records.load(Path(folder), 'run-bench')
     RESULTS.mkdir(exist_ok=True)
     files.write(RESULTS / f'{name}.json', json.dumps(kept(record, command), indent=1, ensure_ascii=False) + '\n')
 

@@ -33,7 +33,7 @@ from wqlab.kernels import tree
 from wqlab.kernels.kinds import Kind
 from wqlab.logs import check as kernlog
 from wqlab.paths import ROOT
-from wqlab.steps import logged
+from wqlab.steps import Failure, logged
 from wqlab.torture import run as torture
 
 PATCHES = ROOT / 'tests/mutations'
@@ -298,7 +298,7 @@ def main(argv=None):
         groups = () if args.no_control else sorted({bug.group for bug in chosen})
         limits = {group: control(group, args.seconds) for group in groups}
         found = run(chosen, args, limits)
-    except guest.GuestError as error:
+    except Failure as error:
         print(f'mutants: {error}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:

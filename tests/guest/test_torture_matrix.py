@@ -11,6 +11,7 @@ from wqlab.guest import run as guest
 from wqlab.guest import running
 from wqlab.guest.topology import complete, parse
 from wqlab.kernels import kinds
+from wqlab.steps import Failure
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
 
@@ -39,7 +40,7 @@ def test_nodes_of_a_guest(topology, cpus, memory):
 
 @pytest.mark.parametrize('topology', ['cores=2,nodes=2,memless=2', 'memless=1', 'nodes=2,memless=x'])
 def test_no_such_nodes(topology):
-    with pytest.raises(guest.GuestError):
+    with pytest.raises(Failure):
         complete(parse(topology))
 
 

@@ -30,6 +30,7 @@ from wqlab.measure import record as measure_record
 from wqlab.measure import stats, turns
 from wqlab.paths import ROOT
 from wqlab.scopes import SCOPES as ALL
+from wqlab.steps import Failure
 
 RECORDED = (ROOT / 'tests/data/bench/uml-base.log').read_text()
 SCOPES = list(ALL)
@@ -92,10 +93,10 @@ def test_a_torn_line_is_replaced_by_its_whole_copy():
 
 def test_a_torn_line_without_a_copy_is_an_error():
     torn = RECORDED.replace('result scope=numa', 'result sc[  OK  ]ope=numa')
-    with pytest.raises(bench_parse.BenchOutputError, match='6 runs were made, but only 5 can be read'):
+    with pytest.raises(Failure, match='6 runs were made, but only 5 can be read'):
         bench_parse.parse_output(torn)
     torn = RECORDED.replace('wait scope=numa', 'wait sc[  OK  ]ope=numa')
-    with pytest.raises(bench_parse.BenchOutputError, match='6 runs were made, but only 5 can be read'):
+    with pytest.raises(Failure, match='6 runs were made, but only 5 can be read'):
         bench_parse.parse_output(torn)
 
 
@@ -107,7 +108,7 @@ def test_a_torn_line_without_a_copy_is_an_error():
     (RECORDED.replace('status=ok', 'status=failed'), 'ended as "failed"'),
 ])
 def test_unfinished_passes_are_errors(output, why):
-    with pytest.raises(bench_parse.BenchOutputError, match=re.escape(why)):
+    with pytest.raises(Failure, match=re.escape(why)):
         bench_parse.parse_output(output)
 
 
@@ -460,7 +461,7 @@ def test_boots_left_to_make(tmp_path):
 def test_damaged_records_are_refused(tmp_path, text, why):
     if text is not None:
         (tmp_path / 'results.json').write_text(text)
-    with pytest.raises(measure_record.RecordError, match=re.escape(why)):
+    with pytest.raises(Failure, match=re.escape(why)):
         measure_record.load(tmp_path, 'run-bench')
 
 
@@ -471,7 +472,7 @@ def test_newest_unfinished_record_is_found(tmp_path):
     (tmp_path / '2026-01-04').mkdir()
     (tmp_path / '2026-01-04' / 'results.json').write_text('damaged')
     assert measure_record.find_unfinished(tmp_path, 'run-bench').name == '2026-01-02'
-    with pytest.raises(measure_record.RecordError, match='nothing to resume'):
+    with pytest.raises(Failure, match='nothing to resume'):
         measure_record.find_unfinished(tmp_path / '2026-01-03', 'run-bench')
 
 

@@ -13,6 +13,7 @@ from wqlab.bench import run as bench
 from wqlab.measure import options as measure_options
 from wqlab.measure import record as measure_record
 from wqlab.simulated import machines, stalls
+from wqlab.steps import Failure
 
 
 def test_defaults():
@@ -63,7 +64,7 @@ def test_machine_of_the_user_is_found_again(tmp_path, monkeypatch):
     assert chosen['machine']['name'] == str(place) and chosen['machine']['about'] == machines.load('vm8').about
     measure_record.check_same_machine(chosen)
     place.write_text(place.read_text().replace('wake = 5000', 'wake = 5001'))
-    with pytest.raises(measure_record.RecordError, match='has changed since this run began'):
+    with pytest.raises(Failure, match='has changed since this run began'):
         measure_record.check_same_machine(chosen)
 
 

@@ -12,6 +12,7 @@ import pytest
 from wqlab import procs
 from wqlab.guest import dump, running
 from wqlab.paths import ROOT
+from wqlab.steps import Failure
 
 
 def call(*command):
@@ -82,7 +83,7 @@ def test_no_qemu_at_the_socket(tmp_path, capsys):
 
 def test_no_room(tmp_path):
     usage = shutil.disk_usage(tmp_path)
-    with pytest.raises(dump.DumpError, match='MB free, but the memory of the guest needs'):
+    with pytest.raises(Failure, match='MB free, but the memory of the guest needs'):
         dump.check_room(tmp_path, usage.free + 1)
     dump.check_room(tmp_path, 1)
 

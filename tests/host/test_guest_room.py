@@ -16,7 +16,7 @@ import guests
 from wqlab import cpus
 from wqlab.bench import options as bench_options
 from wqlab.bench import seat
-from wqlab.guest import GuestError, boot, initramfs, kvm, run, tsc
+from wqlab.guest import boot, initramfs, kvm, run, tsc
 from wqlab.guest import channels as channels_module
 from wqlab.guest.channels import LOG, OUT, Feeder, FileChannel, Reader, SocketChannel
 from wqlab.guest.engines import ENGINES, find_kernel
@@ -24,6 +24,7 @@ from wqlab.guest.engines.qemu import Qemu
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology, complete, parse
 from wqlab.measure import boot as measure_boot
+from wqlab.steps import Failure
 
 # CPU lists
 
@@ -197,9 +198,9 @@ def test_kernel_that_is_in_no_build_folder(tmp_path):
 
 
 def test_no_kernel(tmp_path):
-    with pytest.raises(GuestError, match='has no linux: build it'):
+    with pytest.raises(Failure, match='has no linux: build it'):
         find_kernel(tmp_path, 'uml')
-    with pytest.raises(GuestError, match="engine 'xen': must be one of uml, qemu, arm64"):
+    with pytest.raises(Failure, match="engine 'xen': must be one of uml, qemu, arm64"):
         find_kernel(tmp_path, 'xen')
 
 
@@ -271,8 +272,8 @@ def test_an_archive_that_cannot_be_made_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(initramfs, 'CACHE', folder)
 
     def fails():
-        raise GuestError('no')
-    with pytest.raises(GuestError):
+        raise Failure('no')
+    with pytest.raises(Failure):
         initramfs.cached('base', 1, fails)
     assert not list(folder.iterdir())
     assert initramfs.cached('base', 1, lambda: b'x').read_bytes() == b'x'

@@ -12,8 +12,8 @@ import test_races
 from wqlab.guest import run as guest
 from wqlab.guest.engines import ENGINES
 from wqlab.kernels import kinds
-from wqlab.measure.record import RecordError
 from wqlab.paths import ROOT
+from wqlab.steps import Failure
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
@@ -272,7 +272,7 @@ def test_parameters_are_checked():
     assert torture.parameters('uml', 5, 7, 'seed=9 nwriters=2').split() == [
         'duration=5', 'seed=9', 'squeeze_ms=2000', 'nwriters=2']
     assert 'freeze_ms=' in torture.parameters('qemu', 5, 7, '')
-    with pytest.raises(guest.GuestError, match='not a parameter'):
+    with pytest.raises(Failure, match='not a parameter'):
         torture.parameters('uml', 5, 7, 'seed=1;poweroff')
 
 
@@ -342,7 +342,7 @@ def test_notes_that_are_made_at_once(tmp_path):
 def test_notes_that_are_not(tmp_path, text):
     """Damaged files are not overwritten."""
     (tmp_path / 'runs.json').write_text(text)
-    with pytest.raises(RecordError, match='runs.json'):
+    with pytest.raises(Failure, match='runs.json'):
         torture_runs.add(tmp_path, a_run())
     assert (tmp_path / 'runs.json').read_text() == text
 
@@ -376,7 +376,7 @@ def matrix(monkeypatch, tmp_path):
 
     def build(engine, variant, config):
         if config == 'up':
-            raise guest.GuestError('the kernel does not build')
+            raise Failure('the kernel does not build')
         return tmp_path / f'{engine}-{variant}-{config}-{kinds.asked_linux()}'
     (tmp_path / 'log').touch()
     monkeypatch.setattr(torture, 'KEPT', tmp_path)
@@ -415,7 +415,7 @@ def test_release_of_the_kernel(monkeypatch):
     assert torture.build('qemu', 'cmwq', 'release') == 'qemu-cmwq-release-7.3'
     monkeypatch.setenv('LINUX', '6.12')
     assert torture.build('qemu', 'cmwq', 'release') == 'qemu-cmwq-release-6.12'
-    with pytest.raises(guest.GuestError, match='LINUX=6.12: UML has one CPU before 6.19'):
+    with pytest.raises(Failure, match='LINUX=6.12: UML has one CPU before 6.19'):
         torture.build('uml', 'cmwq', 'release')
 
 

@@ -88,7 +88,7 @@ def without(kind, text):
     (lambda text: text.replace('"unit": "MiB/s"', '"unit": [ 1.0] WARNING', 1), 'only 3 can be read'),
 ])
 def test_incomplete_output_is_an_error(change, why):
-    with pytest.raises(lines.LinesError, match=why):
+    with pytest.raises(Failure, match=why):
         lines.parse(change(RECORDED['dm-crypt']))
 
 
@@ -555,7 +555,7 @@ def kernel(monkeypatch, variant):
 
 def test_here_needs_root(monkeypatch):
     monkeypatch.setattr(os, 'geteuid', lambda: 1000)
-    with pytest.raises(measure_record.RecordError, match='needs root'):
+    with pytest.raises(Failure, match='needs root'):
         run.check_running(record([], '--here'))
 
 
@@ -572,10 +572,10 @@ def test_here_measures_one_kernel_after_the_other(monkeypatch, root):
 
 def test_here_refuses_another_kernel(monkeypatch, root):
     kernel(monkeypatch, 'base')
-    with pytest.raises(measure_record.RecordError, match='the running kernel is base, not cmwq'):
+    with pytest.raises(Failure, match='the running kernel is base, not cmwq'):
         run.check_running(record([], '--here', '--variant', 'cmwq'))
     other = {**record([], '--here'), 'kernels': {'base': {'release': '6.1', 'version': '#2'}}}
-    with pytest.raises(measure_record.RecordError, match='has measured another base kernel'):
+    with pytest.raises(Failure, match='has measured another base kernel'):
         run.check_running(other)
 
 

@@ -87,8 +87,6 @@ class Here:
             return checked(parse.parse_output(self.give(line)))
         except OSError as error:
             raise Failure(f'the kernel refuses a run of the module ({error.strerror}): see dmesg') from None
-        except parse.BenchOutputError as error:
-            raise Failure(str(error)) from None
 
     def has(self, scope: str) -> bool:
         """The module refuses a run in a scope that the kernel does not have."""

@@ -17,8 +17,7 @@ from wqlab.kernels.kinds import TREE, VARIANTS
 from wqlab.measure import boot as measure_boot
 from wqlab.measure import options
 from wqlab.measure import record as measure_record
-from wqlab.measure.boot import BootError, Build
-from wqlab.measure.record import RecordError
+from wqlab.measure.boot import Build
 from wqlab.paths import BUILD, ROOT
 from wqlab.scopes import SCOPES
 from wqlab.steps import Failure, locked, sayer, shown, using
@@ -187,11 +186,8 @@ def advise(params: dict[str, Any], target: Path | Build) -> None:
 
 def main(argv: list[str]) -> int:
     params = parse_args(argv)
-    try:
-        if not params['engine']:
-            machine.check_here()        # before the wait for another run
-        with locked('measurement'), contextlib.ExitStack() as held:
-            advise(params, kernel_for_guest(params, held) if params['engine'] else module_for_here(params))
-    except (BootError, RecordError) as error:
-        raise Failure(str(error)) from None
+    if not params['engine']:
+        machine.check_here()        # before the wait for another run
+    with locked('measurement'), contextlib.ExitStack() as held:
+        advise(params, kernel_for_guest(params, held) if params['engine'] else module_for_here(params))
     return 0

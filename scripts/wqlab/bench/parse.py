@@ -3,6 +3,8 @@
 
 import re
 
+from wqlab.steps import Failure
+
 PREFIX = 'test_workqueue: '
 QUANTILES = ('p50_ns', 'p90_ns', 'p95_ns', 'p99_ns', 'p999_ns', 'max_ns')
 VIOLATIONS = ('lost', 'twice', 'outside', 'refused', 'bad_pods')
@@ -23,10 +25,6 @@ FLOOR = {'same': 'floor: same CPU', 'other': 'floor: other CPU', 'line': 'floor:
 KINDS = ('unbound', 'unbound_highpri', 'percpu', 'reclaim', 'highpri', 'bh', 'ordered')
 LACKING = re.compile(r'(?:this kernel has no scope|there is only one CPU, so no floor) (\w+): passed over')
 FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: |also: )')
-
-
-class BenchOutputError(Exception):
-    """The output does not contain a complete run of the benchmark."""
 
 
 def parse_fields(text):
@@ -88,7 +86,7 @@ def parse_output(output):
     """Parse the output of one boot.
 
     Return a dict: 'runs' in their order, 'passed_over' scopes, 'status', 'violations', and
-    'notes', which are the other lines of the module. Raise BenchOutputError if the
+    'notes', which are the other lines of the module. Raise Failure if the
     benchmark did not finish. A line may appear twice, once from the console and once from
     dmesg.
     """
@@ -110,13 +108,13 @@ def parse_output(output):
 
     if done is None:
         said = f': {notes[-1]}' if notes else ''
-        raise BenchOutputError(f'the benchmark did not finish{said}')
+        raise Failure(f'the benchmark did not finish{said}')
     if done.get('status') not in ('ok', 'violated'):
         said = notes[-1] if notes else f"error {done.get('error')}"
-        raise BenchOutputError(f"the benchmark ended as \"{done.get('status')}\": {said}")
+        raise Failure(f"the benchmark ended as \"{done.get('status')}\": {said}")
     runs = joined(lines['result'], lines['wait'])
     if len(runs) != int(done['runs']):
-        raise BenchOutputError(f"{done['runs']} runs were made, but only {len(runs)} can be read")
+        raise Failure(f"{done['runs']} runs were made, but only {len(runs)} can be read")
     return {
         'runs': runs,
         'passed_over': passed_over,

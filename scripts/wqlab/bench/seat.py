@@ -22,6 +22,7 @@ from wqlab.bench import parse as bench_parse
 from wqlab.logs import check
 from wqlab.measure import stats
 from wqlab.measure.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
+from wqlab.steps import Failure
 
 GUEST_MODULE = '/test_workqueue.ko'
 PARAMETERS = '/sys/module/test_workqueue/parameters'
@@ -147,7 +148,7 @@ class Seat:
     def parsed(self, text: str) -> dict[str, Any]:
         try:
             return bench_parse.parse_output(text)
-        except bench_parse.BenchOutputError as error:
+        except Failure as error:
             raise self.error(str(error)) from None
 
     def failure(self, lines: list[str]) -> BootError:

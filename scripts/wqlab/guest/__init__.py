@@ -9,7 +9,3 @@ virtme-ng. running.py keeps a list of running guests, which dump.py reads.
 from wqlab.paths import BUILD
 
 CACHE = BUILD / '.guest'
-
-
-class GuestError(Exception):
-    """The guest cannot be started as requested. The text is one line for the user."""

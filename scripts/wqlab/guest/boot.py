@@ -12,7 +12,7 @@ Ctrl-D ends it.
 
 While the guest runs, scripts/dump-guest.sh can inspect it from outside.
 
-exit status: that of the command; 2 if the command line is wrong.
+exit status: that of the command; 2 if the command line is wrong or the kernel does not build.
 """
 import argparse
 import os
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO
 
 from wqlab import files, procs
-from wqlab.guest import GuestError, running
+from wqlab.guest import running
 from wqlab.guest.engines import find_kernel, qemu
 from wqlab.guest.engines.engine import need
 from wqlab.guest.run import accelerator
@@ -35,31 +35,31 @@ from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.kernels.build import build
 from wqlab.kernels.kinds import Kind
 from wqlab.paths import BUILD
-from wqlab.steps import using
+from wqlab.steps import Failure, using
 
 VENV = BUILD / 'venv/bin'
 
 
 def check_for_virtme(folder: Path) -> None:
-    """Raise GuestError if the kernel cannot boot under virtme-ng. Without a .config, assume that it can."""
+    """Raise Failure if the kernel cannot boot under virtme-ng. Without a .config, assume that it can."""
     config = folder / '.config'
     if config.exists() and not re.search(r'^CONFIG_9P_FS=[ym]$', files.read(config), re.M):
-        raise GuestError(f'{folder.name} has no 9p to use the files of the host: boot it with `scripts/lab guest`')
+        raise Failure(f'{folder.name} has no 9p to use the files of the host: boot it with `scripts/lab guest`')
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise GuestError for a call that cannot work, before a kernel is built for minutes."""
+    """Raise Failure for a call that cannot work, before a kernel is built for minutes."""
     complete(parse(args.topology), args.cpus)
     megabytes(args.mem)
     try:
         shlex.split(args.append)
     except ValueError as error:
-        raise GuestError(f'parameters {args.append!r}: {error}') from error
+        raise Failure(f'parameters {args.append!r}: {error}') from error
     if not (VENV / 'virtme-run').exists():
-        raise GuestError('virtme-ng is not in build/venv: run scripts/deps.sh first')
+        raise Failure('virtme-ng is not in build/venv: run scripts/deps.sh first')
     need(qemu.PROGRAM)
     if args.command is None and not os.isatty(0):
-        raise GuestError("standard input is not a terminal: give CMD='...' to run one command")
+        raise Failure("standard input is not a terminal: give CMD='...' to run one command")
 
 
 def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str) -> list[str]:
@@ -143,7 +143,7 @@ def main(argv: list[str] | None = None) -> int:
         check_for_virtme(folder)
         qmp = running.socket_path()
         command = virtme_command(args, image, folder, qmp)
-    except GuestError as error:
+    except Failure as error:
         print(f'boot: {error}', file=sys.stderr)
         return 2
     os.environ['PATH'] = f'{VENV}:/usr/sbin:/sbin:{os.environ["PATH"]}'

@@ -29,17 +29,13 @@ from pathlib import Path
 from wqlab import procs
 from wqlab.guest import qmp, running
 from wqlab.paths import ROOT
-from wqlab.steps import told
+from wqlab.steps import Failure, told
 
 PYTHON = ROOT / 'build/venv/bin/python3'
 TOOLS = {name: ROOT / f'tools/workqueue/wq_{name}.py' for name in ('dump', 'monitor')}
 SPARE = 64 << 20        # for ELF headers and notes, and so that the disk does not become full
 REPORT_S = 2
 MB = 1 << 20
-
-
-class DumpError(Exception):
-    """One line for the user."""
 
 
 def say(text):
@@ -58,9 +54,9 @@ def choose(name):
         guests = [guest for guest in guests if guest.name == name]
     if not guests:
         what = f'guest {name!r} is not running' if name else 'no guest is running'
-        raise DumpError(f'{what}: start one with `make boot`, or give --qmp and --vmlinux')
+        raise Failure(f'{what}: start one with `make boot`, or give --qmp and --vmlinux')
     if len(guests) > 1:
-        raise DumpError(f'{len(guests)} guests are running: choose one with --guest:\n{list_of(guests)}')
+        raise Failure(f'{len(guests)} guests are running: choose one with --guest:\n{list_of(guests)}')
     return guests[0]
 
 
@@ -72,10 +68,10 @@ def target(args):
         guest = choose(args.guest)
         socket, vmlinux = guest.qmp, args.vmlinux or str(Path(guest.kernel, 'vmlinux'))
         if not args.vmlinux and running.vmlinux_time(guest.kernel) != guest.vmlinux_time:
-            raise DumpError(f'{vmlinux} is not the kernel that guest {guest.name} runs: restart the guest, '
+            raise Failure(f'{vmlinux} is not the kernel that guest {guest.name} runs: restart the guest, '
                             'or give --vmlinux')
     if not Path(vmlinux).is_file():
-        raise DumpError(f'there is no {vmlinux}: build that kernel, or give its vmlinux with --vmlinux')
+        raise Failure(f'there is no {vmlinux}: build that kernel, or give its vmlinux with --vmlinux')
     return socket, vmlinux
 
 
@@ -96,7 +92,7 @@ class Progress:
 def check_room(folder, size):
     free = shutil.disk_usage(folder).free
     if free < size + SPARE:
-        raise DumpError(f'{folder} has {free // MB} MB free, but the memory of the guest needs '
+        raise Failure(f'{folder} has {free // MB} MB free, but the memory of the guest needs '
                         f'{(size + SPARE) // MB} MB: free some space, or choose another folder with --folder')
 
 
@@ -199,9 +195,7 @@ def main(argv=None):
         if asks_for_help(args.arguments):
             return subprocess.run([str(PYTHON), str(TOOLS[args.tool]), *args.arguments], check=False).returncode
         return repeat(args, *target(args))
-    except (DumpError, qmp.QmpError) as error:
-        say(error)
-    except OSError as error:
+    except (Failure, OSError) as error:
         say(told(error))
     except KeyboardInterrupt:
         # Ctrl-C is the normal way to end --every without --times.

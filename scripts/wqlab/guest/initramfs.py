@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wqlab import files
-from wqlab.guest import CACHE, GuestError
+from wqlab.guest import CACHE
 from wqlab.guest.setup import Setup
-from wqlab.steps import first_match
+from wqlab.steps import Failure, first_match
 
 if TYPE_CHECKING:
     from wqlab.guest.engines.engine import Engine
@@ -117,14 +117,14 @@ class Archive:
 def tool_of_the_host(program: str) -> Path:
     found = shutil.which(program, path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')
     if not found:
-        raise GuestError(f'{program} is not installed here: run scripts/deps.sh as root')
+        raise Failure(f'{program} is not installed here: run scripts/deps.sh as root')
     return Path(found)
 
 
 def called(*command: str | Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise GuestError(f'{Path(command[0]).name} failed: {first_match(done.stderr, "error")}')
+        raise Failure(f'{Path(command[0]).name} failed: {first_match(done.stderr, "error")}')
 
 
 def cached(name: str, key: object, make: Callable[[], bytes]) -> Path:
@@ -193,9 +193,9 @@ def files_of(pairs: Sequence[str]) -> list[tuple[Path, str]]:
     for pair in pairs:
         source, _, place = pair.partition(':')
         if not place:
-            raise GuestError(f'--file {pair}: write HOST:GUEST')
+            raise Failure(f'--file {pair}: write HOST:GUEST')
         if not Path(source).exists():
-            raise GuestError(f'--file {pair}: there is no {source}')
+            raise Failure(f'--file {pair}: there is no {source}')
         found.append((Path(source), place))
     return found
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from wqlab import files
 from wqlab.guest import dump as dump_guest
 from wqlab.guest import qmp
+from wqlab.steps import Failure
 
 # arch/um/drivers/mconsole.h: magic, version, length, text
 MCONSOLE = struct.Struct('=III512s')
@@ -35,7 +36,7 @@ class PostMortem:
             elif rc is None:
                 ask_uml(place, 'sysrq t')
                 asked = True
-        except (qmp.QmpError, dump_guest.DumpError, OSError) as error:
+        except (Failure, OSError) as error:
             self.trouble = str(error)
         # A guest that hangs may go on printing for ever.
         return asked or rc is not None

@@ -5,12 +5,10 @@ import os
 import socket
 import time
 
+from wqlab.steps import Failure
+
 ANSWER_S = 30
 POLL_S = 0.2
-
-
-class QmpError(Exception):
-    """QEMU cannot be reached, or it refused a command."""
 
 
 class Monitor:
@@ -24,15 +22,15 @@ class Monitor:
         try:
             self._connect()
             if 'QMP' not in self._read():
-                raise QmpError(f'{path}: this is not a QMP socket')
+                raise Failure(f'{path}: this is not a QMP socket')
             self.command('qmp_capabilities')
         except TimeoutError as error:
             self.close()
-            raise QmpError(f'{path}: QEMU does not answer: is another program connected to its monitor?') from error
+            raise Failure(f'{path}: QEMU does not answer: is another program connected to its monitor?') from error
         except OSError as error:
             self.close()
-            raise QmpError(f'{path}: {error.strerror or error}: is this the QMP socket of a running QEMU?') from error
-        except QmpError:
+            raise Failure(f'{path}: {error.strerror or error}: is this the QMP socket of a running QEMU?') from error
+        except Failure:
             self.close()
             raise
 
@@ -57,13 +55,13 @@ class Monitor:
         while b'\n' not in self.rest:
             data = self.socket.recv(1 << 16)
             if not data:
-                raise QmpError(f'{self.path}: QEMU has closed the connection')
+                raise Failure(f'{self.path}: QEMU has closed the connection')
             self.rest += data
         line, _, self.rest = self.rest.partition(b'\n')
         try:
             return json.loads(line)
         except ValueError as error:
-            raise QmpError(f'{self.path}: this is not a QMP socket') from error
+            raise Failure(f'{self.path}: this is not a QMP socket') from error
 
     def command(self, name, fds=(), **arguments):
         """Run a command and return QEMU's answer. Events that arrive before it are ignored."""
@@ -75,11 +73,11 @@ class Monitor:
                 if 'return' in answer:
                     return answer['return']
                 if 'error' in answer:
-                    raise QmpError(f'{name}: {answer["error"]["desc"]}')
+                    raise Failure(f'{name}: {answer["error"]["desc"]}')
         except TimeoutError as error:
-            raise QmpError(f'{name}: QEMU did not answer within {ANSWER_S} s') from error
+            raise Failure(f'{name}: QEMU did not answer within {ANSWER_S} s') from error
         except OSError as error:
-            raise QmpError(f'{name}: {error.strerror}') from error
+            raise Failure(f'{name}: {error.strerror}') from error
 
     def memory_size(self):
         """Return the size of the guest's memory in bytes."""
@@ -92,7 +90,7 @@ class Monitor:
         from time to time.
         """
         if self.command('query-dump')['status'] == 'active':
-            raise QmpError('QEMU is writing another dump: try again when it is finished')
+            raise Failure('QEMU is writing another dump: try again when it is finished')
         self.command('getfd', fds=[file.fileno()], fdname='core')
         self.command('dump-guest-memory', paging=False, protocol='fd:core', detach=True)
         while True:
@@ -102,5 +100,5 @@ class Monitor:
             if state['status'] == 'completed':
                 return
             if state['status'] != 'active':
-                raise QmpError('QEMU could not write the dump: is the disk full?')
+                raise Failure('QEMU could not write the dump: is the disk full?')
             time.sleep(POLL_S)

@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from wqlab import procs
-from wqlab.guest import CACHE, GuestError, initramfs, kvm, running
+from wqlab.guest import CACHE, initramfs, kvm, running
 from wqlab.guest.channels import LOG, MOST_KEPT, OUT, Feeder, Reader, SocketChannel, Writer
 from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.engines.engine import Engine
@@ -156,7 +156,7 @@ def boot(setup: Setup, engine: Engine, reader: Reader, feeder: Feeder | None, de
 
 def check_simulation(setup: Setup, engine: Engine) -> None:
     if setup.simulation and (not engine.simulates or setup.icount):
-        raise GuestError('only arm64 guests can be simulated: choose the engine arm64, and leave --icount out')
+        raise Failure('only arm64 guests can be simulated: choose the engine arm64, and leave --icount out')
 
 
 def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: int | None = None,
@@ -256,7 +256,7 @@ def main(argv: list[str] | None = None) -> int:
                      stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
                      qmp=args.qmp, machine=args.machine, report=args.report or '', seed=args.seed,
                      memory=args.memory)
-    except (GuestError, Failure, OSError) as error:
+    except (Failure, OSError) as error:
         print(f'guest: {told(error)}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:

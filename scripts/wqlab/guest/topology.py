@@ -3,7 +3,7 @@
 import dataclasses
 import re
 
-from wqlab.guest import GuestError
+from wqlab.steps import Failure
 
 KEYS = ('sockets', 'cores', 'threads', 'llcs', 'nodes', 'memless', 'cpuless')
 MOST = 1024     # of any of these
@@ -31,10 +31,10 @@ def parse(text: str | None) -> dict[str, int]:
     for word in filter(None, (text or '').split(',')):
         key, _, value = word.partition('=')
         if key not in KEYS or not re.fullmatch('[0-9]+', value) or not 1 <= int(value) <= MOST:
-            raise GuestError(f'topology {word!r}: give KEY=NUMBER with KEY one of {", ".join(KEYS)} '
+            raise Failure(f'topology {word!r}: give KEY=NUMBER with KEY one of {", ".join(KEYS)} '
                              f'and NUMBER from 1 to {MOST}')
         if key in given:
-            raise GuestError(f'topology {text!r} gives {key} twice')
+            raise Failure(f'topology {text!r} gives {key} twice')
         given[key] = int(value)
     return given
 
@@ -45,7 +45,7 @@ def complete(given: dict[str, int], cpus: int | None = None) -> Topology:
     cores = given.get('cores') or max(1, (cpus or DEFAULT_CPUS * sockets * threads) // (sockets * threads))
     topology = Topology(**{'llcs': sockets, **given, 'cores': cores})
     if cpus and cpus != topology.cpus:
-        raise GuestError(f'{cpus} CPUs do not fit the topology, which has {topology.cpus}: leave one of them out')
+        raise Failure(f'{cpus} CPUs do not fit the topology, which has {topology.cpus}: leave one of them out')
     check(topology)
     return topology
 
@@ -53,16 +53,16 @@ def complete(given: dict[str, int], cpus: int | None = None) -> Topology:
 def check(topology: Topology) -> None:
     cores = topology.sockets * topology.cores
     if topology.llcs % topology.sockets or cores % topology.llcs:
-        raise GuestError(f'llcs={topology.llcs} must be a multiple of sockets={topology.sockets} '
+        raise Failure(f'llcs={topology.llcs} must be a multiple of sockets={topology.sockets} '
                          f'that divides the {cores} cores')
     if topology.cpus % topology.nodes:
-        raise GuestError(f'nodes={topology.nodes} does not divide {topology.cpus} CPUs: give a divisor')
+        raise Failure(f'nodes={topology.nodes} does not divide {topology.cpus} CPUs: give a divisor')
     if topology.memless >= topology.nodes:
-        raise GuestError(f'memless={topology.memless}: at least one of {topology.nodes} nodes must have memory')
+        raise Failure(f'memless={topology.memless}: at least one of {topology.nodes} nodes must have memory')
 
 
 def megabytes(text: str) -> int:
     found = re.fullmatch(r'([0-9]{1,7})([MG])', text)
     if not found or not int(found[1]):
-        raise GuestError(f'memory {text!r}: write it as 512M or 2G')
+        raise Failure(f'memory {text!r}: write it as 512M or 2G')
     return int(found[1]) * (1024 if found[2] == 'G' else 1)

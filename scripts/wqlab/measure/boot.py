@@ -11,13 +11,14 @@ from wqlab import procs
 from wqlab.guest.engines import ENGINES
 from wqlab.kernels import kinds
 from wqlab.paths import ROOT
+from wqlab.steps import Failure
 
 PROGRESS_S = 10     # between two progress lines of a boot
 TIMED_OUT = 124     # the status of a guest that took too long
 STOP_S = 10         # time for the program that runs an interrupted guest to delete its files
 
 
-class BootError(Exception):
+class BootError(Failure):
     """A build or a boot failed, so there are no results."""
 
     def __init__(self, text, boot=None):

@@ -5,8 +5,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from wqlab.guest import GuestError, topology
+from wqlab.guest import topology
 from wqlab.kernels.kinds import VARIANTS
+from wqlab.steps import Failure
 
 COMPUTED = 'nothing here was measured: the time of the guest is computed, see workqueue-simulated.rst'
 # (whether it applies, options, why they have no effect then)
@@ -53,7 +54,7 @@ def understood_by(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     def checked(text: str) -> Any:
         try:
             return parse(text)
-        except GuestError as error:
+        except Failure as error:
             raise argparse.ArgumentTypeError(str(error)) from None
     return checked
 
@@ -109,7 +110,7 @@ def resolve_cpus(parser: argparse.ArgumentParser, args: argparse.Namespace, opti
         args.cpus = args.cpus or min(2, host)
     try:
         args.cpus = topology.complete(args.topology or {}, args.cpus).cpus
-    except GuestError as error:
+    except Failure as error:
         parser.error(str(error))
 
 

@@ -15,13 +15,9 @@ from pathlib import Path
 
 from wqlab import files
 from wqlab.simulated import machines
-from wqlab.steps import told
+from wqlab.steps import Failure, told
 
 FORMAT = 2
-
-
-class RecordError(Exception):
-    """A record cannot be read or continued."""
 
 
 def utc_now():
@@ -127,7 +123,7 @@ def new_folder(parent):
             continue
         (folder / 'logs').mkdir()
         return folder
-    raise RecordError(f'{parent}: no free name for the folder of the results: try again in a second')
+    raise Failure(f'{parent}: no free name for the folder of the results: try again in a second')
 
 
 def save(record, folder):
@@ -140,11 +136,11 @@ def read(path):
     try:
         return json.loads(path.read_text(encoding='utf-8'))
     except FileNotFoundError:
-        raise RecordError(f'{path} does not exist: name the folder of a run') from None
+        raise Failure(f'{path} does not exist: name the folder of a run') from None
     except OSError as error:
-        raise RecordError(told(error)) from None
+        raise Failure(told(error)) from None
     except ValueError as error:
-        raise RecordError(f'{path} cannot be read: {error}') from None
+        raise Failure(f'{path} cannot be read: {error}') from None
 
 
 def load(folder, program):
@@ -152,7 +148,7 @@ def load(folder, program):
     path = Path(folder) / 'results.json'
     record = read(path)
     if not isinstance(record, dict) or (record.get('format'), record.get('program')) != (FORMAT, program):
-        raise RecordError(f'{path} was not written by this version of {program}.sh: start a new run')
+        raise Failure(f'{path} was not written by this version of {program}.sh: start a new run')
     return record
 
 
@@ -163,21 +159,21 @@ def find_unfinished(parent, program):
         try:
             if not load(folder, program)['complete']:
                 return folder
-        except RecordError:
+        except Failure:
             continue
-    raise RecordError(f'{parent} contains no unfinished run: there is nothing to resume')
+    raise Failure(f'{parent} contains no unfinished run: there is nothing to resume')
 
 
 def check_same_machine(params):
-    """Raise RecordError if the simulated machine of a run, if it has one, has changed."""
+    """Raise Failure if the simulated machine of a run, if it has one, has changed."""
     machine = params.get('machine')
     if machine and machines.described(machine['name'], params['cpus']) != machine:
-        raise RecordError(f"the machine {machine['name']} has changed since this run began: start a new run")
+        raise Failure(f"the machine {machine['name']} has changed since this run began: start a new run")
 
 
 def check_same_kernels(record, builds):
-    """Raise RecordError if a kernel has changed. One record must not mix boots of different kernels."""
+    """Raise Failure if a kernel has changed. One record must not mix boots of different kernels."""
     for variant, build in builds.items():
         if describe_kernel(build) != record['kernels'].get(variant):
-            raise RecordError(f'{build.folder} has changed since this run began: '
+            raise Failure(f'{build.folder} has changed since this run began: '
                               'start a new run')

@@ -16,9 +16,8 @@ from typing import Any
 from wqlab import procs
 from wqlab.measure import record as measure_record
 from wqlab.measure.boot import BootError, Build
-from wqlab.measure.record import RecordError
 from wqlab.paths import BUILD, ROOT
-from wqlab.steps import locked, sayer, shown, told, using
+from wqlab.steps import Failure, locked, sayer, shown, told, using
 
 # If a boot fails, it is tried again: it says nothing about speed. Each failure is reported and recorded.
 ATTEMPTS = 2
@@ -48,7 +47,7 @@ class Program:
     report: Callable[[Record], None]            # print the answer
     wrong: Callable[[Record], list[str]]        # a line for each promise that was broken
     draw: Callable[[Record, Path], object]      # write plot.png and plot.svg
-    admit: Callable[[Record], None] = lambda record: None       # raise RecordError if it cannot be measured now
+    admit: Callable[[Record], None] = lambda record: None       # raise Failure if it cannot be measured now
 
     @property
     def folder(self) -> Path:
@@ -254,8 +253,8 @@ def run(program: Program, params: Record, where: str | None, build: bool) -> int
         with locked('measurement', shared=bool(params.get('machine'))), contextlib.ExitStack() as held:
             results, builds = program.begin(params, build, held) if where is None else program.resume(where, held)
             status = 0 if results.record['complete'] else measure(results, builds)
-    except (BootError, RecordError) as error:
-        program.say(f'{error}')
+    except Failure as error:
+        program.say(str(error))
         return 1
     except KeyboardInterrupt:
         program.say('interrupted')

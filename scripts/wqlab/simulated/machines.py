@@ -71,13 +71,13 @@ def load(name: str, cpus: int | None = None) -> Machine:
         machine = checked(path.stem, tomllib.loads(path.read_text(encoding='utf-8')))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise Failure(f'{path} cannot be read: {error}') from None
-    except (ValueError, topology.GuestError) as error:
+    except (ValueError, Failure) as error:
         raise Failure(f'{path}: {error}') from None
     return machine.resized(cpus) if cpus else machine
 
 
 def checked(name: str, text: dict[str, Any]) -> Machine:
-    """Return the machine. Raise ValueError or GuestError if something is missing or cannot be."""
+    """Return the machine. Raise ValueError or Failure if something is missing or cannot be."""
     wanted = {'about', 'topology', 'ghz', 'ipc', 'smt', 'queue', 'ns'}
     costs = text.get('ns', {})
     for what, found, names in ('it', text, wanted), ('[ns]', costs, set(COSTS)):

@@ -35,10 +35,6 @@ NOBODY = 'nobody'               # wrote the line before
 SLABS = {'task_struct': 'struct task_struct'}
 
 
-class ObjectsError(Failure):
-    """The memory cannot be read."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Place:
     """What lies at an address."""
@@ -181,7 +177,7 @@ def symbols_of(folder: Path) -> set[str]:
     done = subprocess.run(['nm', '--defined-only', '--format=posix', *objects], capture_output=True, text=True,
                           check=False)
     if not objects or done.returncode:
-        raise ObjectsError(f'the symbols of {folder}/kernel/workqueue cannot be read: build the kernel again')
+        raise Failure(f'the symbols of {folder}/kernel/workqueue cannot be read: build the kernel again')
     words = [line.split() for line in done.stdout.splitlines()]
     return {row[0] for row in words if len(row) > 2 and row[1] in 'bBdDrRV'}
 
@@ -200,7 +196,7 @@ class Memory:
             self.symbols = self.symbols_of_variables()
             self.names = Counter(symbol.name for symbol in self.symbols)
         except (LookupError, FaultError, ValueError) as error:
-            raise ObjectsError(f'the memory of the guest makes no sense: {error}') from None
+            raise Failure(f'the memory of the guest makes no sense: {error}') from None
         self.own_symbols = symbols_of(folder)
         self.places: dict[int, Place] = {}
         self.functions: dict[int, Function] = {}
@@ -310,7 +306,7 @@ def opened(core: Path, symbols: list[Path]) -> Program:
         prog.set_core_dump(core)
         prog.load_debug_info([str(path) for path in symbols])
     except MissingDebugInfoError as error:
-        raise ObjectsError(f'{symbols[0]} has no debug information: {str(error).splitlines()[0]}') from None
+        raise Failure(f'{symbols[0]} has no debug information: {str(error).splitlines()[0]}') from None
     except (OSError, ValueError) as error:
-        raise ObjectsError(f'the memory of the guest cannot be read: {error}') from None
+        raise Failure(f'the memory of the guest cannot be read: {error}') from None
     return prog

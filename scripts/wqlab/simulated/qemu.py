@@ -11,6 +11,7 @@ from wqlab import files
 from wqlab.guest import plugins
 from wqlab.paths import BUILD
 from wqlab.simulated.machines import Machine
+from wqlab.steps import Failure
 
 SOURCES = sorted((Path(__file__).parent / 'plugin').glob('*.[ch]'))
 # Not of a machine, but of the simulation, in ns. A shorter quantum costs time, and changes little.
@@ -76,7 +77,7 @@ class Simulation:
                  if name in (TOGGLE, *LOCKS)}
         for name in TOGGLE, *LOCKS:
             if name not in found:
-                raise plugins.PluginError(f'{self.symbols} has no {name}: build the kernel again')
+                raise Failure(f'{self.symbols} has no {name}: build the kernel again')
         more = {'locks': '-'.join(found[name] for name in LOCKS)}
         if self.memory:
             more['memory'] = str(self.memory)

@@ -24,10 +24,6 @@ LINE = 64           # bytes
 COUNTERS = ('cpus', 'idle', 'time', 'instructions', 'wakes', 'ipis', 'interrupts', 'handovers', 'untracked', 'lost')
 
 
-class ReportError(Failure):
-    """The plugin's report cannot be read."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Stall:
     address: int
@@ -67,14 +63,14 @@ class Stretch:
 
 
 def parse(text: Iterable[str]) -> Iterator[Stretch]:
-    """Yield the stretches of a report. Raise ReportError if the last one is not complete."""
+    """Yield the stretches of a report. Raise Failure if the last one is not complete."""
     stretch = None
     for row in text:
         kind, *rest = row.split()
         stretch = stretch or Stretch()
         if kind == 'end':
             if set(stretch.counters) != set(COUNTERS):
-                raise ReportError('a stretch of the report lacks counters')
+                raise Failure('a stretch of the report lacks counters')
             yield stretch
             stretch = None
         elif kind == 'stall' and len(rest) == 5:
@@ -83,17 +79,17 @@ def parse(text: Iterable[str]) -> Iterator[Stretch]:
         elif kind in COUNTERS and len(rest) == 1:
             stretch.counters[kind] = int(rest[0])
         else:
-            raise ReportError(f'the plugin wrote a line that makes no sense: {row.strip()[:80]!r}')
+            raise Failure(f'the plugin wrote a line that makes no sense: {row.strip()[:80]!r}')
     if stretch:
-        raise ReportError('the report of the plugin is not complete: is the disk full?')
+        raise Failure('the report of the plugin is not complete: is the disk full?')
 
 
 def read(path: Path) -> list[Stretch]:
     try:
         with open(path, encoding='ascii') as file:
             return list(parse(file))
-    except (OSError, ValueError, ReportError) as error:
-        raise ReportError(f'{path}: {error}') from None
+    except (OSError, ValueError, Failure) as error:
+        raise Failure(f'{path}: {error}') from None
 
 
 def read_one(path: Path, number: int) -> Stretch:
@@ -101,8 +97,8 @@ def read_one(path: Path, number: int) -> Stretch:
     try:
         with open(path, encoding='ascii') as file:
             return next(itertools.islice(parse(file), number, None))
-    except (OSError, ValueError, StopIteration, ReportError) as error:
-        raise ReportError(f'{path}: {error or f"it has no stretch {number}"}') from None
+    except (OSError, ValueError, StopIteration, Failure) as error:
+        raise Failure(f'{path}: {error or f"it has no stretch {number}"}') from None
 
 
 class Symbols:

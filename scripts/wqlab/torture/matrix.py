@@ -18,9 +18,8 @@ import textwrap
 import time
 
 from wqlab import files, tables
-from wqlab.guest import run as guest
 from wqlab.kernels.kinds import VARIANTS, asked_linux
-from wqlab.measure.record import RecordError, now
+from wqlab.measure.record import now
 from wqlab.steps import Failure, sayer, shown, told
 from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
@@ -113,7 +112,7 @@ def run_one(entry, variant, duration):
         outcome = torture.torture(folder, engine=entry.engine, duration=duration, cpus=entry.cpus,
                                   topology=entry.topology or None, append=entry.append,
                                   stream=Progress(entry.name), dump=True)
-    except (guest.GuestError, Failure, OSError) as error:
+    except (Failure, OSError) as error:
         say(f'{entry.name}: {told(error)}')
         run = torture_runs.Run.missing(words, now(), folder_of(entry, variant).name, told(error))
     else:
@@ -164,7 +163,7 @@ def print_table(made):
     """Print all recorded runs, and those of `made` that were not recorded. Return False if writing the table failed."""
     try:
         runs = torture_runs.load(torture.KEPT)
-    except RecordError as error:
+    except Failure as error:
         say(str(error))
         runs = []
     runs += [run for run in made if run not in runs]
@@ -181,10 +180,10 @@ def print_table(made):
 
 
 def picked(patterns):
-    """Return the entries that the patterns match. Raise GuestError if a pattern matches none."""
+    """Return the entries that the patterns match. Raise Failure if a pattern matches none."""
     for pattern in patterns:
         if not any(fnmatch.fnmatch(entry.name, pattern) for entry in MATRIX):
-            raise guest.GuestError(f'{pattern!r} matches none of: {" ".join(entry.name for entry in MATRIX)}')
+            raise Failure(f'{pattern!r} matches none of: {" ".join(entry.name for entry in MATRIX)}')
     return [entry for entry in MATRIX if not patterns or any(fnmatch.fnmatch(entry.name, p) for p in patterns)]
 
 
@@ -211,7 +210,7 @@ def main(argv=None):
                 print(f'{entry.name:16} {words_of(entry, args.variant)}')
             return 0
         good = run_all(entries, args.variant, args.duration, args.again, made)
-    except (guest.GuestError, RecordError) as error:
+    except Failure as error:
         say(str(error))
         status = 2
     except KeyboardInterrupt:

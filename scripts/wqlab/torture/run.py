@@ -30,7 +30,7 @@ from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.kernels.build import build as build_kernel
 from wqlab.kernels.kinds import VARIANTS, Kind, asked_linux
 from wqlab.logs import check, races
-from wqlab.measure.record import RecordError, now
+from wqlab.measure.record import now
 from wqlab.paths import ROOT
 from wqlab.steps import Failure, shown, told
 from wqlab.torture import runs as torture_runs
@@ -149,7 +149,7 @@ def parameters(engine, duration, seed, more, slowness=1):
         chosen['freeze_ms'] = 8000
     for word in more.split():
         if not SAFE_PARAMETER.fullmatch(word):
-            raise guest.GuestError(f'{word!r} is not a parameter: write it as NAME=VALUE, like nwriters=8')
+            raise Failure(f'{word!r} is not a parameter: write it as NAME=VALUE, like nwriters=8')
         name, _, value = word.partition('=')
         chosen[name] = value
     return ' '.join(f'{name}={value}' for name, value in chosen.items())
@@ -183,7 +183,7 @@ def complaints_of(result, seconds, folder):
 
 def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, mem=None,
             append='', timeout=None, more='', log=None, stream=None, dump=False):
-    """Make one run. Return an Outcome, or raise guest.GuestError for wrong arguments.
+    """Make one run. Return an Outcome, or raise Failure for wrong arguments.
 
     With `dump`, save the memory of a guest that failed beside the log.
     """
@@ -212,10 +212,7 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
 
 def build(engine, variant, config):
     """Build the kernel of the release that LINUX= names. Return its folder."""
-    try:
-        return build_kernel(Kind.of(engine, variant, config, asked_linux()))
-    except Failure as error:
-        raise guest.GuestError(f'the kernel could not be built: {error}') from error
+    return build_kernel(Kind.of(engine, variant, config, asked_linux()))
 
 
 def keep_or_drop(outcome, name):
@@ -260,7 +257,7 @@ def note(run):
     """Add a run to runs.json. Return False if that fails."""
     try:
         torture_runs.add(KEPT, run)
-    except (RecordError, OSError) as error:
+    except (Failure, OSError) as error:
         print(f'torture: the run could not be recorded in {shown(KEPT)}/runs.json: {told(error)}',
               file=sys.stderr, flush=True)
         return False
@@ -305,9 +302,9 @@ def parse_args(argv):
 
 
 def check_call(engine, args):
-    """Raise GuestError for arguments that the guest would refuse, before a kernel is built for minutes."""
+    """Raise Failure for arguments that the guest would refuse, before a kernel is built for minutes."""
     if engine == 'uml' and args.topology:
-        raise guest.GuestError('UML has no topology: leave --topology out, or use --engine qemu')
+        raise Failure('UML has no topology: leave --topology out, or use --engine qemu')
     complete(parse(args.topology), args.cpus)
     if args.mem:
         megabytes(args.mem)
@@ -326,7 +323,7 @@ def main(argv=None):
         outcome = torture(folder, engine=engine, duration=args.duration, seed=args.seed,
                           cpus=args.cpus, topology=args.topology, mem=args.mem, append=args.append,
                           more=args.params, stream=Lines(args.duration), dump=True)
-    except (guest.GuestError, Failure, OSError) as error:
+    except (Failure, OSError) as error:
         print(f'torture: {told(error)}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from wqlab import files
 from wqlab.kernels import kinds
 from wqlab.measure import record
 from wqlab.paths import ROOT
+from wqlab.steps import Failure
 
 FIGURES = ('operations', 'runs', 'attrs', 'masks', 'hotplug', 'violations')
 PASSED, NO_VERDICT = 'passed', 'no verdict'
@@ -76,7 +77,7 @@ def load(folder):
     try:
         return [Run(**entry) for entry in record.read(path)]
     except TypeError:
-        raise record.RecordError(f'{path} was not written by this version of the scripts: move it away') from None
+        raise Failure(f'{path} was not written by this version of the scripts: move it away') from None
 
 
 def add(folder, run):

@@ -16,7 +16,7 @@ from wqlab.measure import boot as measure_boot
 from wqlab.measure.boot import BootError, Build
 from wqlab.paths import ROOT
 from wqlab.simulated import root
-from wqlab.steps import shown
+from wqlab.steps import Failure, shown
 from wqlab.workload import cases, disks, lines, simulated, workloads
 
 LAB = ROOT / 'scripts/lab'
@@ -191,7 +191,7 @@ def entry_of(boot: dict, log: Path, status: int, limit: int, seconds: float,
         raise BootError(f'the run took longer than {limit} s; see {shown(log)}')
     try:
         parsed = lines.parse(text, read)
-    except lines.LinesError as error:
+    except Failure as error:
         raise BootError(f'{error} (status {status}: "{hint(text, trouble)}"); see {shown(log)}') from None
     parsed['trouble'] = list(dict.fromkeys([*parsed['trouble'], *trouble]))
     return {**boot, 'seconds': round(seconds, 1), 'log': f'logs/{log.name}', **parsed}

@@ -12,11 +12,9 @@ end       cases: how many lines of kind "case" there are
 import json
 from collections.abc import Callable
 
+from wqlab.steps import Failure
+
 MARK = '@workload '
-
-
-class LinesError(Exception):
-    """The output does not contain a complete run."""
 
 
 def emit(kind: str, **fields) -> None:
@@ -42,18 +40,18 @@ def others(text: str) -> str:
 
 
 def parse(text: str, reader: Callable[[str], list[dict]] = read) -> dict:
-    """Return the entries of a complete run, or raise LinesError."""
+    """Return the entries of a complete run, or raise Failure."""
     found = reader(text)
 
     def of(kind: str) -> list[dict]:
         return [{key: value for key, value in one.items() if key != 'kind'} for one in found if one['kind'] == kind]
     begin, end, runs = of('begin'), of('end'), of('case')
     if not begin:
-        raise LinesError('the workload did not start')
+        raise Failure('the workload did not start')
     if not end:
         last = f' after {runs[-1]["name"]}' if runs else ''
-        raise LinesError(f'the workload ended early{last}')
+        raise Failure(f'the workload ended early{last}')
     if end[0]['cases'] != len(runs):
-        raise LinesError(f"{end[0]['cases']} cases were run, but only {len(runs)} can be read")
+        raise Failure(f"{end[0]['cases']} cases were run, but only {len(runs)} can be read")
     return {'release': begin[0]['release'], 'cpus': begin[0]['cpus'], 'runs': runs, 'skipped': of('skip'),
             'wrong': of('wrong'), 'trouble': [line for one in of('trouble') for line in one['lines']]}

@@ -8,9 +8,9 @@ from typing import Any
 from wqlab.kernels.kinds import VARIANTS
 from wqlab.measure import turns
 from wqlab.measure.boot import Build, install
-from wqlab.measure.record import RecordError
 from wqlab.paths import ROOT
 from wqlab.simulated import root
+from wqlab.steps import Failure
 from wqlab.workload import engines, options, plot, stats, workloads
 
 
@@ -56,17 +56,17 @@ def kernels(params: dict[str, Any], build: bool) -> turns.Builds:
 
 
 def check_running(record: dict[str, Any]) -> None:
-    """With --here: note the running kernel in the record, or raise RecordError if it cannot continue the record."""
+    """With --here: note the running kernel in the record, or raise Failure if it cannot continue the record."""
     if record['parameters']['engine'] != 'here':
         return
     if os.geteuid():
-        raise RecordError('--here needs root: it makes disks and mounts file systems')
+        raise Failure('--here needs root: it makes disks and mounts file systems')
     variant, kernel = engines.running_variant(), engines.running_kernel()
     if record['parameters']['variant'] not in (None, variant):
-        raise RecordError(f"the running kernel is {variant}, not {record['parameters']['variant']}: "
+        raise Failure(f"the running kernel is {variant}, not {record['parameters']['variant']}: "
                           'leave --variant out, or boot another kernel')
     if record['kernels'].setdefault(variant, kernel) != kernel:
-        raise RecordError(f'this run has measured another {variant} kernel: start a new run')
+        raise Failure(f'this run has measured another {variant} kernel: start a new run')
 
 
 def once(params: dict[str, Any], builds: turns.Builds) -> turns.Once:

@@ -2,11 +2,11 @@
 """The engines that boot a kernel. engine.py defines the interface. Each other module is an engine."""
 from pathlib import Path
 
-from wqlab.guest import GuestError
 from wqlab.guest.engines.arm64 import Arm64
 from wqlab.guest.engines.engine import Engine
 from wqlab.guest.engines.qemu import Qemu
 from wqlab.guest.engines.uml import Uml
+from wqlab.steps import Failure
 
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Uml(), Qemu(), Arm64())}
 
@@ -14,7 +14,7 @@ ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Uml(), Qemu(), 
 def find_kernel(kernel: str | Path, name: str | None = None) -> tuple[Engine, Path, Path]:
     """Return (engine, kernel file, build folder) for a build folder or a kernel file."""
     if name and name not in ENGINES:
-        raise GuestError(f'engine {name!r}: must be one of {", ".join(ENGINES)}')
+        raise Failure(f'engine {name!r}: must be one of {", ".join(ENGINES)}')
     kernel = Path(kernel).absolute()
     engines = [ENGINES[name]] if name else list(ENGINES.values())
     if kernel.is_file():
@@ -26,4 +26,4 @@ def find_kernel(kernel: str | Path, name: str | None = None) -> tuple[Engine, Pa
         if (kernel / engine.image).is_file():
             return engine, kernel / engine.image, kernel
     wanted = ' or '.join(engine.image for engine in engines)
-    raise GuestError(f'{kernel} has no {wanted}: build it with `make kernel` first')
+    raise Failure(f'{kernel} has no {wanted}: build it with `make kernel` first')

@@ -8,7 +8,7 @@ QEMU's own PPTT has no caches. The one that pptt.py puts into the initrd replace
 from collections.abc import Sequence
 from pathlib import Path
 
-from wqlab.guest import GuestError, pptt
+from wqlab.guest import pptt
 from wqlab.guest.engines.engine import need
 from wqlab.guest.engines.qemu import ICOUNT, RAM, Qemu, topology_args
 from wqlab.guest.initramfs import Archive
@@ -36,9 +36,9 @@ class Arm64(Qemu):
         for program in (PROGRAM, self.strip):
             need(program, INSTALL)
         if not FIRMWARE.exists():
-            raise GuestError(f'{FIRMWARE} is not installed here: {INSTALL}')
+            raise Failure(f'{FIRMWARE} is not installed here: {INSTALL}')
         if setup.bins or setup.accel == 'kvm':
-            raise GuestError('arm64 is emulated: leave --accel kvm and --bin out')
+            raise Failure('arm64 is emulated: leave --accel kvm and --bin out')
 
     def machine(self, setup: Setup) -> list[str]:
         # With icount, CPUs take turns, and time is the number of instructions that they ran. So a guest with many
@@ -65,10 +65,7 @@ class Arm64(Qemu):
 
     def userland(self) -> list[Path]:
         """Return the only program of the guest. It is downloaded once."""
-        try:
-            return [debian.busybox()]
-        except Failure as error:
-            raise GuestError(str(error)) from error
+        return [debian.busybox()]
 
     def add_userland(self, archive: Archive, module_tools: Sequence[str]) -> None:
         archive.file('bin/busybox', debian.BUSYBOX.read_bytes(), 0o755)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wqlab import procs
-from wqlab.guest import GuestError
 from wqlab.guest.channels import Channels
 from wqlab.guest.initramfs import Archive
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
 from wqlab.kernels import kinds
+from wqlab.steps import Failure
 
 
 class Engine:
@@ -34,7 +34,7 @@ class Engine:
         return kinds.ENGINES[self.name].image
 
     def check(self, setup: Setup) -> None:
-        """Raise GuestError if this engine or this machine cannot run the guest."""
+        """Raise Failure if this engine or this machine cannot run the guest."""
 
     def channels(self, setup: Setup) -> Channels:
         raise NotImplementedError
@@ -79,4 +79,4 @@ def folder_for_memory() -> str:
 
 def need(program: str, how: str = 'run scripts/deps.sh as root') -> None:
     if not shutil.which(program):
-        raise GuestError(f'{program} is not installed here: {how}')
+        raise Failure(f'{program} is not installed here: {how}')

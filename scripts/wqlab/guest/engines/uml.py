@@ -4,11 +4,11 @@ import os
 import sys
 from pathlib import Path
 
-from wqlab.guest import GuestError
 from wqlab.guest.channels import LOG, OUT, Channels, SocketChannel
 from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
+from wqlab.steps import Failure
 
 
 class Uml(Engine):
@@ -19,7 +19,7 @@ class Uml(Engine):
 
     def check(self, setup: Setup) -> None:
         if setup.icount or setup.shaped:
-            raise GuestError('UML has neither a topology nor icount: use --engine qemu')
+            raise Failure('UML has neither a topology nor icount: use --engine qemu')
         host = len(os.sched_getaffinity(0))
         if setup.topology.cpus > host:
             print(f'guest: UML crawls if it has more CPUs than the host: it gets {host}, not {setup.topology.cpus}',

@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wqlab import files
-from wqlab.guest import GuestError
+from wqlab.steps import Failure
 
 HEADER = Path(__file__).parent / 'qemu_plugin.h'
 CC = ('gcc', '-O2', '-Wall', '-Wextra', '-Werror', '-shared', '-fPIC', '-fvisibility=hidden')
-
-
-class PluginError(GuestError):
-    """The plugin cannot be compiled or used."""
 
 
 def build(sources: Sequence[Path], target: Path) -> Path:
@@ -28,10 +24,10 @@ def build(sources: Sequence[Path], target: Path) -> Path:
             done = subprocess.run([*CC, '-I', str(HEADER.parent), '-o', str(temp), *units],
                                   capture_output=True, text=True, check=False)
         except OSError as error:
-            raise PluginError(f'the plugin for QEMU cannot be compiled: {CC[0]}: {error.strerror}') from None
+            raise Failure(f'the plugin for QEMU cannot be compiled: {CC[0]}: {error.strerror}') from None
         if done.returncode:
             said = done.stderr.splitlines() or ['no message']
-            raise PluginError(f'the plugin for QEMU cannot be compiled: {said[0]}')
+            raise Failure(f'the plugin for QEMU cannot be compiled: {said[0]}')
     return target
 
 

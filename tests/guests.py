@@ -223,21 +223,13 @@ def case(thing, *more, name=None):
     return pytest.param(thing, *more, id='-'.join([name or thing.name, *more]), marks=marks)
 
 
-class Progress:
-    """Reads the guest's output and reports progress."""
-
-    def __init__(self, name):
-        self.name, self.points = name, 0
-
-    def write(self, line):
-        piece = re.match(r'@@ begin (\S+)', line)
-        if piece:
-            say(f'{self.name}: {piece[1]}')
-        elif line.startswith('not ok'):
-            say(f'{self.name}:   {line.strip()}')
-
-    def flush(self):
-        pass
+def progress_of(name, line):
+    """Report which part a guest has begun, and what fails."""
+    piece = re.match(r'@@ begin (\S+)', line)
+    if piece:
+        say(f'{name}: {piece[1]}')
+    elif line.startswith('not ok'):
+        say(f'{name}:   {line.strip()}')
 
 
 def run_suites(piece):
@@ -296,7 +288,7 @@ def run_boot(boot, folder):
         mem=boot.mem, append=f'{boot.append} {kunit_parameters(boot)}'.strip(), timeout=boot.timeout,
         icount=boot.icount, bins=boot.bins,
         files=[f'{SELFTESTS}:/wq', f'{ktap_helpers(boot.linux)}:/wq/ktap_helpers.sh'],
-        log=RESULTS / f'{boot.name}.log', stream=Progress(boot.name))
+        log=RESULTS / f'{boot.name}.log', show=functools.partial(progress_of, boot.name))
     say(f'{boot.name}: {time.monotonic() - begin:.0f} s')
     return outcome
 

@@ -29,7 +29,7 @@ UP = 'echo is up; sleep 1000'
 UML = ROOT / f'build/uml-{guests.VARIANT}-release-{guests.LINUX}'
 def test_it():
     threading.Thread(target=guests.guest.run, args=(UML, UP), daemon=True,
-                     kwargs=dict(engine='uml', append=MARK, stream=sys.stderr)).start()
+                     kwargs=dict(engine='uml', append=MARK, show=sys.stderr.write)).start()
     with drgn_guests.started('guest', '--kernel', UML, f'--append={MARK}', '--', UP) as (_, output):
         output.wait('^is up', 120)
         print('is up', file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ import pytest
 
 import background
 import guests
-from torture_guests import Progress, job, log_of
+from torture_guests import job, log_of, progress
 from wqlab.guest import run as guest
 from wqlab.torture import run as torture
 
@@ -42,7 +42,7 @@ def test_watchdog_names_who_is_stuck(engine):
     folder = guests.kernel(engine)
     log = log_of(f'stuck-{engine}')
     outcome = torture.torture(folder, engine=engine, duration=12, log=log, more=STUCK,
-                              stream=Progress(f'torture-stuck-{engine}'))
+                              show=progress(f'stuck-{engine}'))
     kernel = log.read_text()
     assert 'SUCCESS' in outcome.verdict and ' stuck=1 ' in kernel, f'{outcome.verdict or "no verdict"}: see {log}'
     wrong = [line for line in outcome.complaints if LOCKUP not in line]

@@ -8,21 +8,8 @@ from builds import Kernel
 from wqlab.torture import run as torture
 
 DURATION = {'release': 25, 'debug': 45}
+PROGRESS_S = 15
 MEMORY = {'release': '384M', 'debug': '1G'}
-
-
-class Progress:
-    """Reports progress from time to time."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def write(self, line):
-        if 'wqtorture: ---' in line or '!!!' in line:
-            guests.say(f'{self.name}: {line.strip()}')
-
-    def flush(self):
-        pass
 
 
 def log_of(name):
@@ -30,10 +17,14 @@ def log_of(name):
     return guests.RESULTS / f'torture-{name}.log'
 
 
+def progress(name):
+    return torture.with_time(lambda line: guests.say(f'torture-{name}: {line}'), PROGRESS_S)
+
+
 def run(config, folder):
     guests.say(f'torture-{config}: {DURATION[config]} s')
     return torture.torture(folder, engine='uml', duration=DURATION[config], mem=MEMORY[config], log=log_of(config),
-                           stream=Progress(f'torture-{config}'))
+                           show=progress(config))
 
 
 def job(config):

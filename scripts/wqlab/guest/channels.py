@@ -5,8 +5,9 @@ import os
 import re
 import select
 import socket
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 SO_SNDBUFFORCE = 32     # include/uapi/asm-generic/socket.h
 SOCKET_BYTES = 16 << 20
@@ -17,13 +18,7 @@ LOG, OUT = 'log', 'out'     # the channels of the kernel's log and of the comman
 READY = 'ready'
 PAUSE = re.compile(r'(?:# )?host: pause (\d\d?)$')     # the command asks to be stopped for so many seconds
 END_OF_INPUT = b'\x04'       # for a terminal
-
-
-class Writer(Protocol):
-    """Takes the command's output, line by line."""
-
-    def write(self, text: str, /) -> object: ...
-    def flush(self) -> object: ...
+Show = Callable[[str], object]         # gets the command's output, line by line
 
 
 class FileChannel:
@@ -98,8 +93,8 @@ class Reader:
     the command gets input.
     """
 
-    def __init__(self, channels: Channels, mark: str, stream: Writer | None = None, log: str | Path | None = None):
-        self.channels, self.mark, self.stream = channels, mark, stream
+    def __init__(self, channels: Channels, mark: str, show: Show | None = None, log: str | Path | None = None):
+        self.channels, self.mark, self.show = channels, mark, show
         self.rc: int | None = None
         self.ready = self.panicked = False
         self.pause_s = 0
@@ -149,9 +144,8 @@ class Reader:
         self.kept[OUT if name == OUT else LOG].append(text)
         self.all.append(text)
         self._log(text)
-        if name == OUT and self.stream:
-            self.stream.write(text)
-            self.stream.flush()
+        if name == OUT and self.show:
+            self.show(text)
 
     def _log(self, text: str) -> None:
         """Write to the log file. If the disk is full, the rest of the log is lost, but the guest goes on."""

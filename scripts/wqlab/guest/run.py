@@ -30,11 +30,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from wqlab import procs
 from wqlab.guest import CACHE, initramfs, kvm, running
-from wqlab.guest.channels import LOG, MOST_KEPT, OUT, Feeder, Reader, SocketChannel, Writer
+from wqlab.guest.channels import LOG, MOST_KEPT, OUT, Feeder, Reader, Show, SocketChannel
 from wqlab.guest.engines import ENGINES, find_kernel
 from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
@@ -162,7 +163,7 @@ def check_simulation(setup: Setup, engine: Engine) -> None:
 def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: int | None = None,
         topology: str | dict[str, int] | None = None, mem: str = '1G', append: str = '', timeout: float = 300,
         files: Sequence[str] = (), bins: Sequence[str] = (), log: str | Path | None = None,
-        stream: Writer | None = None, stdin: int | None = None, accel: str = 'auto', icount: bool = False,
+        show: Show | None = None, stdin: int | None = None, accel: str = 'auto', icount: bool = False,
         qmp: str | Path | None = None, machine: str = '', report: str | Path = '', seed: int = 0,
         memory: str | Path = '', post_mortem: PostMortem | None = None) -> Result:
     """Boot `kernel`, run `command` in it with /bin/sh, and return a Result.
@@ -196,7 +197,7 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     with using(folder), own_folder() as setup.place:
         initramfs.write(setup, machinery)
         channels = machinery.channels(setup)
-        reader = Reader(channels, setup.mark, stream, log)
+        reader = Reader(channels, setup.mark, show, log)
         out = channels[OUT]
         feeder = Feeder(stdin, out) if stdin is not None and isinstance(out, SocketChannel) else None
         try:
@@ -252,7 +253,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         result = run(args.kernel, ' '.join(args.command), engine=args.engine, cpus=args.cpus,
                      topology=args.topology, mem=args.mem, append=args.append, timeout=args.timeout,
-                     files=args.file, bins=args.bin, log=args.log, stream=sys.stdout,
+                     files=args.file, bins=args.bin, log=args.log, show=partial(print, end='', flush=True),
                      stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
                      qmp=args.qmp, machine=args.machine, report=args.report or '', seed=args.seed,
                      memory=args.memory)

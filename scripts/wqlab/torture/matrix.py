@@ -15,12 +15,11 @@ import argparse
 import dataclasses
 import fnmatch
 import textwrap
-import time
 
 from wqlab import files, tables
 from wqlab.kernels.kinds import VARIANTS, asked_linux
-from wqlab.measure.record import now
-from wqlab.steps import Failure, sayer, shown, told
+from wqlab.measure.options import number
+from wqlab.steps import Failure, sayer, told
 from wqlab.torture import run as torture
 from wqlab.torture import runs as torture_runs
 
@@ -73,22 +72,6 @@ MATRIX = (
 )
 
 
-class Progress:
-    """Print a line every PROGRESS_S seconds, and each violation at once."""
-
-    def __init__(self, name):
-        self.name, self.begin, self.next = name, time.monotonic(), 0.0
-
-    def write(self, line):
-        now = time.monotonic()
-        if '!!!' in line or now >= self.next and 'wqtorture: ' in line:
-            say(f'{self.name}: {now - self.begin:.0f} s: {line.strip()[:110]}')
-            self.next = now + PROGRESS_S
-
-    def flush(self):
-        pass
-
-
 # The runs
 
 def folder_of(entry, variant):
@@ -105,33 +88,31 @@ def has_passed(entry, variant, duration):
 
 
 def run_one(entry, variant, duration):
-    """Run one configuration. Return the run, and whether it was recorded."""
+    """Run one configuration. Return the run."""
     words = words_of(entry, variant)
     try:
         folder = torture.build(entry.engine, variant, entry.config)
         outcome = torture.torture(folder, engine=entry.engine, duration=duration, cpus=entry.cpus,
-                                  topology=entry.topology or None, append=entry.append,
-                                  stream=Progress(entry.name), dump=True)
+                                  topology=entry.topology or None, append=entry.append, dump=True,
+                                  show=torture.with_time(lambda line: say(f'{entry.name}: {line[:110]}'), PROGRESS_S))
     except (Failure, OSError) as error:
         say(f'{entry.name}: {told(error)}')
-        run = torture_runs.Run.missing(words, now(), folder_of(entry, variant).name, told(error))
-    else:
-        torture.report(outcome, folder)
-        run = torture.made(outcome, folder, words, duration)
-    return run, torture.note(run)
+        return torture_runs.Run.missing(words, folder_of(entry, variant).name, told(error))
+    torture.report(outcome, folder)
+    return torture_runs.Run.made(words, folder.name, duration, outcome)
 
 
-def run_all(entries, variant, duration, again, made):
-    """Run all entries and add the runs to `made`. Return True if all passed and were recorded."""
+def run_all(entries, variant, duration, again):
+    """Run and record all entries. Return True if all passed."""
     good = True
-    for number, entry in enumerate(entries, 1):
+    for place, entry in enumerate(entries, 1):
         if not again and has_passed(entry, variant, duration):
-            say(f'{number}/{len(entries)} {entry.name}: has passed before, skipped')
+            say(f'{place}/{len(entries)} {entry.name}: has passed before, skipped')
             continue
-        say(f'{number}/{len(entries)} {entry.name}: {words_of(entry, variant)}, {duration} s')
-        run, noted = run_one(entry, variant, duration)
-        made.append(run)
-        good &= run.ok and noted
+        say(f'{place}/{len(entries)} {entry.name}: {words_of(entry, variant)}, {duration} s')
+        run = run_one(entry, variant, duration)
+        torture_runs.add(torture.KEPT, run)
+        good &= run.ok
     return good
 
 
@@ -139,10 +120,8 @@ def run_all(entries, variant, duration, again, made):
 
 def rows(runs):
     """Yield a row for each configuration. It sums up the runs with the latest source of that configuration."""
-    newest = {run.configuration: run.source for run in runs if run.source == torture_runs.source()}
-    for run in runs:
-        if newest.get(run.configuration) != torture_runs.source():
-            newest[run.configuration] = run.source
+    now = torture_runs.source()
+    newest = {run.configuration: run.source for run in sorted(runs, key=lambda run: run.source == now)}
     for configuration in newest:
         yield row(configuration, [run for run in runs if run.configuration == configuration
                                   and run.source == newest[configuration]])
@@ -159,68 +138,44 @@ def row(configuration, runs):
     return (configuration, f'{total["seconds"] / 3600:.2f}', *(f'{total[name]:,}' for name in counts), verdict)
 
 
-def print_table(made):
-    """Print all recorded runs, and those of `made` that were not recorded. Return False if writing the table failed."""
-    try:
-        runs = torture_runs.load(torture.KEPT)
-    except Failure as error:
-        say(str(error))
-        runs = []
-    runs += [run for run in made if run not in runs]
-    text = tables.rst(COLUMNS, rows(runs), range(1, len(COLUMNS) - 1))
+def print_table():
+    """Print all recorded runs."""
+    text = tables.rst(COLUMNS, rows(torture_runs.load(torture.KEPT)), range(1, len(COLUMNS) - 1))
     if OLDER in text:
         text += f'\n{OLDER}: the workqueue or the test has changed since.\n'
     print(text, end='', flush=True)
-    try:
-        files.write(torture.KEPT / 'runs.rst', text)
-    except OSError as error:
-        say(f'the table could not be written to {shown(torture.KEPT)}/runs.rst: {told(error)}')
-        return False
-    return True
+    files.write(torture.KEPT / 'runs.rst', text)
 
 
-def picked(patterns):
-    """Return the entries that the patterns match. Raise Failure if a pattern matches none."""
-    for pattern in patterns:
-        if not any(fnmatch.fnmatch(entry.name, pattern) for entry in MATRIX):
-            raise Failure(f'{pattern!r} matches none of: {" ".join(entry.name for entry in MATRIX)}')
-    return [entry for entry in MATRIX if not patterns or any(fnmatch.fnmatch(entry.name, p) for p in patterns)]
+def known(pattern):
+    """Return the pattern if it matches an entry."""
+    if not fnmatch.filter(names := [entry.name for entry in MATRIX], pattern):
+        raise argparse.ArgumentTypeError(f'{pattern!r} matches none of: {" ".join(names)}')
+    return pattern
 
 
 def parse_args(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--duration', type=torture.positive, default=60, metavar='S',
+    parser.add_argument('--duration', type=number(1, 1 << 20), default=60, metavar='S',
                         help='seconds for each configuration; default: %(default)s')
     parser.add_argument('--variant', choices=VARIANTS, default='cmwq', help='default: %(default)s')
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument('--again', action='store_true', help='also run configurations that have passed')
     mode.add_argument('--list', action='store_true', help='print the configurations and exit')
-    parser.add_argument('only', nargs='*', metavar='NAME', help="configurations, as qemu-rt 'uml*'; default: all")
+    parser.add_argument('only', nargs='*', metavar='NAME', type=known,
+                        help="configurations, as qemu-rt 'uml*'; default: all")
     return parser.parse_args(argv)
 
 
 def main(argv=None):
     args = parse_args(argv)
-    made: list = []
-    status: str | int | None
+    entries = [entry for entry in MATRIX
+               if not args.only or any(fnmatch.fnmatch(entry.name, pattern) for pattern in args.only)]
+    if args.list:
+        print('\n'.join(f'{entry.name:16} {words_of(entry, args.variant)}' for entry in entries))
+        return 0
     try:
-        entries = picked(args.only)
-        if args.list:
-            for entry in entries:
-                print(f'{entry.name:16} {words_of(entry, args.variant)}')
-            return 0
-        good = run_all(entries, args.variant, args.duration, args.again, made)
-    except Failure as error:
-        say(str(error))
-        status = 2
-    except KeyboardInterrupt:
-        say('interrupted')
-        status = 130
-    except SystemExit as end:               # SIGTERM raises it
-        say('interrupted')
-        status = end.code
-    else:
-        return 0 if print_table(made) and good else 1
-    if made:
-        print_table(made)
-    return status
+        good = run_all(entries, args.variant, args.duration, args.again)
+    finally:
+        print_table()
+    return 0 if good else 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Boot a kernel, use the whole workqueue interface at random, and report violations.
 
-The kernel is built if necessary. The module's lines are printed at once, and a progress
-line every minute. The last line on stdout is the verdict. Give the printed seed to make the
+The kernel is built if necessary. The module's lines are printed at once, with the time.
+The last line on stdout is the verdict. Give the printed seed to make the
 same random choices again; the timing still differs. If the test fails, the log stays in
 build/torture/. Beside it is the guest's memory at that time, for wq_dump.py. UML prints all
 tasks and workqueues to the log instead. Each run is recorded in build/torture/runs.json.
@@ -20,6 +20,7 @@ import random
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from wqlab import files
@@ -28,9 +29,9 @@ from wqlab.guest import run as guest
 from wqlab.guest.engines import find_kernel
 from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.kernels.build import build as build_kernel
-from wqlab.kernels.kinds import VARIANTS, Kind, asked_linux
+from wqlab.kernels.kinds import CONFIGS, VARIANTS, Kind, asked_linux
 from wqlab.logs import check, races
-from wqlab.measure.record import now
+from wqlab.measure.options import number
 from wqlab.paths import ROOT
 from wqlab.steps import Failure, shown, told
 from wqlab.torture import runs as torture_runs
@@ -40,13 +41,13 @@ BOOT_S = {'uml': 30, 'qemu': 120, 'arm64': 300}
 ENDING_S = 150          # stuck items are reported after 30 s; then the test waits for its threads
 STALL_S = 30
 TAINTED = 7             # exit status of the command if a warning or an oops is the only failure
-PROGRESS_S = 60
+ENDS = {guest.DIED: 'the kernel died', 3: 'the module could not be loaded: see the log',
+        4: 'the module could not be unloaded: see the log', TAINTED: 'the kernel is tainted: see the log'}
 SHOWN = 20              # how many complaints are printed
 SEEDS = range(1, 1 << 32)
 # A violation prints all tasks. If that overwrote lines of the kernel's log before the guest's script has read them,
 # `cat` would end with an error, and the script would take this for the end of the test.
 LOG_BUFFER = '2M'
-CONFIGS = ('release', 'debug', 'kcsan', 'preempt', 'rt', 'up')
 # Options that make a kernel slow: by which factor, and how much memory it then needs.
 CHECKS = {'CONFIG_KASAN': (4, '1G'), 'CONFIG_KCSAN': (4, '1G'), 'CONFIG_PROVE_LOCKING': (2, '640M')}
 WQ_DUMP = 'build/venv/bin/python3 tools/workqueue/wq_dump.py'
@@ -92,7 +93,6 @@ class Outcome:
     complaints: list        # other problems, one line each
     seed: int
     log: Path
-    seconds: float
     source: str             # torture_runs.source() before the run
     core: Path | None = None       # file with the guest's memory
 
@@ -101,26 +101,17 @@ class Outcome:
         return 'SUCCESS' in self.verdict and not self.complaints
 
 
-class Lines:
-    """Prints the module's lines, without those of the shell, and reports progress."""
+def with_time(say, every_s=0.0):
+    """Return a function that says the module's lines: each violation, and another line after so many seconds."""
+    begin = last = time.monotonic()
 
-    def __init__(self, duration):
-        self.duration, self.begin, self.next = duration, None, PROGRESS_S
-
-    def write(self, line):
-        if 'wqtorture: ' not in line:
-            return
-        print(line.rstrip(), flush=True)
+    def show(line):
+        nonlocal last
         now = time.monotonic()
-        if self.begin is None:      # the boot is over
-            self.begin = now
-        seconds = now - self.begin
-        if self.next <= seconds < self.duration:
-            self.next += PROGRESS_S
-            print(f'torture: {seconds:.0f} of {self.duration} s', file=sys.stderr, flush=True)
-
-    def flush(self):
-        pass
+        if 'wqtorture: ' in line and ('!!!' in line or now - last >= every_s):
+            say(f'{now - begin:.0f} s: {line.strip()}')
+            last = now
+    return show
 
 
 @dataclasses.dataclass
@@ -170,19 +161,13 @@ def complaints_of(result, seconds, folder):
         found.append(f'the guest printed more than {guest.MOST_KEPT >> 20} MiB and was killed')
     elif result.rc == guest.TIMED_OUT:
         found.append(f'the guest did not end within {seconds} s')
-    elif result.rc == guest.DIED:
-        found.append('the kernel died')
-    elif result.rc == 3:
-        found.append('the module could not be loaded: see the log')
-    elif result.rc == 4:
-        found.append('the module could not be unloaded: see the log')
-    elif result.rc == TAINTED and not found:
-        found.append('the kernel is tainted: see the log')
+    elif result.rc in ENDS and not (found and result.rc == TAINTED):
+        found.append(ENDS[result.rc])
     return found
 
 
 def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, mem=None,
-            append='', timeout=None, more='', log=None, stream=None, dump=False):
+            append='', timeout=None, more='', log=None, show=None, dump=False):
     """Make one run. Return an Outcome, or raise Failure for wrong arguments.
 
     With `dump`, save the memory of a guest that failed beside the log.
@@ -197,7 +182,7 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
     last = post_mortem.PostMortem(engine, log.with_suffix('.core')) if dump else None
     try:
         result = guest.run(folder, command, engine=engine, cpus=cpus, topology=topology, mem=mem or kernel.mem,
-                           append=f'log_buf_len={LOG_BUFFER} {append}'.strip(), timeout=limit, log=log, stream=stream,
+                           append=f'log_buf_len={LOG_BUFFER} {append}'.strip(), timeout=limit, log=log, show=show,
                            qmp=running.socket_path() if engine != 'uml' and dump else None, post_mortem=last)
     except BaseException:   # also an interrupt: an incomplete run leaves no log
         log.unlink(missing_ok=True)
@@ -206,8 +191,7 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
     complaints = complaints_of(result, limit, folder)
     if last and last.trouble:
         complaints.append(f'the guest\'s memory could not be saved: {last.trouble}')
-    return Outcome(verdict[1] if verdict else '', complaints, seed, log, result.seconds, source,
-                   last.core if last else None)
+    return Outcome(verdict[1] if verdict else '', complaints, seed, log, source, last.core if last else None)
 
 
 def build(engine, variant, config):
@@ -227,69 +211,32 @@ def keep_or_drop(outcome, name):
     return kept
 
 
-def where_to_look(outcome, folder):
-    """Save the log and the memory of a failure. Yield lines that say where they are."""
-    try:
-        kept = keep_or_drop(outcome, folder.name)
-    except OSError as error:
-        kept = outcome.log
-        yield f'the log could not be renamed: {told(error)}'
-    if kept:
-        yield f'the log is {shown(kept)}; SEED={outcome.seed} makes the same choices again'
-    if outcome.core:
-        yield (f'to inspect its memory: {WQ_DUMP} --core {shown(outcome.core)} --symbols {shown(folder)}/vmlinux '
-               '--stalls')
-
-
 def report(outcome, folder):
     """Print the complaints and where to look further. The verdict is the last line."""
     folder = Path(folder).absolute()
     lines = outcome.complaints[:SHOWN]
     if len(outcome.complaints) > SHOWN:
         lines.append(f'{len(outcome.complaints) - SHOWN} more such lines: see the log')
-    for line in (*lines, *where_to_look(outcome, folder)):
-        print(f'torture: {line}')
+    kept = keep_or_drop(outcome, folder.name)
+    if kept:
+        lines.append(f'the log is {shown(kept)}; SEED={outcome.seed} makes the same choices again')
+    if outcome.core:
+        lines.append(f'to inspect its memory: {WQ_DUMP} --core {shown(outcome.core)} --symbols {shown(folder)}/vmlinux '
+                     '--stalls')
     verdict = 'passed' if outcome.ok else 'FAILED'
-    print(f'torture: {verdict}: {folder.name}: {outcome.verdict or "no verdict"}', flush=True)
-
-
-def note(run):
-    """Add a run to runs.json. Return False if that fails."""
-    try:
-        torture_runs.add(KEPT, run)
-    except (Failure, OSError) as error:
-        print(f'torture: the run could not be recorded in {shown(KEPT)}/runs.json: {told(error)}',
-              file=sys.stderr, flush=True)
-        return False
-    return True
-
-
-def made(outcome, folder, configuration, duration):
-    """Convert an outcome to the run that is recorded."""
-    return torture_runs.Run.made(configuration, now(), Path(folder).absolute().name, duration,
-                                 outcome.seed, outcome.verdict, outcome.complaints, outcome.source)
-
-
-def positive(text):
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f'{text}: must be a number, at least 1')
-    return int(text)
-
-
-def seed_number(text):
-    if positive(text) not in SEEDS:
-        raise argparse.ArgumentTypeError(f'{text}: must be at most {SEEDS[-1]}')
-    return int(text)
+    for line in (*lines, f'{verdict}: {folder.name}: {outcome.verdict or "no verdict"}'):
+        print(f'torture: {line}', flush=True)
 
 
 def parse_args(argv):
+    positive = number(1, SEEDS[-1])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--engine', choices=tuple(BOOT_S), help='default: uml, or the engine of --kernel')
     parser.add_argument('--variant', choices=VARIANTS, help='default: cmwq')
     parser.add_argument('--config', choices=CONFIGS, help='default: release')
     parser.add_argument('--kernel', metavar='DIR', help='use the kernel in this build folder')
     parser.add_argument('--duration', type=positive, default=60, metavar='S', help='seconds; default: %(default)s')
-    parser.add_argument('--seed', type=seed_number, metavar='N', help='seed of random choices; default: a random one')
+    parser.add_argument('--seed', type=positive, metavar='N', help='seed of random choices; default: a random one')
     parser.add_argument('--cpus', type=positive, metavar='N', help='CPUs; default: that of the topology, or 2')
     parser.add_argument('--topology', metavar='KEY=N,...', help='QEMU, arm64: see `scripts/lab guest`')
     parser.add_argument('--mem', metavar='N', help='guest memory; default: what the kernel needs, at least 384M')
@@ -322,7 +269,7 @@ def main(argv=None):
         folder = folder or build(engine, args.variant or 'cmwq', args.config or 'release')
         outcome = torture(folder, engine=engine, duration=args.duration, seed=args.seed,
                           cpus=args.cpus, topology=args.topology, mem=args.mem, append=args.append,
-                          more=args.params, stream=Lines(args.duration), dump=True)
+                          more=args.params, show=with_time(partial(print, flush=True)), dump=True)
     except (Failure, OSError) as error:
         print(f'torture: {told(error)}', file=sys.stderr)
         return 2
@@ -330,6 +277,6 @@ def main(argv=None):
         print('torture: interrupted: no verdict', file=sys.stderr)
         return 130
     report(outcome, folder)
-    noted = note(made(outcome, folder, torture_runs.words(folder, args.cpus, args.topology, args.append, args.params),
-                      args.duration))
-    return 0 if outcome.ok and noted else 1
+    words = torture_runs.words(folder, args.cpus, args.topology, args.append, args.params)
+    torture_runs.add(KEPT, torture_runs.Run.made(words, folder.name, args.duration, outcome))
+    return 0 if outcome.ok else 1

@@ -40,22 +40,22 @@ class Run:
         return self.verdict == PASSED
 
     @classmethod
-    def made(cls, configuration, date, kernel, duration, seed, verdict, complaints, tortured):
-        """Make a Run from the module's last line, or from '' if there was none."""
-        figures = dict(re.findall(r'(\w+)=(\d+)', verdict))
-        values = {name: int(figures.get(name, 0)) for name in FIGURES}
-        wrong = list(complaints)
-        if not verdict:
+    def made(cls, configuration, kernel, duration, outcome):
+        """Make a Run of an outcome. Without a verdict, its figures are 0."""
+        figures = dict(re.findall(r'(\w+)=(\d+)', outcome.verdict))
+        wrong = list(outcome.complaints)
+        if not outcome.verdict:
             wrong.append(NO_VERDICT)
-        elif 'SUCCESS' not in verdict:
+        elif 'SUCCESS' not in outcome.verdict:
             wrong.insert(0, 'violations')
-        return cls(configuration, date, kernel, duration if verdict else 0, seed, **values,
-                   verdict='; '.join(wrong) or PASSED, source=tortured)
+        return cls(configuration, record.now(), kernel, duration if outcome.verdict else 0, outcome.seed,
+                   **{name: int(figures.get(name, 0)) for name in FIGURES}, verdict='; '.join(wrong) or PASSED,
+                   source=outcome.source)
 
     @classmethod
-    def missing(cls, configuration, date, kernel, why):
+    def missing(cls, configuration, kernel, why):
         """Make a Run for a test that could not start."""
-        return cls(configuration, date, kernel, 0, 0, **dict.fromkeys(FIGURES, 0), verdict=why, source=source())
+        return cls(configuration, record.now(), kernel, 0, 0, **dict.fromkeys(FIGURES, 0), verdict=why, source=source())
 
 
 def words(folder, cpus=None, topology='', append='', params=''):

@@ -58,16 +58,12 @@ WORKLOAD = '''# SPDX-License-Identifier: GPL-2.0
 """FILL IN: what runs, and which workqueues it uses. The name of a case is FILL IN."""
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from wqlab.workload import cases
 
 
-class Group(cases.Members):
-    @contextlib.contextmanager
-    def opened(self, spoil: str | None) -> Iterator['Group']:
-        yield self      # FILL IN: make the disk or the file system, and let `spoil` damage it
-
+class Place:
     def measure(self, case: str, seconds: float) -> tuple[str, dict[str, float]]:
         calls, begin = 0, time.monotonic()
         while time.monotonic() < begin + seconds:
@@ -78,13 +74,14 @@ class Group(cases.Members):
         """FILL IN: what has to be the same after the place was out of use."""
 
 
-def groups(members: Sequence[str], cpus: int) -> list[Group]:
-    return [Group('all', list(members), cpus)]
+@contextlib.contextmanager
+def opened(group: str, cpus: int, spoil: str | None) -> Iterator[Place]:
+    yield Place()       # FILL IN: make the disk or the file system, and let `spoil` damage it
 
 
 WORKLOAD = cases.Workload(
-    name='NAME', what='FILL IN', latency='FILL IN', columns=(), names=lambda cpus: ['one'], groups=groups,
-    notes=lambda cpus: [], sets={'quick': ('*',), 'default': ('*',)})
+    name='NAME', what='FILL IN', latency='FILL IN', columns=(), names=lambda cpus: ['one'], opened=opened,
+    sets={'quick': ('*',), 'default': ('*',)})
 '''
 
 

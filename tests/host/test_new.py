@@ -71,9 +71,8 @@ def test_workload(project, capsys):
     spec = importlib.util.spec_from_file_location('myload', project / 'scripts/wqlab/workload/myload.py')
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    group, = made.WORKLOAD.groups(made.WORKLOAD.names(2), 2)
-    assert made.WORKLOAD.name == 'my-load'
-    with group.opened(None) as place:
+    assert made.WORKLOAD.name == 'my-load' and made.WORKLOAD.names(2) == ['one']
+    with made.WORKLOAD.opened('one', 2, None) as place:
         unit, figures = place.measure('one', 0.01)
         place.check_again()
     assert unit == 'calls/s' and figures['rate'] > 0

@@ -31,23 +31,6 @@ class Place(Protocol):
         """Take the place out of use and into use again. Raise Wrong unless it has the same data as before."""
 
 
-class Group(Protocol):
-    """Cases that share a place."""
-    name: str
-    cases: list[str]
-
-    def opened(self, spoil: str | None) -> AbstractContextManager[Place]:
-        """Make the place. `spoil` makes its disk lose or change data afterwards, as a test."""
-
-
-@dataclasses.dataclass
-class Members:
-    """What all groups have."""
-    name: str
-    cases: list[str]
-    cpus: int
-
-
 @dataclasses.dataclass(frozen=True)
 class Workload:
     """One workload. Functions that take a number get the number of CPUs."""
@@ -57,8 +40,10 @@ class Workload:
     columns: tuple[tuple[str, str], ...]
     sets: dict[str, tuple[str, ...]]            # patterns of the names in each set; a set contains the smaller ones
     names: Callable[[int], list[str]]           # all cases
-    groups: Callable[[Sequence[str], int], Sequence[Group]]
-    notes: Callable[[int], list[str]]           # what this many CPUs cannot show
+    # Make the place of a group, of this name, for so many CPUs. SPOIL makes its disk lose or change data, as a test.
+    opened: Callable[[str, int, str | None], AbstractContextManager[Place]]
+    parts: int = 1                              # of a case's name, which the cases of a group have in common
+    notes: Callable[[int], list[str]] = lambda cpus: []         # what this many CPUs cannot show
     only_if_named: bool = False                 # a run without names leaves it out
     quantiles: str = 'p50, p99, p99.9'          # what `latency` explains
 

@@ -10,11 +10,10 @@ import contextlib
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from wqlab.workload import cases, disks, fio, machine
-from wqlab.workload.cases import by_prefix
 from wqlab.workload.scopes import SCOPES, of_workqueue
 
 NAME = 'wqlab-crypt'
@@ -129,30 +128,25 @@ class Mapping:
         disks.check_same(lambda: disks.digest([DEVICE], used), [self.close, self.open])
 
 
-class Group(cases.Members):
-    @contextlib.contextmanager
-    def opened(self, spoil: str | None) -> Iterator[Mapping]:
-        machine.need_target('crypt')
-        cipher, _, path = self.name.split('/')
-        with contextlib.ExitStack() as stack:
-            lower, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(disks.ram_disk()), spoil))
-            mapping = Mapping(lower, cipher, path, stack.enter_context(key()), self.cpus)
-            mapping.open()
-            stack.callback(mapping.close)
-            mapping.fill()
-            spoil_it()
-            yield mapping
-
-
-def groups(members: Sequence[str], cpus: int) -> list[Group]:
-    return [Group(name, found, cpus) for name, found in by_prefix(members, 3)]
+@contextlib.contextmanager
+def opened(group: str, cpus: int, spoil: str | None) -> Iterator[Mapping]:
+    machine.need_target('crypt')
+    cipher, _, path = group.split('/')
+    with contextlib.ExitStack() as stack:
+        lower, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(disks.ram_disk()), spoil))
+        mapping = Mapping(lower, cipher, path, stack.enter_context(key()), cpus)
+        mapping.open()
+        stack.callback(mapping.close)
+        mapping.fill()
+        spoil_it()
+        yield mapping
 
 
 WORKLOAD = cases.Workload(
     name='dm-crypt', what='an encrypted disk in memory, read and written by fio',
     latency='one request, from its submission to its completion',
     columns=(cases.IOPS, cases.CPU, cases.P50, cases.P99, cases.P999),
-    names=names, groups=groups, notes=notes,
+    names=names, opened=opened, parts=3, notes=notes,
     sets={'quick': ('aes/ram/queue/32k-all/system', 'aes/ram/queue/32k-all/cache_shard',
                     'aes/ram/queue/4k-*-32/default'),
           'default': ('aes/ram/queue/32k-all/*', 'aes/ram/queue/32k-*/system',

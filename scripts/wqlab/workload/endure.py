@@ -242,29 +242,20 @@ class Stack:
             self.verify(piece)
 
 
-class Group(cases.Members):
-    @contextlib.contextmanager
-    def opened(self, spoil: str | None) -> Iterator[Stack]:
-        machine.need_target('crypt')
-        machine.need_file_system('ext4')
-        with contextlib.ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='wqlab-')))
-            key = stack.enter_context(dmcrypt.key())
-            disk, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(disks.ram_disk()), spoil))
-            endured = Stack(dmcrypt.Mapping(disk, 'aes', 'queue', key, self.cpus),
-                            writeback.Mounted(EXT4, dmcrypt.DEVICE, folder, self.cpus), self.cpus)
-            stack.callback(endured.close)
-            endured.open(new=True)
-            spoil_it()
-            yield endured
-
-
-def names(cpus: int) -> list[str]:
-    return [NAME]
-
-
-def groups(members: Sequence[str], cpus: int) -> list[Group]:
-    return [Group(NAME, list(members), cpus)] if members else []
+@contextlib.contextmanager
+def opened(group: str, cpus: int, spoil: str | None) -> Iterator[Stack]:
+    machine.need_target('crypt')
+    machine.need_file_system('ext4')
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='wqlab-')))
+        key = stack.enter_context(dmcrypt.key())
+        disk, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(disks.ram_disk()), spoil))
+        endured = Stack(dmcrypt.Mapping(disk, 'aes', 'queue', key, cpus),
+                        writeback.Mounted(EXT4, dmcrypt.DEVICE, folder, cpus), cpus)
+        stack.callback(endured.close)
+        endured.open(new=True)
+        spoil_it()
+        yield endured
 
 
 def notes(cpus: int) -> list[str]:
@@ -276,4 +267,4 @@ WORKLOAD = cases.Workload(
     latency='one change', only_if_named=True,
     columns=(('verified_mib', 'verified MiB'), ('changes', 'changes'), *((name, name) for name in KINDS),
              cases.P50, cases.P99),
-    names=names, groups=groups, notes=notes, sets={'quick': ('*',), 'default': ('*',)})
+    names=lambda cpus: [NAME], opened=opened, notes=notes, sets={'quick': ('*',), 'default': ('*',)})

@@ -9,49 +9,48 @@ import errno
 import os
 import platform
 import tempfile
+from contextlib import AbstractContextManager
 
 from wqlab.guest.engines.engine import folder_for_memory
 from wqlab.steps import Failure
 from wqlab.workload import cases, disks, lines, machine, workloads
-from wqlab.workload.cases import Group, Lacking, Place, Wrong
+from wqlab.workload.cases import Lacking, Place, Wrong
 
 # What a file system says after it has noticed that its disk is wrong: an error, or that it cannot be written any more.
 DAMAGED = (errno.EIO, errno.EUCLEAN, errno.EROFS)
 
 
-class Run:
-    """The cases of this run, and how many of them have figures."""
+def run_case(place: Place, case: str, seconds: float) -> int:
+    """Run a case. Return how many have figures: 1 or 0."""
+    try:
+        unit, figures = place.measure(case, seconds)
+    except Lacking as error:
+        lines.emit('skip', name=case, why=str(error))
+        return 0
+    except Wrong as error:
+        raise Wrong(f'{case}: {error}') from None
+    lines.emit('case', name=case, unit=unit, figures={key: round(value, 3) for key, value in figures.items()})
+    return 1
 
-    def __init__(self, seconds: float, spoil: str | None):
-        self.seconds, self.spoil, self.done = seconds, spoil, 0
 
-    def case(self, place: Place, case: str) -> None:
-        try:
-            unit, figures = place.measure(case, self.seconds)
-        except Lacking as error:
+def run_group(name: str, members: list[str], opened: AbstractContextManager[Place], seconds: float) -> int:
+    """Run the cases of a group. Wrong data ends the group. Return how many have figures."""
+    done = 0
+    try:
+        with opened as place:
+            for case in members:
+                done += run_case(place, case, seconds)
+            place.check_again()
+    except Lacking as error:
+        for case in members:
             lines.emit('skip', name=case, why=str(error))
-        except Wrong as error:
-            raise Wrong(f'{case}: {error}') from None
-        else:
-            lines.emit('case', name=case, unit=unit, figures={key: round(value, 3) for key, value in figures.items()})
-            self.done += 1
-
-    def group(self, group: Group) -> None:
-        """Run the cases of a group. Wrong data ends the group."""
-        try:
-            with group.opened(self.spoil) as place:
-                for case in group.cases:
-                    self.case(place, case)
-                place.check_again()
-        except Lacking as error:
-            for case in group.cases:
-                lines.emit('skip', name=case, why=str(error))
-        except Wrong as error:
-            lines.emit('wrong', name=group.name, why=str(error))
-        except OSError as error:
-            if error.errno not in DAMAGED:
-                raise Failure(str(error)) from None
-            lines.emit('wrong', name=group.name, why=f'its files cannot be used: {error}')
+    except Wrong as error:
+        lines.emit('wrong', name=name, why=str(error))
+    except OSError as error:
+        if error.errno not in DAMAGED:
+            raise Failure(str(error)) from None
+        lines.emit('wrong', name=name, why=f'its files cannot be used: {error}')
+    return done
 
 
 def options() -> argparse.ArgumentParser:
@@ -74,9 +73,8 @@ def main(argv: list[str]) -> int:
     chosen = cases.chosen_cases(workload, workload.names(cpus), args.set, args.cases)
     log = machine.KernelLog()
     lines.emit('begin', release=platform.release(), cpus=cpus, cases=chosen)
-    run = Run(args.seconds, args.spoil)
-    for group in workload.groups(chosen, cpus):
-        run.group(group)
+    done = sum(run_group(name, members, workload.opened(name, cpus, args.spoil), args.seconds)
+               for name, members in cases.by_prefix(chosen, workload.parts))
     lines.emit('trouble', lines=log.complaints())
-    lines.emit('end', cases=run.done)
+    lines.emit('end', cases=done)
     return 0

@@ -8,7 +8,7 @@ ends earlier.
 import contextlib
 import itertools
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from wqlab.paths import BUILD
 from wqlab.steps import Failure
 from wqlab.workload import cases, dmcrypt, fio, machine, writeback
-from wqlab.workload.cases import Lacking, Place, Wrong, by_prefix
+from wqlab.workload.cases import Lacking, Place, Wrong
 
 LEAD_S = 0.25       # by how much the load starts before the probe, and is meant to end after it
 PERIOD_US = 1000
@@ -85,47 +85,38 @@ class Loaded:
         return self.unit, {'rate': rate, 'cpu_percent': use.percent, **figures}
 
 
-def crypt(path: str, cpus: int, spoil: str | None, stack: contextlib.ExitStack) -> Loaded:
+@contextlib.contextmanager
+def crypt(path: str, cpus: int, spoil: str | None) -> Iterator[Loaded]:
     """dm-crypt, as busy as in the first scenario of that workload."""
-    mapping = stack.enter_context(dmcrypt.Group(f'aes/ram/{path}', [], cpus).opened(spoil))
     job, direction = dmcrypt.job_of('32k-all', cpus)
-    return Loaded(mapping, job, 'MiB/s', lambda report: fio.figures(report, 0, direction)['rate'])
+    with dmcrypt.opened(f'aes/ram/{path}', cpus, spoil) as mapping:
+        yield Loaded(mapping, job, 'MiB/s', lambda report: fio.figures(report, 0, direction)['rate'])
 
 
-def synced(system: str, cpus: int, spoil: str | None, stack: contextlib.ExitStack) -> Loaded:
+@contextlib.contextmanager
+def synced(system: str, cpus: int, spoil: str | None) -> Iterator[Loaded]:
     """A file system with the job `fsync` of the workload writeback."""
-    mounted = stack.enter_context(writeback.Group(system, [], cpus).opened(spoil))
-    return Loaded(mounted, writeback.overwriting(mounted.place, mounted.threads), 'fsyncs/s',
-                  lambda report: fio.sync_figures(report, 0)['rate'])
+    with writeback.opened(system, cpus, spoil) as mounted:
+        yield Loaded(mounted, writeback.overwriting(mounted.place, mounted.threads), 'fsyncs/s',
+                     lambda report: fio.sync_figures(report, 0)['rate'])
 
 
-def buffered(system: str, cpus: int, spoil: str | None, stack: contextlib.ExitStack) -> Loaded:
+@contextlib.contextmanager
+def buffered(system: str, cpus: int, spoil: str | None) -> Iterator[Loaded]:
     """A file system with the job `buffered` of the workload writeback."""
-    mounted = stack.enter_context(writeback.Group(system, [], cpus).opened(spoil))
-    return Loaded(mounted, writeback.buffered(mounted.place, mounted.threads), 'MiB/s',
-                  lambda report: fio.figures(report, 0, 'write')['rate'])
+    with writeback.opened(system, cpus, spoil) as mounted:
+        yield Loaded(mounted, writeback.buffered(mounted.place, mounted.threads), 'MiB/s',
+                     lambda report: fio.figures(report, 0, 'write')['rate'])
 
 
 FILE_SYSTEMS = ('ext4', 'btrfs', 'btrfs-zstd')
-# name -> function that makes the place; what it enters is left when the place is no longer needed
-LOADS: dict[str, Callable[[int, str | None, contextlib.ExitStack], Loaded]] = {
+LOADS: dict[str, Callable[[int, str | None], contextlib.AbstractContextManager[Loaded]]] = {
     'dm-crypt': partial(crypt, 'queue'),
     'dm-crypt-highpri': partial(crypt, 'highpri'),
     'dm-crypt-no-queue': partial(crypt, 'no-queue'),
     **{f'{system}-fsync': partial(synced, system) for system in FILE_SYSTEMS},
     **{f'{system}-buffered': partial(buffered, system) for system in FILE_SYSTEMS},
 }
-
-
-class Group(cases.Members):
-    @contextlib.contextmanager
-    def opened(self, spoil: str | None) -> Iterator[Loaded]:
-        with contextlib.ExitStack() as stack:
-            yield LOADS[self.name](self.cpus, spoil, stack)
-
-
-def groups(members: Sequence[str], cpus: int) -> list[Group]:
-    return [Group(name, found, cpus) for name, found in by_prefix(members, 1)]
 
 
 def names(cpus: int) -> list[str]:
@@ -141,7 +132,7 @@ WORKLOAD = cases.Workload(
     name='latency', what='how late work items start beside dm-crypt and file systems',
     latency='of an item, from queueing until it starts',
     columns=(cases.CPU, cases.P50, cases.P99, cases.P999, cases.MAX),
-    names=names, groups=groups, notes=notes,
+    names=names, opened=lambda group, cpus, spoil: LOADS[group](cpus, spoil), notes=notes,
     sets={'quick': ('dm-crypt/item-highpri',),
           'default': ('dm-crypt/item-percpu', 'dm-crypt/item-unbound', 'dm-crypt-highpri/item-highpri',
                       'ext4-fsync/item-unbound', 'btrfs-buffered/item-unbound')})

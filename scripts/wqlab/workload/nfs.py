@@ -8,11 +8,11 @@ Each job has a file for itself.
 import contextlib
 import itertools
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from wqlab.workload import cases, disks, fio, nfsserver, scopes
-from wqlab.workload.cases import Lacking, by_prefix
+from wqlab.workload.cases import Lacking
 
 # of fio: how many requests each job has in flight. The synchronous ones have one.
 ENGINES = {'psync': 1, 'sync': 1, 'vsync': 1, 'libaio': 8, 'io_uring': 8, 'posixaio': 8}
@@ -86,33 +86,28 @@ class Mounted(disks.Mount):
         return 'IOPS', {**found, 'rate': found['iops']}
 
 
-class Group(cases.Members):
-    @contextlib.contextmanager
-    def opened(self, spoil: str | None) -> Iterator[Mounted]:
-        if spoil:
-            raise Lacking('its files are on no disk that can be spoilt')
-        with contextlib.ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='wqlab-')))
-            export = stack.enter_context(nfsserver.mounted(folder / 'export', 'mount', '-t', 'tmpfs', '-o',
-                                                           f'size={SIZE_MIB}m', 'tmpfs'))
-            there = stack.enter_context(nfsserver.serving(folder, export))
-            stack.enter_context(without_bypass())
-            place = folder / 'files'
-            place.mkdir()
-            client = Mounted(place, there, self.cpus)
-            client.mount()
-            stack.callback(client.unmount)
-            yield client
-
-
-def groups(members: Sequence[str], cpus: int) -> list[Group]:
-    return [Group(name, found, cpus) for name, found in by_prefix(members, 1)]
+@contextlib.contextmanager
+def opened(group: str, cpus: int, spoil: str | None) -> Iterator[Mounted]:
+    if spoil:
+        raise Lacking('its files are on no disk that can be spoilt')
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='wqlab-')))
+        export = stack.enter_context(nfsserver.mounted(folder / 'export', 'mount', '-t', 'tmpfs', '-o',
+                                                       f'size={SIZE_MIB}m', 'tmpfs'))
+        there = stack.enter_context(nfsserver.serving(folder, export))
+        stack.enter_context(without_bypass())
+        place = folder / 'files'
+        place.mkdir()
+        client = Mounted(place, there, cpus)
+        client.mount()
+        stack.callback(client.unmount)
+        yield client
 
 
 WORKLOAD = cases.Workload(
     name='nfs', what='an NFS client and server on the same machine, 512 bytes at a time by fio',
     latency='one request, from its submission to its completion',
     columns=(cases.CPU, cases.P50, cases.P99, cases.P999),
-    names=names, groups=groups, notes=notes,
+    names=names, opened=opened, notes=notes,
     sets={'quick': ('psync/200/write/system', 'psync/200/write/cache_shard'),
           'default': ('psync/200/write/cache', '*/cpus/write/default', 'psync/cpus/read/default')})

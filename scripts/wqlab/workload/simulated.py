@@ -152,7 +152,6 @@ class Simulated:
     """How a workload is run in a simulated guest."""
     workload: Workload              # with the cases that can be simulated
     unit: str                       # of their rates
-    parts: int                      # of a name: what the cases of a group have in common
     group: Callable[[str, Sequence[str], int, float], Iterator[str]]
     prepare: str = ''               # a function of steady.sh
 
@@ -172,8 +171,8 @@ NFS = dataclasses.replace(
     nfs.WORKLOAD, sets={'quick': ('psync/cpus/write/system',),
                         'default': ('psync/cpus/*/system', 'psync/cpus/*/cache_shard')})
 ALL = {one.workload.name: one for one in (
-    Simulated(CRYPT, 'MiB/s', 3, crypt_group), Simulated(SYNC, 'fsyncs/s', 1, sync_group),
-    Simulated(NFS, 'IOPS', 1, nfs_group, 'prepare_nfs'))}
+    Simulated(CRYPT, 'MiB/s', crypt_group), Simulated(SYNC, 'fsyncs/s', sync_group),
+    Simulated(NFS, 'IOPS', nfs_group, 'prepare_nfs'))}
 WORKLOADS = {name: one.workload for name, one in ALL.items()}
 
 
@@ -181,7 +180,7 @@ def script(name: str, cases: Sequence[str], cpus: int, seconds: float) -> str:
     """Return what the guest's shell runs."""
     one = ALL[name]
     rows = ['. /steady.sh', line('begin', cpus, json.dumps(list(cases))), *([one.prepare] if one.prepare else [])]
-    for group, members in by_prefix(cases, one.parts):
+    for group, members in by_prefix(cases, one.workload.parts):
         rows += one.group(group, members, cpus, seconds)
     return '\n'.join([*rows, 'finish', ''])
 

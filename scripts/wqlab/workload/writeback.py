@@ -9,11 +9,10 @@ import contextlib
 import dataclasses
 import itertools
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from wqlab.workload import cases, disks, fio, machine
-from wqlab.workload.cases import by_prefix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,10 +36,6 @@ WRITES = {'ioengine': 'psync', 'verify': 'crc32c', 'buffer_compress_percentage':
 
 def names(cpus: int) -> list[str]:
     return ['/'.join(parts) for parts in itertools.product(FILE_SYSTEMS, JOBS)]
-
-
-def notes(cpus: int) -> list[str]:
-    return []
 
 
 def overwriting(folder: Path, threads: int) -> fio.Job:
@@ -74,28 +69,23 @@ class Mounted(disks.Mount):
         return 'MiB/s', {name: found[name] for name in ('rate', 'cpu_percent', 'ios')}
 
 
-class Group(cases.Members):
-    @contextlib.contextmanager
-    def opened(self, spoil: str | None) -> Iterator[Mounted]:
-        system = FILE_SYSTEMS[self.name]
-        machine.need_file_system(system.kind)
-        with contextlib.ExitStack() as stack:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='wqlab-')))
-            disk, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(disks.ram_disk()), spoil))
-            mounted = Mounted(system, disk, place, self.cpus)
-            mounted.make()
-            mounted.mount()
-            stack.callback(mounted.unmount)
-            spoil_it()
-            yield mounted
-
-
-def groups(members: Sequence[str], cpus: int) -> list[Group]:
-    return [Group(name, found, cpus) for name, found in by_prefix(members, 1)]
+@contextlib.contextmanager
+def opened(group: str, cpus: int, spoil: str | None) -> Iterator[Mounted]:
+    system = FILE_SYSTEMS[group]
+    machine.need_file_system(system.kind)
+    with contextlib.ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='wqlab-')))
+        disk, spoil_it = stack.enter_context(disks.spoilt(stack.enter_context(disks.ram_disk()), spoil))
+        mounted = Mounted(system, disk, place, cpus)
+        mounted.make()
+        mounted.mount()
+        stack.callback(mounted.unmount)
+        spoil_it()
+        yield mounted
 
 
 WORKLOAD = cases.Workload(
     name='writeback', what='ext4, XFS and btrfs on a disk in memory: fsync(), writes in random order',
     latency='one call of fsync()', columns=(cases.CPU, cases.P50, cases.P99, cases.P999),
-    names=names, groups=groups, notes=notes,
+    names=names, opened=opened,
     sets={'quick': ('ext4/fsync', 'btrfs/fsync'), 'default': ('*',)})

@@ -7,16 +7,28 @@ from types import SimpleNamespace
 
 from wqlab import procs
 from wqlab.kernels.kinds import VARIANTS
-from wqlab.measure.boot import Build
+from wqlab.measure.boot import kernel, module_of
 from wqlab.paths import ROOT
+
+
+def empty_kernel(root, engine, variant, config='release'):
+    """Make what looks like a kernel that was built in a copy of the project. Return its image and its module."""
+    made = kernel(engine, variant, config)
+    image, module = (path and root / path.relative_to(ROOT) for path in (made.image, module_of(made)))
+    folder = root / made.folder.relative_to(ROOT)
+    for path in filter(None, (image, module, folder / '.config', folder / 'include/config/kernel.release')):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'7.3.4-{variant}\n')
+    image.chmod(0o755)
+    return image, module
 
 
 def project(place, program, guest, kernels, results, recorded):
     """Copy the scripts to a folder, and return what a test needs of it.
 
-    program: of scripts/; guest: the source of what stands in for a guest; kernels: more
-    arguments of Build(); results: where the program's results go; recorded: {name: text} of
-    the files that the guest reads.
+    program: of scripts/; guest: the source of what stands in for a guest; kernels: other
+    arguments of empty_kernel(); results: where the program's results go; recorded: {name:
+    text} of the files that the guest reads.
     """
     scripts = place / 'scripts'
     shutil.copytree(ROOT / 'scripts', scripts)
@@ -24,11 +36,7 @@ def project(place, program, guest, kernels, results, recorded):
     for name, text in recorded.items():
         (scripts / name).write_text(text)
     for variant in VARIANTS:
-        build = Build(place, **{'engine': 'uml', 'variant': variant, **kernels})
-        for path in filter(None, (build.image, build.module, build.folder / '.config',
-                                  build.folder / 'include/config/kernel.release')):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f'7.3-{variant}\n')
+        empty_kernel(place, **{'engine': 'uml', 'variant': variant, **kernels})
     (place / 'build/venv').symlink_to(ROOT / 'build/venv')
 
     def run(*argv, wait=True):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Child processes that end when this process ends."""
 import contextlib
+import functools
 import os
 import re
 import select
@@ -8,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -70,30 +70,6 @@ def kept(command: Sequence[object], *, pass_fds: Sequence[int] = (), new_session
         os.close(writing)
 
 
-@contextlib.contextmanager
-def late_signals() -> Iterator[None]:
-    """
-    Signals whose handlers raise an exception are handled when the block ends. So whatever the block starts is known
-    to the caller when the exception comes. Python runs handlers in the main thread only; in another one this does
-    nothing.
-    """
-    came: list[int] = []
-    handlers: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        handlers = {number: signal.getsignal(number) for number in (*ENDING_SIGNALS, signal.SIGINT)}
-    try:
-        for number, handler in handlers.items():
-            if callable(handler):
-                signal.signal(number, lambda its_number, _: came.append(its_number))
-        yield
-    finally:
-        for number, handler in handlers.items():
-            if callable(handler):
-                signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
-
-
 def run(command: Sequence[object], **options: Any) -> int:
     """
     Run a command that reports its own progress. Return its status.
@@ -102,15 +78,15 @@ def run(command: Sequence[object], **options: Any) -> int:
     files, or complete an installation. A second Ctrl-C ends the waiting. Unlike with kept(), the command goes on if
     this process is killed.
     """
-    child = None
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *ENDING_SIGNALS))
+    unblock = functools.partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+    child = subprocess.Popen(list(map(str, command)), preexec_fn=unblock, **options)
     try:
-        with late_signals():
-            child = subprocess.Popen(list(map(str, command)), **options)
+        unblock()       # a signal that came since then finds that the child is known
         return child.wait()
     except BaseException:
-        if child:
-            child.terminate()
-            child.wait()
+        child.terminate()
+        child.wait()
         raise
 
 

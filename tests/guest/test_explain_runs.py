@@ -5,8 +5,7 @@ import pytest
 import guests
 from progress import say
 from wqlab.bench import options, simulated, why
-from wqlab.measure.boot import Build
-from wqlab.paths import ROOT
+from wqlab.measure.boot import kernel
 from wqlab.simulated import explain
 
 pytestmark = pytest.mark.tier('all')
@@ -22,7 +21,7 @@ def test_a_pass_is_explained(tmp_path, variant):
     params, _, _ = options.parse_args(['--machine', 'vm8', '--variant', variant, '--scopes', ','.join(SCOPES),
                                        '--items', str(ITEMS)])
     boot = {'pair': 1, 'variant': variant}
-    entry, = simulated.play(ROOT, {variant: Build(ROOT, 'arm64', variant)}, params, [boot], [tmp_path / 'log'],
+    entry, = simulated.play({variant: kernel('arm64', variant)}, params, [boot], [tmp_path / 'log'],
                             lambda seconds, text: say(f'explain: {seconds:.0f} s, {text}'))
     assert not entry['trouble'] and [run['scope'] for run in entry['runs']] == SCOPES
     for run in entry['runs']:

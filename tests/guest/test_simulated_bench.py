@@ -5,8 +5,7 @@ import pytest
 import guests
 from progress import say
 from wqlab.bench import options, simulated
-from wqlab.measure.boot import Build
-from wqlab.paths import ROOT
+from wqlab.measure.boot import kernel
 
 pytestmark = [guests.needs('arm64'), pytest.mark.tier('more')]
 SCOPES = ['cpu', 'system']
@@ -17,7 +16,7 @@ def play(folder, *args):
     guests.kernel('arm64')
     params, _, _ = options.parse_args(['--machine', 'vm8', '--gate', '--items', '100', *args])
     places = options.places(params)
-    entries = simulated.play(ROOT, {place: Build(ROOT, 'arm64', 'cmwq') for place in places}, params,
+    entries = simulated.play({place: kernel('arm64', 'cmwq') for place in places}, params,
                              [{'pair': 1, 'variant': place} for place in places],
                              [folder / f'{place}.log' for place in places],
                              lambda seconds, text: say(f'simulated: {seconds:.0f} s, {text}'))

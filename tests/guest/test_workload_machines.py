@@ -5,8 +5,7 @@ import re
 import pytest
 
 import guests
-from wqlab.measure.boot import Build
-from wqlab.paths import ROOT
+from wqlab.measure.boot import kernel
 from wqlab.simulated import machines, stalls
 from wqlab.workload import engines, options
 
@@ -17,7 +16,7 @@ CASE = 'null/ram/queue/4k-write-32/cache'
 def boot(machine, log):
     """Boot once, run the case, and return the entry for the record."""
     params, _ = options.parse_args(['dm-crypt', '--machine', str(machine), '--cases', CASE, '--seconds', '0.005'])
-    return engines.run_boot(Build(ROOT, 'arm64', guests.VARIANT, 'workload', None), params,
+    return engines.run_boot(kernel('arm64', guests.VARIANT, 'workload'), params,
                             {'pair': 1, 'workload': 'dm-crypt', 'variant': guests.VARIANT}, log,
                             lambda seconds, text: guests.say(f'dm-crypt: {seconds:.0f} s, {text}'))
 

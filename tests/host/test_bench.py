@@ -286,7 +286,7 @@ def test_no_boots_make_no_table():
 def test_topology_gives_the_cpus():
     chosen = params('--engine', 'qemu', '--topology', 'sockets=2,cores=4,threads=2,llcs=4,nodes=2')
     assert chosen['cpus'] == 16
-    argv = seat.guest_arguments(ROOT, measure_boot.Build(ROOT, 'qemu', 'cmwq'), chosen,
+    argv = seat.guest_arguments(measure_boot.kernel('qemu', 'cmwq'), chosen,
                                 {'variant': 'cmwq'}, 'x.log')
     assert 'sockets=2,cores=4,threads=2,llcs=4,nodes=2' in argv
 
@@ -294,9 +294,9 @@ def test_topology_gives_the_cpus():
 def guest_arguments(*argv, variant='cmwq'):
     """Return {option: value} of the guest that a boot starts."""
     chosen = params(*argv)
-    built = measure_boot.Build(ROOT, chosen['engine'], 'cmwq')
+    built = measure_boot.kernel(chosen['engine'], 'cmwq')
     boot = {'variant': variant, 'pair': 1}
-    words = seat.guest_arguments(ROOT, built, chosen, boot, Path('x.log'))
+    words = seat.guest_arguments(built, chosen, boot, Path('x.log'))
     return {word: value for word, value in itertools.pairwise(words) if word.startswith('--')}
 
 
@@ -552,7 +552,7 @@ def test_whole_run(project):
     assert calls(project) == ['base', 'cmwq'] * 2
     folder, result = project.results()
     assert result['complete'] and result['finished'] and result['engine'] == 'uml'
-    assert result['kernels']['cmwq']['release'] == '7.3-cmwq'
+    assert result['kernels']['cmwq']['release'] == '7.3.4-cmwq'
     assert result['machine']['cores'] == os.cpu_count()
     assert [one['variant'] for one in result['boots']] == ['cmwq', 'base'] * 2
     assert all([run['scope'] for run in one['runs']] == SCOPES * 8 and
@@ -673,7 +673,7 @@ def test_another_kernel_is_not_resumed(project):
     project.mark('dies-001-base')
     project.mark('dies-001-base-attempt2')
     project.run('--no-build', '--pairs', '1')
-    measure_boot.Build(project.root, 'uml', 'base').image.write_text('rebuilt')
+    copied.empty_kernel(project.root, 'uml', 'base')[0].write_text('rebuilt')
     done = project.run('--resume')
     assert done.returncode == 1 and 'start a new run' in done.stderr
 
@@ -744,7 +744,7 @@ def test_no_place_for_results(project):
 
 
 def test_missing_kernel_is_named(project):
-    measure_boot.Build(project.root, 'uml', 'base').module.unlink()
+    copied.empty_kernel(project.root, 'uml', 'base')[1].unlink()
     done = project.run('--no-build')
     assert done.returncode == 1
     assert 'test_workqueue.ko is missing: run make kernel ENGINE=uml VARIANT=base' in done.stderr

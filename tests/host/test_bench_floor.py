@@ -126,7 +126,7 @@ def test_each_boot_of_a_sweep_has_its_own_items():
 def test_guest_of_a_sweep_has_its_cpus():
     chosen = params('--engine', 'qemu', '--sweep', '2,8')
     one = {'variant': 'base', 'pair': 1, 'cpus': 8}
-    argv = seat.guest_arguments(ROOT, measure_boot.Build(ROOT, 'qemu', 'base'), bench_options.of_boot(chosen, one), one,
+    argv = seat.guest_arguments(measure_boot.kernel('qemu', 'base'), bench_options.of_boot(chosen, one), one,
                                 'x.log')
     assert argv[argv.index('--cpus') + 1] == '8'
 

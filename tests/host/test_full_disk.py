@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import copied
 from calls import call, refuses, stub
 from test_kernels import DEB, LINUX, copy, fake_tree, package_of, pin  # noqa: F401  (copy is a fixture)
 from wqlab import steps
-from wqlab.measure.boot import Build
 from wqlab.paths import ROOT
 
 MIB = 1 << 20
@@ -74,12 +74,7 @@ class Prepared:
         self.project, self.place = project, place
         for variant in ('cmwq', 'base'):
             for config in ('release', 'workload'):
-                build = Build(project, 'uml', variant, config)
-                for path in (build.image, build.module, build.folder / '.config',
-                             build.folder / 'include/config/kernel.release'):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_text(f'{LINUX}.4-{variant}\n')
-                build.image.chmod(0o755)
+                copied.empty_kernel(project, 'uml', variant, config)
         shutil.copytree(ROOT / 'Documentation', project / 'Documentation')     # for dkms
         shutil.copy(ROOT / 'CHANGELOG.md', project)
         kdir = place / 'kdir'

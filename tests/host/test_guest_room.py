@@ -173,7 +173,7 @@ def test_who_boots_a_guest_refuses_the_same_machines(folder, capsys, text, numbe
 ])
 def test_the_bench_counts_the_cpus_that_its_guests_have(folder, words, machine):
     params = bench_options.parse_args(['--engine', 'qemu', *words])[0]
-    argv = seat.guest_arguments(folder, measure_boot.Build(folder, 'qemu', 'cmwq'), {**params, 'accel': None},
+    argv = seat.guest_arguments(measure_boot.kernel('qemu', 'cmwq'), {**params, 'accel': None},
                                       {'variant': 'cmwq'}, 'log')
     args = run.options().parse_args(argv[2:])
     assert complete(parse(args.topology or ''), args.cpus) == machine

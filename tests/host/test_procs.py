@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 """Child processes end when the process that started them ends, for whatever reason."""
-import contextlib
 import os
 import shutil
 import signal
@@ -157,49 +156,35 @@ def test_the_priority_of_a_session():
     procs.set_priority(child, 7)
 
 
-BUILDING = '''import os, signal, subprocess, sys, time
+INSTALLING = '''import os, subprocess, sys, time
 from wqlab import procs
-from wqlab.measure.boot import Build
 def start_and_signal(*args, **options):
     child = start(*args, **options)
-    while not os.path.exists(sys.argv[1] + '/up'): time.sleep(0.01)
+    time.sleep(0.5)     # it has begun
     os.kill(os.getpid(), int(sys.argv[2]))
-    time.sleep(0)   # here a handler runs
     return child
 procs.end_on_signals()
 if int(sys.argv[2]): start, subprocess.Popen = subprocess.Popen, start_and_signal
-Build(sys.argv[1], 'uml', 'cmwq').make(sys.argv[1])
+procs.run([sys.argv[1]])
 '''
-BUILDER = '''cd "${0%/*}/.."
-trap 'sleep 0.5; echo ended; exit 1' TERM; echo up; touch up; while :; do sleep 0.1; done'''
-END_SIGNALS = pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+INSTALLER = "trap 'sleep 0.5; echo ended; exit 1' TERM; echo up; while :; do sleep 0.1; done"
 
 
-@contextlib.contextmanager
-def building(folder, at_once=0):
-    """Run the builder. It gets the signal `at_once` before it knows that the build has started."""
-    stub(folder / 'scripts', 'lab', BUILDER)
-    with procs.kept([*HEARS_ALL, sys.executable, '-c', BUILDING, folder, at_once], stdout=subprocess.PIPE, text=True,
-                    stderr=subprocess.DEVNULL, env={**os.environ, 'PYTHONPATH': str(ROOT / 'scripts')}) as child:
+@pytest.mark.parametrize('at_once', [False, True])
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_installation_ends_before_its_caller(tmp_path, number, at_once):
+    """It may have to complete what dpkg has begun. The signal may come before the caller knows that it has begun."""
+    stub(tmp_path, 'deps.sh', INSTALLER)
+    with procs.kept([*HEARS_ALL, sys.executable, '-c', INSTALLING, tmp_path / 'deps.sh', int(number) * at_once],
+                    stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL,
+                    env={**os.environ, 'PYTHONPATH': str(ROOT / 'scripts')}) as child:
         assert child.stdout.readline() == 'up\n'
-        yield child
+        if not at_once:
+            child.send_signal(number)
         assert child.wait(timeout=30)
         os.set_blocking(child.stdout.fileno(), False)
         assert (child.stdout.buffer.read() or b'').startswith(b'ended\n')
     child.stdout.close()
-
-
-@END_SIGNALS
-def test_a_build_ends_before_its_caller(tmp_path, number):
-    """Programs that measure build by scripts/lab. What it runs may have to end a compiler and to delete its file."""
-    with building(tmp_path) as child:
-        child.send_signal(number)
-
-
-@END_SIGNALS
-def test_a_build_that_just_started_ends_before_its_caller(tmp_path, number):
-    with building(tmp_path, int(number)):
-        pass
 
 
 def test_a_child_that_does_not_end_is_named(capsys):

@@ -11,7 +11,6 @@ import pytest
 
 import copied
 from calls import call
-from wqlab.measure.boot import Build
 from wqlab.paths import BUILD
 from wqlab.simulated import root
 from wqlab.steps import Failure
@@ -200,13 +199,8 @@ log.write_text(''.join(f'@workload {json.dumps(row)}\\n' for row in rows))
 
 @pytest.fixture
 def project(tmp_path):
-    found = copied.project(tmp_path, 'run-workload.sh', FAKE_GUEST, {'config': 'workload', 'module': None},
+    found = copied.project(tmp_path, 'run-workload.sh', FAKE_GUEST, {'engine': 'arm64', 'config': 'workload'},
                            'build/workload', {})
-    for variant in ('cmwq', 'base'):
-        build = Build(tmp_path, 'arm64', variant, 'workload', None)
-        for path in (build.image, build.folder / '.config', build.folder / 'include/config/kernel.release'):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f'7.3-{variant}\n')
     (tmp_path / 'build' / root.place().relative_to(BUILD)).mkdir(parents=True)
     return found
 

@@ -11,7 +11,7 @@ import copied
 from calls import call
 from wqlab.measure import record as measure_record
 from wqlab.measure import turns
-from wqlab.measure.boot import BootError, Build
+from wqlab.measure.boot import BootError, kernel
 from wqlab.paths import ROOT
 from wqlab.steps import Failure
 from wqlab.workload import (
@@ -441,7 +441,7 @@ def test_what_an_engine_cannot_show_is_said():
 def test_guest_gets_what_was_chosen(tmp_path):
     chosen = {**params('--engine', 'qemu', '--topology', 'cores=4,threads=2', '--mem', '3G', '--quick', '--cases',
                        'ext4/*', '--seconds', '0.5', '--spoil', 'stale'), 'accel': 'tcg'}
-    words = engines.qemu(Build(ROOT, 'qemu', 'base', 'workload', None), chosen, {'workload': 'writeback'},
+    words = engines.qemu(kernel('qemu', 'base', 'workload'), chosen, {'workload': 'writeback'},
                          tmp_path / 'log')
     text = ' '.join(words)
     assert 'qemu-base-workload-7.3 --cpus 8 --topology cores=4,threads=2 --mem 3G --accel tcg' in text
@@ -453,7 +453,7 @@ def test_only_ours_gets_more_parameters(engine, tmp_path):
     chosen = {**params('--engine', engine, '--append-cmwq', 'workqueue.own_pools=0'), 'accel': 'tcg'}
     assert 'ours is booted with workqueue.own_pools=0' in options.notes(chosen)
     for variant, more in (('cmwq', ['workqueue.own_pools=0']), ('base', [])):
-        words = engines.ENGINES[engine].start(Build(ROOT, engine, variant, 'workload', None), chosen,
+        words = engines.ENGINES[engine].start(kernel(engine, variant, 'workload'), chosen,
                                               {'workload': 'nfs'}, tmp_path / 'log')
         assert words[words.index('--append') + 1].split() == disks.parameters().split() + more
 
@@ -547,7 +547,7 @@ def root(monkeypatch):
     monkeypatch.setattr(os, 'geteuid', lambda: 0)
 
 
-def kernel(monkeypatch, variant):
+def running(monkeypatch, variant):
     monkeypatch.setattr(engines, 'running_variant', lambda: variant)
     monkeypatch.setattr(engines, 'running_kernel', lambda: {'release': f'7.3-{variant}', 'version': '#1'})
 
@@ -560,17 +560,17 @@ def test_here_needs_root(monkeypatch):
 
 def test_here_measures_one_kernel_after_the_other(monkeypatch, root):
     one = record([], '--here', '--pairs', '1', 'dm-crypt', 'writeback')
-    kernel(monkeypatch, 'base')
+    running(monkeypatch, 'base')
     run.check_running(one)
     assert [left['variant'] for left in run.possible(one)] == ['base', 'base']
-    kernel(monkeypatch, 'cmwq')
+    running(monkeypatch, 'cmwq')
     run.check_running(one)
     assert [left['variant'] for left in run.possible(one)] == ['cmwq', 'cmwq']
     assert set(one['kernels']) == {'cmwq', 'base'}
 
 
 def test_here_refuses_another_kernel(monkeypatch, root):
-    kernel(monkeypatch, 'base')
+    running(monkeypatch, 'base')
     with pytest.raises(Failure, match='the running kernel is base, not cmwq'):
         run.check_running(record([], '--here', '--variant', 'cmwq'))
     other = {**record([], '--here'), 'kernels': {'base': {'release': '6.1', 'version': '#2'}}}
@@ -580,7 +580,7 @@ def test_here_refuses_another_kernel(monkeypatch, root):
 
 @pytest.mark.tier('test')
 def test_here_says_how_to_go_on(monkeypatch, root, tmp_path, capsys):
-    kernel(monkeypatch, 'base')
+    running(monkeypatch, 'base')
     made = [boot(1, name, 'base') for name in workloads.UNNAMED]
     results = turns.Results(run.PROGRAM, record(made, '--here', '--pairs', '1'), tmp_path)
     assert turns.finish(results, 0) == 0
@@ -614,7 +614,7 @@ log.write_text(text)
 @pytest.fixture
 def project(tmp_path):
     """A copy of the scripts with empty kernels. The guest prints the recorded log."""
-    return copied.project(tmp_path, 'run-workload.sh', FAKE_GUEST, {'config': 'workload', 'module': None},
+    return copied.project(tmp_path, 'run-workload.sh', FAKE_GUEST, {'config': 'workload'},
                           'build/workload', {f'uml-{name}.log': text for name, text in RECORDED.items()})
 
 
@@ -629,7 +629,7 @@ def test_whole_run(project):
     twice = [f'uml-{variant}-workload-7.3 {name}' for name in workloads.UNNAMED for variant in ('base', 'cmwq')]
     assert project.calls() == once + twice
     folder, result = project.results()
-    assert result['complete'] and result['kernels']['cmwq']['release'] == '7.3-cmwq'
+    assert result['complete'] and result['kernels']['cmwq']['release'] == '7.3.4-cmwq'
     assert [row['workload'] for row in result['summary']] == \
         [name for name in workloads.UNNAMED for _ in lines.parse(RECORDED[name])['runs']]
     assert all(row['ratio']['rate']['median'] == 1 for row in result['summary'])

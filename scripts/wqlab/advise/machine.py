@@ -17,7 +17,7 @@ from typing import Any
 from wqlab.advise import pods
 from wqlab.advise.keeper import kept, with_sbin
 from wqlab.bench import parse, seat
-from wqlab.measure.boot import Build
+from wqlab.kernels.kinds import Kind
 from wqlab.paths import ROOT
 from wqlab.scopes import SCOPES
 from wqlab.steps import Failure, first_match
@@ -164,9 +164,9 @@ Subject = Here | Guest
 
 
 @contextlib.contextmanager
-def guest(build: Build, params: dict[str, Any], log: Path, tick: Callable[[float, str], None]) -> Iterator[Guest]:
-    boot = {'variant': build.variant}
+def guest(kernel: Kind, params: dict[str, Any], log: Path, tick: Callable[[float, str], None]) -> Iterator[Guest]:
+    boot = {'variant': kernel.variant}
     inside = seat.command(more=f'( {READ.replace("SYS", str(SYS))} )')
-    with seat.taken(ROOT, build, params, boot, log, inside=inside) as place:
+    with seat.taken(kernel, params, boot, log, inside=inside) as place:
         yield Guest(place, tick)
         place.leave()

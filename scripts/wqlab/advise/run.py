@@ -12,13 +12,13 @@ from wqlab.advise import machine, measure, pods, verdict, words
 from wqlab.advise.machine import Subject
 from wqlab.advise.measure import LOADS
 from wqlab.bench.options import memory_for
+from wqlab.kernels import build as kernel_build
 from wqlab.kernels import module as kernel_module
-from wqlab.kernels.kinds import TREE, VARIANTS
+from wqlab.kernels.kinds import TREE, VARIANTS, Kind
 from wqlab.measure import boot as measure_boot
 from wqlab.measure import options
 from wqlab.measure import record as measure_record
-from wqlab.measure.boot import Build
-from wqlab.paths import BUILD, ROOT
+from wqlab.paths import BUILD
 from wqlab.scopes import SCOPES
 from wqlab.steps import Failure, locked, sayer, shown, using
 
@@ -114,14 +114,14 @@ def module_for_here(params: dict[str, Any]) -> Path:
     return path
 
 
-def kernel_for_guest(params: dict[str, Any], held: contextlib.ExitStack) -> Build:
-    kernel = Build(ROOT, params['engine'], params['variant'])
+def kernel_for_guest(params: dict[str, Any], held: contextlib.ExitStack) -> Kind:
+    kernel = measure_boot.kernel(params['engine'], params['variant'])
     if not params['no_build']:
         measure_boot.install('a guest')
-        say(f'building the {kernel.variant} kernel for {kernel.engine}')
-        kernel.make(ROOT)
+        say(f'building the {kernel.variant} kernel for {kernel.engine.name}')
+        kernel_build.build(kernel)
     held.enter_context(using(kernel.folder))
-    kernel.check()
+    measure_boot.check(kernel)
     params['accel'] = measure_boot.accelerator(params, kernel)
     return kernel
 
@@ -162,10 +162,10 @@ def conclude(record: Record) -> None:
     record['advice']['text'] = words.paragraph(record)
 
 
-def advise(params: dict[str, Any], target: Path | Build) -> None:
+def advise(params: dict[str, Any], target: Path | Kind) -> None:
     """Measure, and report. A full disk shows at the beginning, and does not cost the advice at the end."""
     kernel = measure_record.describe_kernel(target) if params['engine'] else {'release': platform.release()}
-    record = {**measure_record.begun(ROOT), 'kernel': kernel, 'parameters': params, 'items': {}, 'turns': []}
+    record = {**measure_record.begun(), 'kernel': kernel, 'parameters': params, 'items': {}, 'turns': []}
     folder = measure_record.new_folder(BUILD / 'advise')
     measure_record.save(record, folder)
     for note in notes(params):
@@ -173,7 +173,7 @@ def advise(params: dict[str, Any], target: Path | Build) -> None:
     say(f'results go to {shown(folder)}/')
     log = folder / 'logs/guest.log'
     with machine.guest(target, params, log, lambda seconds, _: say(f'the guest boots: {seconds:.0f} s')) \
-            if isinstance(target, Build) else machine.here(target, bool(params['shard_sizes'])) as subject:
+            if isinstance(target, Kind) else machine.here(target, bool(params['shard_sizes'])) as subject:
         prepare(subject, record)
         if record['settings']:
             measure.Measuring(subject, record, say).go()

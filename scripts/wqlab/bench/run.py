@@ -14,15 +14,14 @@ sweep.py    the plots over numbers of CPUs
 
 from wqlab.bench import by_scope, options, parse, plot, seat, simulated, summary, why
 from wqlab.measure import turns
-from wqlab.measure.boot import Build, accelerator, install
+from wqlab.measure.boot import accelerator, install, kernel
 from wqlab.measure.options import warnings
-from wqlab.paths import ROOT
 
 
 def kernels(params, build):
     if build:
         install('the benchmark', ENGINE=params['engine'])
-    return {place: Build(ROOT, params['engine'], variant) for place, variant in options.places(params).items()}
+    return {place: kernel(params['engine'], variant) for place, variant in options.places(params).items()}
 
 
 def boots_to_make(params):
@@ -60,16 +59,16 @@ def group(boot):
     return boot['pair'], boot.get('cpus')
 
 
-def once(params, builds):
+def once(params, kernels):
     """Return the function that makes the boots of a group."""
     def make(boots, logs, tick):
         if params.get('machine'):
-            return simulated.play(ROOT, builds, params, boots, logs, tick)
+            return simulated.play(kernels, params, boots, logs, tick)
         if not params['icount']:
-            return seat.play(ROOT, builds, params, boots, logs, tick)
+            return seat.play(kernels, params, boots, logs, tick)
         # With icount, a guest that waits for orders does not sleep but uses a whole CPU. So boot them one by one.
         return [entry for boot, log in zip(boots, logs, strict=True)
-                for entry in seat.play(ROOT, builds, params, [boot], [log], tick)]
+                for entry in seat.play(kernels, params, [boot], [log], tick)]
     return make
 
 

@@ -19,9 +19,11 @@ from typing import Any
 from wqlab import procs
 from wqlab.bench import by_scope, options
 from wqlab.bench import parse as bench_parse
+from wqlab.kernels.kinds import Kind
 from wqlab.logs import check
 from wqlab.measure import stats
-from wqlab.measure.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, Build, read_text
+from wqlab.measure.boot import PROGRESS_S, STOP_S, TIMED_OUT, BootError, module_of, read_text
+from wqlab.paths import ROOT
 from wqlab.steps import Failure
 
 GUEST_MODULE = '/test_workqueue.ko'
@@ -93,13 +95,13 @@ def command(functions: str = NOTHING_AROUND, more: str = ':', orders: str = '') 
     return functions + COMMAND.replace('@more@', more).replace('@orders@', orders)
 
 
-def guest_arguments(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path,
+def guest_arguments(kernel: Kind, params: dict[str, Any], boot: dict, log: Path,
                     options_of_guest: Sequence[str] = (), inside: str = '') -> list[str]:
     """Return the command that boots a guest, in which `inside` runs."""
-    argv = [str(Path(root) / 'scripts/lab'), 'guest', '--stdin',
-            '--kernel', str(build.folder), '--engine', params['engine'],
+    argv = [str(ROOT / 'scripts/lab'), 'guest', '--stdin',
+            '--kernel', str(kernel.folder), '--engine', params['engine'],
             '--cpus', str(params['cpus']), '--mem', params['mem'], '--timeout', str(params['boot_timeout']),
-            '--file', f'{build.module}:{GUEST_MODULE}', '--log', str(log)]
+            '--file', f'{module_of(kernel)}:{GUEST_MODULE}', '--log', str(log)]
     if params['topology']:
         argv += ['--topology', ','.join(f'{key}={n}' for key, n in params['topology'].items())]
     if params['icount']:
@@ -218,10 +220,10 @@ class Seat:
 
 
 @contextlib.contextmanager
-def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path,
+def taken(kernel: Kind, params: dict[str, Any], boot: dict, log: Path,
           options_of_guest: Sequence[str] = (), inside: str = '') -> Iterator[Seat]:
     """Boot a guest that waits for orders, and end it with the block."""
-    argv = guest_arguments(root, build, params, boot, log, options_of_guest, inside)
+    argv = guest_arguments(kernel, params, boot, log, options_of_guest, inside)
     with tempfile.TemporaryFile() as messages, \
             procs.kept(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=messages) as child:
         try:
@@ -259,12 +261,12 @@ def make_passes(seats: list[Seat], params: dict[str, Any], clock: Clock) -> None
                     seat.make_pass(order(params, scope), repeat, clock)
 
 
-def play(root: Path, builds: dict[str, Build], params: dict[str, Any], boots: list[dict], logs: list[Path],
+def play(kernels: dict[str, Kind], params: dict[str, Any], boots: list[dict], logs: list[Path],
          tick: Tick) -> list[dict]:
     """Boot guests together, and make all passes. Return the entries of these boots for the record."""
     params, clock = options.of_boot(params, boots[0]), Clock(tick)
     with contextlib.ExitStack() as stack:
-        seats = [stack.enter_context(taken(root, builds[boot['variant']], params, boot, log))
+        seats = [stack.enter_context(taken(kernels[boot['variant']], params, boot, log))
                  for boot, log in zip(boots, logs, strict=True)]
         for seat in seats:
             seat.begin(params['scopes'], clock)

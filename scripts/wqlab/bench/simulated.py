@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wqlab.bench import machine, options, seat
-from wqlab.measure.boot import Build
+from wqlab.kernels.kinds import Kind
 from wqlab.scopes import SCOPES
 from wqlab.simulated import explain, stalls
 from wqlab.steps import Failure
@@ -35,8 +35,8 @@ def orders(params: dict[str, Any]) -> str:
 class Seat:
     """A guest that makes all passes, and why they took so long."""
 
-    def __init__(self, place: seat.Seat, build: Build, memory: Path):
-        self.place, self.build, self.memory = place, build, memory
+    def __init__(self, place: seat.Seat, kernel: Kind, memory: Path):
+        self.place, self.kernel, self.memory = place, kernel, memory
 
     def take(self, number: int, repeat: int, clock: seat.Clock) -> None:
         """Wait for the result of a pass, and explain it."""
@@ -52,27 +52,27 @@ class Seat:
         items = run['items'] + run['threads'] * options.warmup(self.place.params)
         try:
             stretch = stalls.read_one(machine.report(self.place.log), number)
-            return explain.explain_copy(stretch, copy, self.build.folder, items)
+            return explain.explain_copy(stretch, copy, self.kernel.folder, items)
         except Failure as error:
             raise self.place.error(str(error)) from None
 
 
 @contextlib.contextmanager
-def taken(root: Path, build: Build, params: dict[str, Any], boot: dict, log: Path) -> Iterator[Seat]:
+def taken(kernel: Kind, params: dict[str, Any], boot: dict, log: Path) -> Iterator[Seat]:
     """Boot a guest that makes all passes."""
     with tempfile.TemporaryDirectory(prefix='.memory-', dir=log.parent) as folder:
         memory = Path(folder, 'memory')
-        with seat.taken(root, build, params, boot, log, machine.guest_options(params, boot, log, memory),
+        with seat.taken(kernel, params, boot, log, machine.guest_options(params, boot, log, memory),
                         seat.command(FUNCTIONS, orders=orders(params))) as place:
-            yield Seat(place, build, memory)
+            yield Seat(place, kernel, memory)
 
 
-def play(root: Path, builds: dict[str, Build], params: dict[str, Any], boots: list[dict], logs: list[Path],
+def play(kernels: dict[str, Kind], params: dict[str, Any], boots: list[dict], logs: list[Path],
          tick: seat.Tick) -> list[dict]:
     """Boot guests together. Return the entries of these boots for the record."""
     params, clock = options.of_boot(params, boots[0]), seat.Clock(tick)
     with contextlib.ExitStack() as stack:
-        seats = [stack.enter_context(taken(root, builds[boot['variant']], params, boot, log))
+        seats = [stack.enter_context(taken(kernels[boot['variant']], params, boot, log))
                  for boot, log in zip(boots, logs, strict=True)]
         for one in seats:
             one.place.begin(params['scopes'], clock)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Build the kernels, and run a guest until it ends."""
+"""The kernels that are measured, and a guest that runs until it ends."""
 
 import os
 import subprocess
@@ -10,6 +10,7 @@ from pathlib import Path
 from wqlab import procs
 from wqlab.guest.engines import ENGINES
 from wqlab.kernels import kinds
+from wqlab.kernels.kinds import Kind
 from wqlab.paths import ROOT
 from wqlab.steps import Failure
 
@@ -26,37 +27,21 @@ class BootError(Failure):
         self.boot = boot
 
 
-class Build:
-    """The build folder of one kernel, and the files that a measurement uses from it."""
+def kernel(engine, variant, config='release'):
+    """Return a kernel of the release that LINUX= names."""
+    return Kind(kinds.ENGINES[engine], variant, config, kinds.asked_linux())
 
-    def __init__(self, root, engine, variant, config='release', module='lib/cmwq/test_workqueue.ko'):
-        self.engine, self.variant, self.config = engine, variant, config
-        self.linux = kinds.asked_linux()
-        self.folder = Path(root) / 'build' / f'{engine}-{variant}-{config}-{self.linux}'
-        self.image = self.folder / ENGINES[engine].image
-        self.module = self.folder / module if module else None
 
-    def base(self):
-        """Return where the base tree of this kernel came from, or None."""
-        path = self.folder.parent / f'.linux-{self.linux}.origin'
-        return path.read_text(encoding='utf-8').strip() if path.exists() else None
+def module_of(kernel):
+    """Return the benchmark of a kernel, or None: those for workloads need none."""
+    return None if kernel.config == 'workload' else kernel.folder / 'lib/cmwq/test_workqueue.ko'
 
-    def release(self):
-        path = self.folder / 'include/config/kernel.release'
-        return path.read_text(encoding='utf-8').strip()
 
-    def check(self):
-        for path in (self.image, self.module):
-            if path and not path.is_file():
-                raise BootError(f'{path} is missing: run make kernel ENGINE={self.engine} '
-                                f'VARIANT={self.variant} CONFIG={self.config}')
-
-    def make(self, root):
-        """Build the kernel. The program reports progress."""
-        asked = {'ENGINE': self.engine, 'VARIANT': self.variant, 'CONFIG': self.config, 'LINUX': self.linux}
-        if procs.run([Path(root) / 'scripts/lab', 'kernel'], env={**os.environ, **asked}):
-            raise BootError(f'building the {self.variant} kernel for {self.engine} failed: '
-                            'see the lines above')
+def check(kernel):
+    for path in filter(None, (kernel.image, module_of(kernel))):
+        if not path.is_file():
+            raise BootError(f'{path} is missing: run make kernel ENGINE={kernel.engine.name} '
+                            f'VARIANT={kernel.variant} CONFIG={kernel.config}')
 
 
 def install(what, **environment):
@@ -65,14 +50,14 @@ def install(what, **environment):
         raise BootError(f'could not install what {what} needs: see the lines above')
 
 
-def accelerator(params, build):
+def accelerator(params, kernel):
     """Return the accelerator of the guest: "kvm" or "tcg" for QEMU, None for UML."""
     if params['engine'] == 'uml':
         return None
     if not ENGINES[params['engine']].may_use_kvm:
         return 'tcg'
     from wqlab.guest import run  # accelerator() may boot a kernel to find out
-    return run.accelerator(build.image, icount=params.get('icount', False))
+    return run.accelerator(kernel.image, icount=params.get('icount', False))
 
 
 def read_text(path):

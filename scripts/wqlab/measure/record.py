@@ -14,6 +14,10 @@ import subprocess
 from pathlib import Path
 
 from wqlab import files
+from wqlab.kernels import base
+from wqlab.kernels.build import release_of
+from wqlab.measure.boot import module_of
+from wqlab.paths import ROOT
 from wqlab.simulated import machines
 from wqlab.steps import Failure, told
 
@@ -66,10 +70,10 @@ def describe_machine():
     }
 
 
-def describe_git(root):
+def describe_git():
     """Return the commit and whether files differ from it, or None outside a repository."""
-    commit = command_line('git', 'rev-parse', '--verify', 'HEAD', cwd=root)
-    changes = command_line('git', 'status', '--porcelain', cwd=root)
+    commit = command_line('git', 'rev-parse', '--verify', 'HEAD', cwd=ROOT)
+    changes = command_line('git', 'status', '--porcelain', cwd=ROOT)
     if commit is None and changes is None:
         return None
     return {'commit': commit, 'modified': bool(changes)}
@@ -80,31 +84,37 @@ def file_digest(path):
         return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
-def describe_kernel(build):
-    module = {'module_sha256': file_digest(build.module)} if build.module else {}
+def describe_kernel(kernel):
+    module = module_of(kernel)
     return {
-        'folder': build.folder.name,
-        'release': build.release(),
-        'image_sha256': file_digest(build.image),
-        **module,
-        'config_sha256': file_digest(build.folder / '.config'),
+        'folder': kernel.folder.name,
+        'release': release_of(kernel.folder),
+        'image_sha256': file_digest(kernel.image),
+        **({'module_sha256': file_digest(module)} if module else {}),
+        'config_sha256': file_digest(kernel.folder / '.config'),
     }
 
 
-def begun(root):
+def base_of(kernel):
+    """Return where the base tree of this kernel came from, or None."""
+    origin = base.Base(kernel.linux).origin
+    return origin.read_text().strip() if origin.exists() else None
+
+
+def begun():
     """Return what each record begins with."""
     return {'format': FORMAT, 'complete': False, 'started': now(), 'finished': None, 'machine': describe_machine(),
-            'git': describe_git(root)}
+            'git': describe_git()}
 
 
-def new_record(program, params, root, builds):
+def new_record(program, params, kernels):
     return {
-        **begun(root),
+        **begun(),
         'program': program,
         'engine': params['engine'],
         'topology': {'cpus': params['cpus'], **(params['topology'] or {})},
-        'kernels': {variant: describe_kernel(build) for variant, build in builds.items()},
-        'base': next((build.base() for build in builds.values()), None),
+        'kernels': {variant: describe_kernel(kernel) for variant, kernel in kernels.items()},
+        'base': next(map(base_of, kernels.values()), None),
         'parameters': params,
         'boots': [],
         'failed_boots': [],
@@ -171,9 +181,8 @@ def check_same_machine(params):
         raise Failure(f"the machine {machine['name']} has changed since this run began: start a new run")
 
 
-def check_same_kernels(record, builds):
+def check_same_kernels(record, kernels):
     """Raise Failure if a kernel has changed. One record must not mix boots of different kernels."""
-    for variant, build in builds.items():
-        if describe_kernel(build) != record['kernels'].get(variant):
-            raise Failure(f'{build.folder} has changed since this run began: '
-                              'start a new run')
+    for variant, kernel in kernels.items():
+        if describe_kernel(kernel) != record['kernels'].get(variant):
+            raise Failure(f'{kernel.folder} has changed since this run began: start a new run')

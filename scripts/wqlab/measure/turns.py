@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from wqlab import procs
+from wqlab.kernels import build as kernel_build
+from wqlab.kernels.kinds import Kind
+from wqlab.measure import boot as measure_boot
 from wqlab.measure import record as measure_record
-from wqlab.measure.boot import BootError, Build
-from wqlab.paths import BUILD, ROOT
+from wqlab.measure.boot import BootError
+from wqlab.paths import BUILD
 from wqlab.steps import Failure, locked, sayer, shown, told, using
 
 # If a boot fails, it is tried again: it says nothing about speed. Each failure is reported and recorded.
@@ -25,7 +28,7 @@ Record = dict[str, Any]
 Boot = dict[str, Any]
 Tick = Callable[[float, str], None]         # (seconds since the boot began, what is new)
 Once = Callable[[list[Boot], list[Path], Tick], list[Boot]]    # make a group of boots, with these logs; return entries
-Builds = dict[str, Build]
+Kernels = dict[str, Kind]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,11 +36,11 @@ class Program:
     """What differs between the scripts."""
     name: str                                   # without its suffix; messages begin with it
     results: str                                # the folder in build/ that has a folder for each run
-    kernels: Callable[[Record, bool], Builds]   # of a run with these parameters; install what it needs, if asked to
-    accelerator: Callable[[Record, Build], str | None]
+    kernels: Callable[[Record, bool], Kernels]   # of a run with these parameters; install what it needs, if asked to
+    accelerator: Callable[[Record, Kind], str | None]
     left: Callable[[Record], list[Boot]]        # the boots that have not been made
     possible: Callable[[Record], list[Boot]]    # those of them that can be made now
-    once: Callable[[Record, Builds], Once]      # the function that makes the boots of a group
+    once: Callable[[Record, Kernels], Once]      # the function that makes the boots of a group
     describe: Callable[[Boot, Record], str]     # a boot in words; the second argument has the parameters
     group: Callable[[Boot], object]             # boots with the same value are made together
     stem: Callable[[Boot], str]                 # the name of its log, without a suffix
@@ -60,41 +63,41 @@ class Program:
     def say(self, text: str) -> None:
         sayer(self.name)(text)
 
-    def prepare(self, params: Record, build: bool, held: contextlib.ExitStack) -> Builds:
+    def prepare(self, params: Record, build: bool, held: contextlib.ExitStack) -> Kernels:
         """
         Make sure that the kernels are there. With `build`, build what is not up to date. They stay as they are until
         `held` is closed.
         """
-        builds = self.kernels(params, build)
-        for one in builds.values() if build else ():
-            self.say(f'building the {one.variant} kernel for {one.engine}')
-            one.make(ROOT)
-        for one in builds.values():
+        kernels = self.kernels(params, build)
+        for one in kernels.values() if build else ():
+            self.say(f'building the {one.variant} kernel for {one.engine.name}')
+            kernel_build.build(one)
+        for one in kernels.values():
             held.enter_context(using(one.folder))
-            one.check()
-        return builds
+            measure_boot.check(one)
+        return kernels
 
-    def begin(self, params: Record, build: bool, held: contextlib.ExitStack) -> tuple['Results', Builds]:
-        builds = self.prepare(params, build, held)
-        if builds:
-            params['accel'] = self.accelerator(params, next(iter(builds.values())))
-        record = measure_record.new_record(self.name, params, ROOT, builds)
+    def begin(self, params: Record, build: bool, held: contextlib.ExitStack) -> tuple['Results', Kernels]:
+        kernels = self.prepare(params, build, held)
+        if kernels:
+            params['accel'] = self.accelerator(params, next(iter(kernels.values())))
+        record = measure_record.new_record(self.name, params, kernels)
         self.admit(record)
         folder = measure_record.new_folder(self.folder)
         measure_record.save(record, folder)
-        return Results(self, record, folder), builds
+        return Results(self, record, folder), kernels
 
-    def resume(self, where: str, held: contextlib.ExitStack) -> tuple['Results', Builds]:
+    def resume(self, where: str, held: contextlib.ExitStack) -> tuple['Results', Kernels]:
         """Continue the run in a folder, or the latest one. One that is complete is only reported again."""
         folder = Path(where) if where else measure_record.find_unfinished(self.folder, self.name)
         record = measure_record.load(folder, self.name)
         if record['complete']:
             return Results(self, record, folder), {}
         measure_record.check_same_machine(record['parameters'])
-        builds = self.prepare(record['parameters'], False, held)
-        measure_record.check_same_kernels(record, builds)
+        kernels = self.prepare(record['parameters'], False, held)
+        measure_record.check_same_kernels(record, kernels)
         self.admit(record)
-        return Results(self, record, folder), builds
+        return Results(self, record, folder), kernels
 
 
 class Results:
@@ -205,13 +208,13 @@ def complaints(program: Program, record: Record) -> list[str]:
                     for boot in record['failed_boots']]
 
 
-def measure(results: Results, builds: Builds) -> int:
+def measure(results: Results, kernels: Kernels) -> int:
     """Make the boots that are left. Return the exit status."""
     program, record = results.program, results.record
     for line in program.notes(record['parameters']):
         program.say(f'note: {line}')
     program.say(f'results go to {shown(results.folder)}/')
-    return make(results, program.possible(record), program.once(record['parameters'], builds))
+    return make(results, program.possible(record), program.once(record['parameters'], kernels))
 
 
 def report(program: Program, record: Record) -> bool:
@@ -251,8 +254,8 @@ def run(program: Program, params: Record, where: str | None, build: bool) -> int
     try:
         # computed figures do not depend on what else runs
         with locked('measurement', shared=bool(params.get('machine'))), contextlib.ExitStack() as held:
-            results, builds = program.begin(params, build, held) if where is None else program.resume(where, held)
-            status = 0 if results.record['complete'] else measure(results, builds)
+            results, kernels = program.begin(params, build, held) if where is None else program.resume(where, held)
+            status = 0 if results.record['complete'] else measure(results, kernels)
     except Failure as error:
         program.say(str(error))
         return 1

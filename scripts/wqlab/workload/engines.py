@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from wqlab.kernels.kinds import Kind
 from wqlab.logs import check
 from wqlab.measure import boot as measure_boot
-from wqlab.measure.boot import BootError, Build
+from wqlab.measure.boot import BootError
 from wqlab.paths import ROOT
 from wqlab.simulated import root
 from wqlab.steps import Failure, shown
@@ -38,49 +39,49 @@ exec chroot /host COMMAND
 @dataclasses.dataclass(frozen=True)
 class Engine:
     limits: tuple[str, ...]         # what it cannot show
-    # (build, parameters, the boot, the log) -> the program to start
-    start: Callable[[Build | None, dict, dict, Path], list[str]]
+    # (kernel, parameters, the boot, the log) -> the program to start
+    start: Callable[[Kind | None, dict, dict, Path], list[str]]
     writes_log: bool                # the program writes its output to the log itself
 
 
-def parameters(build: Build, params: dict) -> str:
+def parameters(kernel: Kind, params: dict) -> str:
     """Return the kernel parameters of a guest."""
-    more = params.get('append_cmwq', '') if build.variant == 'cmwq' else ''
+    more = params.get('append_cmwq', '') if kernel.variant == 'cmwq' else ''
     return f'{disks.parameters()} {more}'.strip()
 
 
-def uml(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
-    assert build
+def uml(kernel: Kind | None, params: dict, boot: dict, log: Path) -> list[str]:
+    assert kernel
     command = inside(params, boot['workload'])
-    return [str(LAB), 'guest', '--kernel', str(build.folder), '--engine', 'uml', '--cpus', str(params['cpus']),
+    return [str(LAB), 'guest', '--kernel', str(kernel.folder), '--engine', 'uml', '--cpus', str(params['cpus']),
             '--mem', params['mem'], '--timeout', str(10 * time_limit(params)), '--log', str(log),
-            '--append', parameters(build, params), '--', ON_HOSTFS.replace('COMMAND', shlex.join(command))]
+            '--append', parameters(kernel, params), '--', ON_HOSTFS.replace('COMMAND', shlex.join(command))]
 
 
-def qemu(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
-    assert build
+def qemu(kernel: Kind | None, params: dict, boot: dict, log: Path) -> list[str]:
+    assert kernel
     command = inside(params, boot['workload'])
     topology = ','.join(f'{key}={number}' for key, number in (params['topology'] or {}).items())
-    return [str(LAB), 'boot', '--kernel', str(build.folder), '--cpus', str(params['cpus']), '--topology', topology,
-            '--mem', params['mem'], '--accel', params['accel'], '--append', parameters(build, params), '--show-log',
+    return [str(LAB), 'boot', '--kernel', str(kernel.folder), '--cpus', str(params['cpus']), '--topology', topology,
+            '--mem', params['mem'], '--accel', params['accel'], '--append', parameters(kernel, params), '--show-log',
             '--command', shlex.join(command)]
 
 
-def here(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
+def here(kernel: Kind | None, params: dict, boot: dict, log: Path) -> list[str]:
     return inside(params, boot['workload'])
 
 
-def arm64(build: Build | None, params: dict, boot: dict, log: Path) -> list[str]:
+def arm64(kernel: Kind | None, params: dict, boot: dict, log: Path) -> list[str]:
     """Return the program that boots a simulated machine. Its pairs have different seeds."""
-    assert build
+    assert kernel
     script = log.with_suffix('.sh')
     script.write_text(simulated.script(boot['workload'], chosen(params, boot['workload']), params['cpus'],
                                        params['seconds']))
     files = {root.programs(): '/', simulated.STEADY_SH: '/steady.sh', script: '/script'}
-    return [str(LAB), 'guest', '--kernel', str(build.folder), '--engine', 'arm64', '--mem', params['mem'],
+    return [str(LAB), 'guest', '--kernel', str(kernel.folder), '--engine', 'arm64', '--mem', params['mem'],
             '--machine', params['machine']['name'], '--report', str(log.with_suffix('.stalls')),
             '--seed', str(boot['pair'] - 1), '--timeout', str(10 * time_limit(params)),
-            '--log', str(log), '--append', parameters(build, params),
+            '--log', str(log), '--append', parameters(kernel, params),
             *(word for pair in files.items() for word in ('--file', ':'.join(map(str, pair)))),
             '--', 'exec chrt --fifo 50 sh /script']
 
@@ -109,9 +110,9 @@ def limits(params: dict[str, Any]) -> list[str]:
     return found
 
 
-def accelerator(params: dict[str, Any], build: Build) -> str | None:
+def accelerator(params: dict[str, Any], kernel: Kind) -> str | None:
     """Return the accelerator of the guest. Figures of a simulated machine do not depend on it."""
-    return None if params.get('machine') else measure_boot.accelerator(params, build)
+    return None if params.get('machine') else measure_boot.accelerator(params, kernel)
 
 
 def running_variant() -> str:
@@ -165,10 +166,10 @@ def newest(log: Path, read: Callable[[str], list[dict]] = lines.read) -> str:
     return f'{len(done)} of {planned} cases{last}'
 
 
-def run_boot(build: Build | None, params: dict, boot: dict, log: Path, tick: Callable[[float, str], None]) -> dict:
+def run_boot(kernel: Kind | None, params: dict, boot: dict, log: Path, tick: Callable[[float, str], None]) -> dict:
     """Boot once and run a workload. Return the entry of this boot for the record, or raise BootError."""
     engine, limit, read = ENGINES[params['engine']], time_limit(params), reader(params, boot)
-    argv = engine.start(build, params, boot, log)
+    argv = engine.start(kernel, params, boot, log)
     with open(os.devnull if engine.writes_log else log, 'wb') as out:
         status, said, seconds = measure_boot.run_guest(argv, lambda now: tick(now, newest(log, read)), out, limit)
     with open(log, 'a', encoding='utf-8') as file:

@@ -7,8 +7,7 @@ from typing import Any
 
 from wqlab.kernels.kinds import VARIANTS
 from wqlab.measure import turns
-from wqlab.measure.boot import Build, install
-from wqlab.paths import ROOT
+from wqlab.measure.boot import install, kernel
 from wqlab.simulated import root
 from wqlab.steps import Failure
 from wqlab.workload import engines, options, plot, stats, workloads
@@ -42,7 +41,7 @@ def boots_left(record: dict[str, Any]) -> list[dict]:
     return [boot for boot in boots_to_make(record['parameters']) if boot not in made]
 
 
-def kernels(params: dict[str, Any], build: bool) -> turns.Builds:
+def kernels(params: dict[str, Any], build: bool) -> turns.Kernels:
     """Return the kernels of a run. With --here there are none."""
     if build and params.get('machine'):
         install('a simulated guest', ENGINE='arm64')
@@ -52,7 +51,7 @@ def kernels(params: dict[str, Any], build: bool) -> turns.Builds:
     if params['engine'] == 'here':
         return {}
     variants = [params['variant']] if params['variant'] else VARIANTS
-    return {variant: Build(ROOT, params['engine'], variant, 'workload', module=None) for variant in variants}
+    return {variant: kernel(params['engine'], variant, 'workload') for variant in variants}
 
 
 def check_running(record: dict[str, Any]) -> None:
@@ -69,10 +68,10 @@ def check_running(record: dict[str, Any]) -> None:
         raise Failure(f'this run has measured another {variant} kernel: start a new run')
 
 
-def once(params: dict[str, Any], builds: turns.Builds) -> turns.Once:
+def once(params: dict[str, Any], kernels: turns.Kernels) -> turns.Once:
     """Return the function that makes one boot."""
     def make(boots: list[dict], logs: list[Path], tick: Callable[[float, str], None]) -> list[dict]:
-        return [engines.run_boot(builds.get(boot['variant']), params, boot, log, tick)
+        return [engines.run_boot(kernels.get(boot['variant']), params, boot, log, tick)
                 for boot, log in zip(boots, logs, strict=True)]
     return make
 

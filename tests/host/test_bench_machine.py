@@ -86,7 +86,7 @@ class Memory:
     def __init__(self, *_):
         pass
     def at(self, address):
-        return SimpleNamespace(what='worker_pool', field='lock', workqueue=True)
+        return SimpleNamespace(name='worker_pool.lock', workqueue=True)
     def function(self, address):
         return SimpleNamespace(name=f'function_{address:x}', place='')
 """

@@ -22,9 +22,8 @@ ITEMS = 10
 
 class FakeMemory:
     def at(self, address):
-        what, field, workqueue = {POOL: ('worker_pool', 'lock', True), SLOT: ('worker_pool', 'worklist', True)}.get(
-            address, ('task_struct', '', False))
-        return objects.Place(what, field, 0, 64, workqueue)
+        return objects.Place(*{POOL: ('worker_pool.lock', True), SLOT: ('worker_pool.worklist', True)}.get(
+            address, ('task_struct', False)))
 
     def function(self, address):
         return objects.Function(NAMES.get(address, objects.NOBODY), f'{NAMES[address]}.c:7' if address in NAMES else '')
@@ -114,22 +113,6 @@ def test_picture():
     wide, narrow = locks.values()
     assert wide == pytest.approx(2 * narrow, abs=2)
     assert any(title.startswith('run: 40.0 ns') for title, _ in boxes)
-
-
-def test_stalls_by_hand_with_the_memory(tmp_path, monkeypatch, capsys):
-    """Each stretch has a copy of its own."""
-    (tmp_path / 'System.map').write_text('0000000000000010 T x\n')
-    (tmp_path / 'report').write_text(2 * '\n'.join([*(f'{name} {value}' for name, value in COUNTERS.items()),
-                                                    f'stall {POOL:x} {QUEUE:x} {RUN:x} 2 4000', 'end\n']))
-    asked = []
-    monkeypatch.setattr(explain, 'explain_copy', lambda stretch, copy, kernel, items: asked.append(
-        (copy.name, kernel, items)) or explain.explain(stretch, FakeMemory(), items))
-    words = ['--kernel', str(tmp_path), '--memory', str(tmp_path / 'm'), str(tmp_path / 'report')]
-    assert stalls.main(['--items', '4', *words]) == 0
-    assert asked == [('m.0', tmp_path, 4), ('m.1', tmp_path, 4)]
-    assert capsys.readouterr().out.count('worker_pool.lock') == 2
-    with pytest.raises(SystemExit):
-        stalls.main(['--items', '0', *words])
 
 
 # Objects

@@ -211,6 +211,6 @@ def test_a_damaged_report_is_refused(tmp_path, rows, why):
     path = tmp_path / 'report'
     path.write_text('\n'.join(rows))
     with pytest.raises(Failure, match=why):
-        stalls.read(path)
+        list(stalls.read(path))
     with pytest.raises(Failure):
-        stalls.read(tmp_path / 'none')
+        list(stalls.read(tmp_path / 'none'))

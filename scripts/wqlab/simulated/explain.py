@@ -39,16 +39,12 @@ class Memory(Protocol):
 
 # Explain
 
-def name_of(place: 'objects.Place') -> str:
-    return f'{place.what}.{place.field}' if place.field else place.what
-
-
 def field_of(stall: Stall, memory: Memory) -> tuple[str, bool]:
     """Return the field that a CPU waited for, and whether it is the workqueue's."""
     if stall.address < KERNEL:          # physical
         return 'user memory', False
     place = memory.at(stall.address)
-    return name_of(place), place.workqueue
+    return place.name, place.workqueue
 
 
 def grouped(stalls: Iterable[Stall], key: Callable[[Stall], Any]) -> dict[Any, list[Stall]]:

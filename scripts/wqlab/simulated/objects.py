@@ -38,10 +38,7 @@ SLABS = {'task_struct': 'struct task_struct'}
 @dataclasses.dataclass(frozen=True)
 class Place:
     """What lies at an address."""
-    what: str           # a struct, a variable, a slab cache
-    field: str          # '' if unknown
-    offset: int         # of the address in the object
-    size: int           # of the object, 0 if unknown
+    name: str           # OBJECT.FIELD, or a struct, a variable, a slab cache
     workqueue: bool     # an object of the workqueue
 
 
@@ -241,8 +238,8 @@ class Memory:
 
     def find_place(self, address: int) -> Place:
         one, own = self.object_at(address)
-        offset = address - one.begin
-        return Place(one.what, field_at(one.type, offset), offset, one.end - one.begin, own)
+        field = field_at(one.type, address - one.begin)
+        return Place(f'{one.what}.{field}' if field else one.what, own)
 
     def object_at(self, address: int) -> tuple[Range, bool]:
         """Return an object, and whether it is the workqueue's. Words of a line are asked for one after the other."""

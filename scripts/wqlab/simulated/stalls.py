@@ -3,10 +3,9 @@
 Where the time of CPUs went: who waited for which line, and whose write it was.
 
 The plugin writes a report for each stretch of simulation: counters, then a row for each address, instruction that
-waited, and instruction that had written the line before. With the copies of the guest's memory, objects and fields have
-names, too.
+waited, and instruction that had written the line before.
 
-usage: scripts/lab stalls --kernel build/arm64-cmwq-release-7.3 [--memory FILE] REPORT
+usage: scripts/lab stalls --kernel build/arm64-cmwq-release-7.3 REPORT
 """
 import argparse
 import bisect
@@ -84,21 +83,19 @@ def parse(text: Iterable[str]) -> Iterator[Stretch]:
         raise Failure('the report of the plugin is not complete: is the disk full?')
 
 
-def read(path: Path) -> list[Stretch]:
+def read(path: Path) -> Iterator[Stretch]:
+    """Yield the stretches of a report, which may still be written."""
     try:
         with open(path, encoding='ascii') as file:
-            return list(parse(file))
+            yield from parse(file)
     except (OSError, ValueError, Failure) as error:
         raise Failure(f'{path}: {error}') from None
 
 
 def read_one(path: Path, number: int) -> Stretch:
-    """Return a stretch of a report that is still being written."""
-    try:
-        with open(path, encoding='ascii') as file:
-            return next(itertools.islice(parse(file), number, None))
-    except (OSError, ValueError, StopIteration, Failure) as error:
-        raise Failure(f'{path}: {error or f"it has no stretch {number}"}') from None
+    for stretch in itertools.islice(read(path), number, None):
+        return stretch
+    raise Failure(f'{path}: it has no stretch {number}')
 
 
 class Symbols:
@@ -135,18 +132,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument('--kernel', required=True, type=Path, help='build folder of the kernel that ran')
     parser.add_argument('--rows', type=int, default=12, help='lines to print of each stretch; default: %(default)s')
     parser.add_argument('report', type=Path, help='what `lab guest --report` wrote')
-    parser.add_argument('--memory', metavar='FILE', help='what `lab guest --memory` wrote to FILE.0, FILE.1, ...')
-    parser.add_argument('--items', type=int, default=1, metavar='N',
-                        help='with --memory: of each stretch; figures are for one; default: %(default)s')
     args = parser.parse_args(argv)
-    if args.items < 1 or args.rows < 1:
-        parser.error('--items and --rows must be at least 1')
+    if args.rows < 1:
+        parser.error('--rows must be at least 1')
     symbols = Symbols(files.read(args.kernel / 'System.map').splitlines())
-    for number, stretch in enumerate(read(args.report)):
-        if args.memory:
-            from wqlab.simulated import explain  # which needs this file
-            found = explain.explain_copy(stretch, Path(f'{args.memory}.{number}'), args.kernel, args.items)
-            print('\n'.join([*explain.summary([('', found)]), '', *explain.lines(found), '']))
-        else:
-            print('\n'.join(table(stretch, symbols, args.rows)))
+    for stretch in read(args.report):
+        print('\n'.join(table(stretch, symbols, args.rows)))
     return 0

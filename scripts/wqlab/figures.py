@@ -33,6 +33,7 @@ from wqlab import files, tables
 from wqlab.bench import machine, parse
 from wqlab.measure import plot, stats
 from wqlab.measure import record as records
+from wqlab.measure.stats import short
 from wqlab.paths import ROOT
 from wqlab.steps import Failure
 
@@ -110,15 +111,10 @@ def row_of(result, name, scope):
     raise Failure(f'results/{name}.json has no scope {scope}')
 
 
-def number(value):
-    """Return three digits of a number."""
-    return f'{value:,.0f}' if value >= 100 else f'{value:.3g}'
-
-
 def pair(row, column):
     """Return 'ours / base' of a column, bold if ours is worse by more than rounding hides."""
     _, metric, unit = COLUMNS[column]
-    found = [number(row[variant][metric] / unit) if row.get(variant, {}).get(metric) is not None else '-'
+    found = [short(row[variant][metric] / unit) if row.get(variant, {}).get(metric) is not None else '-'
              for variant in ('cmwq', 'base')]
     text = ' / '.join(found)
     if '-' in found or found[0] == found[1] or column == 'kworkers':
@@ -131,7 +127,7 @@ def ratio(row):
     if 'ratio' not in row:
         return '-'
     mid, low, high = row['ratio']
-    return number(mid) if low == high else f'{mid:.2f} ({low:.2f}-{high:.2f})'
+    return short(mid) if low == high else f'{mid:.2f} ({low:.2f}-{high:.2f})'
 
 
 def mark(result):
@@ -144,7 +140,7 @@ def claims(spec):
     for one in spec['row']:
         result = load(one['result'])
         row, (_, metric, unit) = row_of(result, one['result'], one['scope']), COLUMNS[one['column']]
-        ours, base = (number(row[variant][metric] / unit) for variant in ('cmwq', 'base'))
+        ours, base = (short(row[variant][metric] / unit) for variant in ('cmwq', 'base'))
         cells.append([one['what'], base, f'**{ours}**{mark(result)}', one['price'], f"`{result['command']}`"])
     return ['', 'base', 'ours', 'its price', 'reproduce'], cells
 

@@ -164,8 +164,7 @@ def test_picture_of_a_sweep(tmp_path):
 
 def test_lines_of_the_picture():
     """The floor is drawn once, although each guest measured it."""
-    pyplot = plot.plotting()
-    figure = sweep.draw(swept(), pyplot, plot.COLOURS)
+    figure = sweep.draw(swept(), plot.plotting())
     first = figure.axes[0]
     assert len(figure.legends) == 1 and not any(axes.get_legend() for axes in figure.axes)    # it would cover lines
     lines = {line.get_label(): line for line in first.get_lines()}
@@ -174,7 +173,7 @@ def test_lines_of_the_picture():
     rate = next(run['items_per_s'] for run in parse.parse_output(RECORDED)['runs'] if run['scope'] == 'cpu')
     ours, = (box for box in first.containers if box.get_label() == 'ours')
     assert list(ours[0].get_ydata()) == [round(rate * 3), round(rate * 6)]
-    pyplot.close(figure)
+    plot.plotting().close(figure)
 
 
 @pytest.mark.parametrize('mode, label', [('burst', 'makespan'), ('mixed', 'probe'), ('roam', 'queueing to start')])

@@ -4,7 +4,6 @@
 from wqlab.bench import by_scope, floor, machine, sweep, why
 from wqlab.bench import options as bench_options
 from wqlab.measure import plot
-from wqlab.measure.plot import COLOURS, error_bars
 from wqlab.measure.stats import variants_of
 
 LINE = 'line'       # of the floor: so much faster than all else that it has no bar
@@ -23,9 +22,8 @@ def load(params):
 def title(record):
     params = record['parameters']
     topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
-    engine = '-'.join(filter(None, (record['engine'], params['accel'])))
     items = [f"{params['items']:,} items"] if params['items'] else []
-    lines = [*(machine.heading(params) or [f'{engine}: {topology}']),
+    lines = [*(machine.heading(params) or [f'{plot.engine(record)}: {topology}']),
              ', '.join([load(params), *items, f"{params['pairs']} boots of each"])]
     fast = [floor.pooled(row, 'items_per_s') for row in record['summary'] if row['scope'] == LINE]
     if fast:
@@ -34,16 +32,7 @@ def title(record):
 
 
 def draw_bars(axes, rows, metric, label, names):
-    """Draw a group of bars for each scope. Whiskers go from minimum to maximum."""
-    variants = variants_of(rows)
-    width = 0.8 / len(variants)
-    for position, variant in enumerate(variants):
-        shown = [(i, row[variant][metric]) for i, row in enumerate(rows) if row.get(variant)]
-        offset = (position - (len(variants) - 1) / 2) * width
-        stats = [stat for _, stat in shown]
-        axes.bar([i + offset for i, _ in shown], [stat['median'] for stat in stats], width,
-                 yerr=error_bars(stats), capsize=3, label=names[variant],
-                 color=COLOURS[variant], edgecolor='black', linewidth=0.5)
+    plot.bars(axes, rows, metric, names)
     axes.set_xticks(range(len(rows)), [by_scope.label(row['scope']) for row in rows], rotation=20)
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0)
@@ -65,7 +54,7 @@ def panels(record):
 def draw(record):
     pyplot = plot.plotting()
     if record['parameters'].get('sweep'):
-        return sweep.draw(record, pyplot, COLOURS)
+        return sweep.draw(record, pyplot)
     rows = [row for row in record['summary'] if row['scope'] != LINE]
     shown, names = panels(record), bench_options.names(record['parameters'])
     figure, grid = pyplot.subplots(2, 3, figsize=(15, 10), layout='constrained')

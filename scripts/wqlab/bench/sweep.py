@@ -2,7 +2,7 @@
 """Draw a sweep: both variants and the floor over the number of CPUs, a column for each scope."""
 
 from wqlab.bench import floor, machine, options, parse
-from wqlab.measure import stats
+from wqlab.measure import plot, stats
 
 STYLES = {'same': '--', 'other': '-.', 'line': ':'}
 
@@ -27,9 +27,8 @@ def points(rows, scope, figure):
 def draw_variant(axes, rows, scope, variant, metric, **style):
     mine = [row for row in rows if row['scope'] == scope and row.get(variant, {}).get(metric)]
     found = [row[variant][metric] for row in mine]
-    bars = [[one['median'] - one['min'] for one in found], [one['max'] - one['median'] for one in found]]
-    axes.errorbar([row['cpus'] for row in mine], [one['median'] for one in found], yerr=bars, fmt='o-', capsize=3,
-                  **style)
+    axes.errorbar([row['cpus'] for row in mine], [one['median'] for one in found], yerr=plot.error_bars(found),
+                  fmt='o-', capsize=3, **style)
 
 
 def draw_floor(axes, rows, metric):
@@ -49,12 +48,11 @@ def scale(axes, sizes):
 
 def title(record):
     params = record['parameters']
-    engine = '-'.join(filter(None, (record['engine'], params['accel'])))
-    where = ''.join(machine.heading(params)) or engine
+    where = ''.join(machine.heading(params)) or plot.engine(record)
     return f"{where}, {params['mode']}, {params['wq']} workqueue, {params['pairs']} boots of each"
 
 
-def draw(record, pyplot, colours):
+def draw(record, pyplot):
     rows, names = record['summary'], options.names(record['parameters'])
     scopes = [scope for scope in stats.in_order(row['scope'] for row in rows) if scope not in parse.FLOOR]
     sizes, shown = sorted({row['cpus'] for row in rows}), panels(record)
@@ -64,7 +62,7 @@ def draw(record, pyplot, colours):
         line[0].set_ylabel(label)
         for axes, scope in zip(line, scopes, strict=True):
             for variant in stats.variants_of(rows):
-                draw_variant(axes, rows, scope, variant, metric, color=colours[variant], label=names[variant])
+                draw_variant(axes, rows, scope, variant, metric, color=plot.COLOURS[variant], label=names[variant])
             draw_floor(axes, rows, metric)
             scale(axes, sizes)
     for axes, scope in zip(grid[0], scopes, strict=True):

@@ -22,9 +22,29 @@ def plotting() -> Any:
     return pyplot
 
 
-def error_bars(found: Sequence[stats.Stat], low: str = 'min', high: str = 'max') -> list[list[float]]:
-    """Return the distances from the median to the minimum and to the maximum, or to other limits."""
-    return [[stat['median'] - stat[low] for stat in found], [stat[high] - stat['median'] for stat in found]]
+def error_bars(found: Sequence[stats.Stat]) -> list[list[float]]:
+    """Return the distances from the median to the minimum and to the maximum."""
+    return [[stat['median'] - stat['min'] for stat in found], [stat['max'] - stat['median'] for stat in found]]
+
+
+def bars(axes: Any, rows: Sequence[stats.Row], metric: str, names: dict[str, str], lying: bool = False) -> None:
+    """Draw a group of bars for each row, one for each variant. Whiskers go from minimum to maximum."""
+    variants = stats.variants_of(rows)
+    width = 0.8 / len(variants)
+    for position, variant in enumerate(variants):
+        offset = (position - (len(variants) - 1) / 2) * width
+        shown = [(place + offset, row[variant][metric]) for place, row in enumerate(rows)
+                 if row.get(variant, {}).get(metric)]
+        places, found = [place for place, _ in shown], [stat for _, stat in shown]
+        errors = {'xerr' if lying else 'yerr': error_bars(found)}
+        draw = axes.barh if lying else axes.bar
+        draw(places, [stat['median'] for stat in found], width, label=names[variant], capsize=3,
+             color=COLOURS[variant], edgecolor='black', linewidth=0.5, **errors)
+
+
+def engine(record: Record) -> str:
+    """Return the engine and its accelerator."""
+    return '-'.join(filter(None, (record['engine'], record['parameters']['accel'])))
 
 
 def write(record: Record, folder: Path, draw: Callable[[Record], Any]) -> None:

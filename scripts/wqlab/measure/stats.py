@@ -81,6 +81,11 @@ def number(value: float) -> str:
     return f'{value:,.0f}'
 
 
+def short(value: float) -> str:
+    """Return a number with three digits, or more if it is large."""
+    return number(value) if value >= 100 else f'{value:.3g}'
+
+
 def with_spread(stat: Stat | None, text: Callable[[float], str] = number) -> str:
     if not stat:
         return '-'

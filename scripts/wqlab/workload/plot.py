@@ -6,7 +6,7 @@ from typing import Any
 
 from wqlab.measure import plot
 from wqlab.measure.plot import COLOURS, error_bars
-from wqlab.measure.stats import NAMES, in_order, variants_of
+from wqlab.measure.stats import NAMES, in_order
 from wqlab.workload import options, workloads
 from wqlab.workload.cases import Workload
 
@@ -17,8 +17,7 @@ LABEL_CHARS = 90
 def title(record: dict[str, Any]) -> str:
     params = record['parameters']
     topology = ', '.join(f'{count} {what}' for what, count in record['topology'].items())
-    engine = '-'.join(filter(None, (record['engine'], params['accel'])))
-    return (f"{options.heading(params)}{engine}: {topology}; {params['pairs']} boots of each, "
+    return (f"{options.heading(params)}{plot.engine(record)}: {topology}; {params['pairs']} boots of each, "
             f"{params['seconds']:g} s for each case")
 
 
@@ -35,14 +34,7 @@ def draw_ratios(axes: Any, rows: list[dict], metric: str, label: str) -> None:
 
 def draw_rates(axes: Any, rows: list[dict], metric: str, label: str) -> None:
     """Draw the figure of each case for each variant."""
-    variants = variants_of(rows)
-    for position, variant in enumerate(variants):
-        shown = [(place, row[variant][metric]) for place, row in enumerate(rows) if row.get(variant, {}).get(metric)]
-        width = 0.8 / len(variants)
-        axes.barh([place + (position - (len(variants) - 1) / 2) * width for place, _ in shown],
-                  [stat['median'] for _, stat in shown], width, label=NAMES[variant],
-                  xerr=error_bars([stat for _, stat in shown]), capsize=2,
-                  color=COLOURS[variant], edgecolor='black', linewidth=0.5)
+    plot.bars(axes, rows, metric, NAMES, lying=True)
     axes.set_xscale('log')
     axes.legend()
     axes.set_xlabel(label)

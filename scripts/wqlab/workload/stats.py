@@ -3,14 +3,9 @@
 from typing import Any
 
 from wqlab import tables
-from wqlab.measure.stats import BASE, NAMES, OURS, Values, both, compared, in_order, ratio_text, with_spread
+from wqlab.measure.stats import BASE, NAMES, OURS, Values, both, compared, in_order, ratio_text, short, with_spread
 from wqlab.workload import workloads
 from wqlab.workload.cases import Workload
-
-
-def short(value: float) -> str:
-    """Return a number with three digits, or more if it is large."""
-    return f'{value:,.0f}' if value >= 100 else f'{value:.3g}'
 
 
 def figures_of(boots: list[dict], name: str, metric: str) -> Values:

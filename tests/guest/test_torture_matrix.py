@@ -137,9 +137,9 @@ def test_log_of_uml(tmp_path, more, complaints):
 @pytest.mark.parametrize('engine', ENGINES)
 def test_no_guest_outlives_its_runner(engine):
     """Neither make's SIGTERM nor a closed terminal leaves a machine that uses up a CPU."""
-    folder, program = guests.kernel(engine), {'uml': '/linux ', 'qemu': 'qemu-system-x86_64 '}[engine]
-    child = subprocess.Popen([guests.ROOT / 'scripts/lab', 'torture', '--kernel', folder, '--duration', '300'],
-                             stdout=subprocess.PIPE, text=True)
+    program = {'uml': '/linux ', 'qemu': 'qemu-system-x86_64 '}[engine]
+    child = subprocess.Popen([guests.ROOT / 'scripts/lab', 'torture', '--engine', engine, '--variant', guests.VARIANT,
+                              '--duration', '300'], stdout=subprocess.PIPE, text=True)
     with child:
         assert any('--- Start of test' in line for line in child.stdout), 'it does not start'
         below = [pid for pid in map(int, filter(str.isdigit, os.listdir('/proc'))) if is_below(pid, child.pid, program)]

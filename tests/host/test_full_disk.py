@@ -102,7 +102,7 @@ class Prepared:
 SCRIPTS = (['base'], ['tree'], ['kernel'], ['series'], ['deb', '--config', 'PLACE/given.config'], ['dkms'], ['module'],
            ['bench', '--engine', 'uml', '--no-build'], ['workload', '--engine', 'uml', '--no-build'],
            ['advise', '--engine', 'uml', '--no-build'], ['torture', '--engine', 'uml'],
-           ['torture', '--kernel', 'build/uml-cmwq-release-7.3'], ['matrix', 'uml'], ['basebugs', 'stall'],
+           ['matrix', 'uml'], ['basebugs', 'stall'],
            ['guest', '--kernel', 'build/uml-cmwq-release-7.3', '--', 'true'])
 
 
@@ -132,7 +132,6 @@ def test_full_output():
     (['bench', '--resume', 'PLACE'], {}, r'PLACE/results\.json cannot be read: '),
     (['deb', '--config', 'PLACE/.config'], {}, r'PLACE/\.config is not a text: name another file$'),
     (['module'], {'KDIR': 'PLACE'}, r'PLACE/include/config/kernel\.release is not a text: name another file$'),
-    (['torture', '--kernel', 'PLACE'], {}, r'PLACE/\.config is not a text: name another file$'),
     (['boot', '--kernel', 'PLACE', '--command', 'true'], {}, r'PLACE/\.config is not a text: name another file$'),
     (['bench', '--resume', '/etc/passwd'], {}, r'/etc/passwd/results\.json: Not a directory: check the path$'),
     (['series', '--changes', '/no/such'], {}, r'/no/such: No such file or directory: check the path$'),

@@ -212,18 +212,9 @@ def test_which_kernel(front, args, kernel):
     assert front.main(args) == 0 and front.calls[0] == kernel
 
 
-@pytest.mark.usefixtures('quiet')
-def test_kernel_that_is_built(front):
-    assert front.main(['--kernel', str(front.kernel)]) == 0
-    assert len(front.calls) == 1 and front.calls[0]['engine'] == 'uml'
-
-
 @pytest.mark.parametrize('args, why', [
     (['--duration', '0'], 'not between 1 and'),
     (['--seed', str(1 << 32)], f'not between 1 and {(1 << 32) - 1}'),
-    (['--kernel', 'build/there-is-none'], 'there-is-none'),
-    (['--kernel', 'build', '--config', 'debug'], '--kernel names a built kernel'),
-    (['--kernel', 'build', '--variant', 'base'], '--kernel names a built kernel'),
     (['--cpus', '0'], 'not between 1 and'),
     (['--mem', 'lots'], "memory 'lots'"),
     (['--topology', 'cores=2'], 'UML has no topology'),
@@ -406,21 +397,10 @@ def test_matrix_hides_nothing(matrix, tmp_path, capsys):
     (['xen'], "'xen' matches none of: uml "),
     (['--duration', '0'], 'not between 1 and'),
     (['--variant', 'x'], 'invalid choice'),
-    (['--list', '--again'], 'not allowed with'),
 ])
 def test_matrix_wrong_calls(args, why):
     done = subprocess.run([ROOT / 'scripts/lab', 'matrix', *args], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and why in done.stderr.splitlines()[-1] and not done.stdout
-
-
-def test_matrix_list(matrix, capsys):
-    main, tortured = matrix
-    assert main(['--list', '--variant', 'base', 'uml*', 'qemu-isolated']) == 0 and not tortured
-    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ['uml', 'uml-base-release'], ['uml-up', 'uml-base-up'], ['uml-debug', 'uml-base-debug'],
-        ['uml-own', 'uml-base-release', 'workqueue.own_pools=2'],
-        ['uml-debug-own', 'uml-base-debug', 'workqueue.own_pools=2'],
-        ['qemu-isolated', 'qemu-base-release', 'cores=3', 'isolcpus=domain,2', 'workqueue.offload_isolated=1']]
 
 
 def test_matrix_that_is_interrupted_prints_its_table(matrix, monkeypatch, capsys):

@@ -159,11 +159,9 @@ def parse_args(argv):
     parser.add_argument('--duration', type=number(1, 1 << 20), default=60, metavar='S',
                         help='seconds for each configuration; default: %(default)s')
     parser.add_argument('--variant', choices=VARIANTS, default='cmwq', help='default: %(default)s')
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument('--again', action='store_true', help='also run configurations that have passed')
-    mode.add_argument('--list', action='store_true', help='print the configurations and exit')
+    parser.add_argument('--again', action='store_true', help='also run configurations that have passed')
     parser.add_argument('only', nargs='*', metavar='NAME', type=known,
-                        help="configurations, as qemu-rt 'uml*'; default: all")
+                        help=f"as qemu-rt 'uml*', of {', '.join(entry.name for entry in MATRIX)}; default: all")
     return parser.parse_args(argv)
 
 
@@ -171,9 +169,6 @@ def main(argv=None):
     args = parse_args(argv)
     entries = [entry for entry in MATRIX
                if not args.only or any(fnmatch.fnmatch(entry.name, pattern) for pattern in args.only)]
-    if args.list:
-        print('\n'.join(f'{entry.name:16} {words_of(entry, args.variant)}' for entry in entries))
-        return 0
     try:
         good = run_all(entries, args.variant, args.duration, args.again)
     finally:

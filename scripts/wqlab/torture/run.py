@@ -26,7 +26,6 @@ from pathlib import Path
 from wqlab import files
 from wqlab.guest import post_mortem, running
 from wqlab.guest import run as guest
-from wqlab.guest.engines import find_kernel
 from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.kernels.build import build as build_kernel
 from wqlab.kernels.kinds import CONFIGS, VARIANTS, Kind, asked_linux
@@ -231,10 +230,9 @@ def report(outcome, folder):
 def parse_args(argv):
     positive = number(1, SEEDS[-1])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--engine', choices=tuple(BOOT_S), help='default: uml, or the engine of --kernel')
-    parser.add_argument('--variant', choices=VARIANTS, help='default: cmwq')
-    parser.add_argument('--config', choices=CONFIGS, help='default: release')
-    parser.add_argument('--kernel', metavar='DIR', help='use the kernel in this build folder')
+    parser.add_argument('--engine', choices=tuple(BOOT_S), default='uml', help='default: %(default)s')
+    parser.add_argument('--variant', choices=VARIANTS, default='cmwq', help='default: %(default)s')
+    parser.add_argument('--config', choices=CONFIGS, default='release', help='default: %(default)s')
     parser.add_argument('--duration', type=positive, default=60, metavar='S', help='seconds; default: %(default)s')
     parser.add_argument('--seed', type=positive, metavar='N', help='seed of random choices; default: a random one')
     parser.add_argument('--cpus', type=positive, metavar='N', help='CPUs; default: that of the topology, or 2')
@@ -242,34 +240,27 @@ def parse_args(argv):
     parser.add_argument('--mem', metavar='N', help='guest memory; default: what the kernel needs, at least 384M')
     parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
     parser.add_argument('--params', default='', metavar="'NAME=N...'", help='more module parameters')
-    args = parser.parse_args(argv)
-    if args.kernel and (args.variant or args.config):
-        parser.error('--kernel names a built kernel: leave --variant and --config out')
-    return args
+    return parser.parse_args(argv)
 
 
-def check_call(engine, args):
+def check_call(args):
     """Raise Failure for arguments that the guest would refuse, before a kernel is built for minutes."""
-    if engine == 'uml' and args.topology:
+    if args.engine == 'uml' and args.topology:
         raise Failure('UML has no topology: leave --topology out, or use --engine qemu')
     complete(parse(args.topology), args.cpus)
     if args.mem:
         megabytes(args.mem)
-    parameters(engine, args.duration, args.seed, args.params)
+    parameters(args.engine, args.duration, args.seed, args.params)
 
 
 def main(argv=None):
     args = parse_args(argv)
     try:
-        engine, folder = args.engine or 'uml', None
-        if args.kernel:
-            found, _, folder = find_kernel(args.kernel, args.engine)
-            engine = found.name
-        check_call(engine, args)
-        folder = folder or build(engine, args.variant or 'cmwq', args.config or 'release')
-        outcome = torture(folder, engine=engine, duration=args.duration, seed=args.seed,
-                          cpus=args.cpus, topology=args.topology, mem=args.mem, append=args.append,
-                          more=args.params, show=with_time(partial(print, flush=True)), dump=True)
+        check_call(args)
+        folder = build(args.engine, args.variant, args.config)
+        outcome = torture(folder, engine=args.engine, duration=args.duration, seed=args.seed, cpus=args.cpus,
+                          topology=args.topology, mem=args.mem, append=args.append, more=args.params,
+                          show=with_time(partial(print, flush=True)), dump=True)
     except (Failure, OSError) as error:
         print(f'torture: {told(error)}', file=sys.stderr)
         return 2

@@ -187,7 +187,6 @@ def run(kernel: str | Path, command: str, *, engine: str | None = None, cpus: in
     if simulated:
         setup.simulation = Simulation(simulated, Path(report).absolute(), folder / 'System.map', seed,
                                       Path(memory).absolute() if memory else None)
-        setup.plugin = setup.simulation.argument()
     check_simulation(setup, machinery)
     if machinery.may_use_kvm:
         setup.accel = accelerator(image, accel, icount)

@@ -23,7 +23,6 @@ class Setup:
     files: Sequence[str] = ()   # HOST:GUEST
     bins: Sequence[str] = ()    # programs of the host
     qmp: str | None = None      # where to put the monitor's socket
-    plugin: str = ''            # what computes the time of a simulated guest, with its arguments
     simulation: Simulation | None = None        # what computes the guest's time
     stdin: bool = False         # the command gets input through the channel of its output
     stays: bool = False         # if the guest fails, it keeps running for a post mortem

@@ -2,18 +2,20 @@
 """How QEMU simulates a machine: with our plugin, and with nothing that differs from one run to the next."""
 import contextlib
 import dataclasses
+import hashlib
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from wqlab import files
-from wqlab.guest import plugins
 from wqlab.paths import BUILD
 from wqlab.simulated.machines import Machine
-from wqlab.steps import Failure
+from wqlab.steps import Failure, first_match
 
 SOURCES = sorted((Path(__file__).parent / 'plugin').glob('*.[ch]'))
+CC = ('gcc', '-O2', '-Wall', '-Wextra', '-Werror', '-shared', '-fPIC', '-fvisibility=hidden')
 # Not of a machine, but of the simulation, in ns. A shorter quantum costs time, and changes little.
 QUANTUM = 200           # how far a CPU may be ahead of the others
 COARSE = 50_000         # the same while time is not simulated
@@ -30,15 +32,28 @@ PARAMETER = 'nokaslr'                   # so that it is where System.map says
 
 
 def build(folder: Path = BUILD / 'simulated') -> Path:
-    """Return the compiled plugin."""
-    return plugins.build(SOURCES, folder / 'plugin')
+    """Return the compiled plugin. Its name has a digest of its sources, so an old one is never used."""
+    digest = hashlib.sha256(b''.join(path.read_bytes() for path in SOURCES)).hexdigest()[:12]
+    target = folder / f'plugin-{digest}.so'
+    if not target.exists():
+        with files.replacing(target, 0o755) as temp:
+            done = subprocess.run([*CC, '-o', temp, *(path for path in SOURCES if path.suffix == '.c')],
+                                  capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise Failure(f'the plugin for QEMU cannot be compiled: {first_match(done.stderr, "error")}')
+    return target
 
 
 def argument(plugin: Path, machine: Machine, out: Path, toggle: str, seed: int = 0, quantum: int = QUANTUM,
              more: dict[str, str] | None = None) -> str:
-    """Return the argument of -plugin. @toggle is the address, in hex, of what begins and ends the simulation."""
-    return plugins.argument(plugin, out=out, toggle=toggle, seed=seed, quantum=quantum * 1000, coarse=COARSE * 1000,
-                            events=EVENTS * 1000, **machine.constants(), **(more or {}))
+    """
+    Return the argument of -plugin, in which a comma is doubled. @toggle is the address, in hex, of what begins and ends
+    the simulation.
+    """
+    values = {'out': out, 'toggle': toggle, 'seed': seed, 'quantum': quantum * 1000, 'coarse': COARSE * 1000,
+              'events': EVENTS * 1000, **machine.constants(), **(more or {})}
+    words = [str(plugin), *(f'{key}={value}' for key, value in values.items())]
+    return ','.join(word.replace(',', ',,') for word in words)
 
 
 def environment(plugin: Path) -> dict[str, str]:

@@ -48,7 +48,7 @@ class Qemu(Engine):
                 '-chardev', f'{out},id=out', *self.serial_ports(),
                 '-kernel', str(setup.image), '-initrd', f'{setup.place}/initrd',
                 '-append', ' '.join([*self.parameters(setup), setup.append])]
-        args += ['-plugin', setup.plugin] if setup.plugin else []
+        args += ['-plugin', setup.simulation.argument()] if setup.simulation else []
         return args + (monitor_args(setup.qmp) if setup.qmp else [])
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What our plugins use of QEMU's interface for TCG plugins, version 1
+ * What the plugin uses of QEMU's interface for TCG plugins, version 1
  *
  * Debian's QEMU 7.2 loads plugins, but no package has its header.
  */

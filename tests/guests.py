@@ -10,12 +10,13 @@ import pytest
 
 import background
 import builds
+import kernlog
 from builds import LINUX, OLD, VARIANT, Kernel
 from progress import say
 from wqlab.guest import run as guest
 from wqlab.guest.topology import complete, parse
 from wqlab.kernels import kinds
-from wqlab.logs import check as kernlog
+from wqlab.logs.check import without_stamp
 from wqlab.paths import ROOT
 from wqlab.torture.matrix import OWN
 
@@ -311,7 +312,7 @@ def tap_of(outcome, piece):
     status = int(part[2]) if part[2] else None
     if piece not in (BUILT_IN, *KUNIT):
         return part[1], status
-    log = '\n'.join(map(kernlog.without_stamp, outcome.kernel.splitlines()))
+    log = '\n'.join(map(without_stamp, outcome.kernel.splitlines()))
     found = re.search(rf'wq_selftest: begin {piece}\n(.*?)(?:wq_selftest: end {piece}|\Z)', log, re.S)
     text = found[1] if found else ''
     if piece == BUILT_IN:       # each suite was run alone, so each has number 1

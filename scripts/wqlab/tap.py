@@ -122,13 +122,3 @@ def parse(text, may_skip=None):
     for line in text.splitlines():
         parser.feed(line)
     return parser.finish()
-
-
-def parse_modules(log, may_skip=None):
-    """Return the points of KUnit suites that are in modules.
-
-    No plan says how many suites there are, and each suite has the number after that of the suite before, in whichever
-    module that was. So there must be as many results as suites have begun.
-    """
-    begun = len(re.findall(r'^    # Subtest: ', log, re.M))
-    return parse(f'1..{begun}\n' + re.sub(r'^((?:not )?ok) \d+ ', r'\1 ', log, flags=re.M), may_skip)

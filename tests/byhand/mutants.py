@@ -27,11 +27,12 @@ import time
 from pathlib import Path
 
 import guests
+import kernlog
 from wqlab import files, procs, tables, tap
 from wqlab.guest import run as guest
 from wqlab.kernels import tree
 from wqlab.kernels.kinds import Kind
-from wqlab.logs import check as kernlog
+from wqlab.logs.check import without_stamp
 from wqlab.paths import ROOT
 from wqlab.steps import Failure, logged
 from wqlab.torture import run as torture
@@ -169,7 +170,7 @@ def by_torture(folder, engine, topology, append, seconds):
     if outcome.ok:
         return ''
     lines = (PLACE / 'torture.log').read_text(errors='replace').splitlines()
-    worst = [kernlog.without_stamp(line) for line in lines if '!!! ' in line]
+    worst = [without_stamp(line) for line in lines if '!!! ' in line]
     return (worst or outcome.complaints or [outcome.verdict or 'no verdict'])[0]
 
 

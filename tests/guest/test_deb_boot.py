@@ -16,8 +16,9 @@ from pexpect import fdpexpect
 
 import debian_root
 import guests
+import kernlog
 from once import once
-from wqlab import procs, tap
+from wqlab import procs
 from wqlab.bench import parse
 from wqlab.guest import topology
 from wqlab.guest.engines import qemu
@@ -320,7 +321,7 @@ def test_kunit(login):
     login.one_cpu()
     login.shell(f'for module in {" ".join(modules)}; do modprobe $module; done')
     # Suites of others skip what this machine lacks, for reasons of their own.
-    points = tap.parse_modules(login.kernel_log('kunit'), may_skip='.*')
+    points = kernlog.parse_modules(login.kernel_log('kunit'), may_skip='.*')
     assert sum(point.ok and not point.skipped for point in points) > 100
     assert not [point for point in points if not point.ok]
 

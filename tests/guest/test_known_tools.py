@@ -13,11 +13,11 @@ import pytest
 from drgn.helpers.linux.kthread import kthread_data, task_is_kthread
 from drgn.helpers.linux.pid import find_task, for_each_task
 
+import debs
 import drgn_guests as world
 import guests
 from calls import call
 from once import once
-from wqlab.kernels import debian
 
 OURS, BASE = world.MACHINES[0], world.BASE
 EACH = pytest.mark.parametrize('machine', [guests.case(machine) for machine in (OURS, BASE)])
@@ -33,7 +33,7 @@ tree -t xarray -s worker_pool.id,cpu,nr_workers,nr_idle worker_pool_idr
 
 def by_crash(machine, commands):
     """crash 9.0.2 cannot read the modules of either kernel, so it is told to leave them out."""
-    seen, crash = world.seen(machine), debian.in_root(debian.unpacked('crash', ('sid',)), 'usr/bin/crash')
+    seen, crash = world.seen(machine), debs.in_root(debs.unpacked('crash', ('sid',)), 'usr/bin/crash')
     return world.call(*crash, '--no_modules', '-s', seen.vmlinux, seen.core, feed=f'set scroll off\n{commands}\nquit\n')
 
 
@@ -154,7 +154,7 @@ VARIANTS = pytest.mark.parametrize('variant', [
 @once
 def traced(variant):
     """Return {tool: what it reports} of a guest."""
-    trace_cmd = shlex.join(debian.in_root(debian.unpacked('trace-cmd', ('trixie', 'bookworm')), 'usr/bin/trace-cmd'))
+    trace_cmd = shlex.join(debs.in_root(debs.unpacked('trace-cmd', ('trixie', 'bookworm')), 'usr/bin/trace-cmd'))
     script = guests.RESULTS / f'traced-{variant}.sh'      # /tmp of the guest is not that of this machine
     script.parent.mkdir(parents=True, exist_ok=True)
     script.write_text(TRACED.replace('TRACE_CMD', trace_cmd).replace('$0', str(script)))

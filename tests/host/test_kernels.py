@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import debs
 from builds import OLD
 from calls import CLEAN_ENV, HEARS_ALL, call, refuses, stub
 from wqlab.kernels import base, build, check, debian, kinds, module, tree
@@ -234,22 +235,22 @@ def test_program_of_another_release(tmp_path, monkeypatch):
         subprocess.run(['dpkg-deb', '-b', root, tmp_path / f'{name}.deb'], check=True, stdout=subprocess.DEVNULL)
     place = tmp_path / 'apt/roots/.tool.tmp/cache/archives'
     tool_in_debian(tmp_path, monkeypatch, f'cp {tmp_path}/*.deb {place}')
-    folder = debian.unpacked('tool', ['sid'])
+    folder = debs.unpacked('tool', ['sid'])
     assert folder == tmp_path / 'apt/roots/tool_1.0-1' and (folder / 'usr/bin/tool').read_text() == 'tool\n'
-    assert debian.in_root(folder, 'usr/bin/tool') == [
+    assert debs.in_root(folder, 'usr/bin/tool') == [
         f'{folder}/{libraries}/ld-linux-x86-64.so.2', '--library-path', f'{folder}/{libraries}',
         f'{folder}/usr/bin/tool']
     tool_in_debian(tmp_path, monkeypatch, 'exit 100')
-    assert debian.unpacked('tool', ['sid']) == folder
+    assert debs.unpacked('tool', ['sid']) == folder
 
 
 def test_program_that_cannot_be_fetched(tmp_path, monkeypatch):
     tool_in_debian(tmp_path, monkeypatch, 'exit 100')
     with pytest.raises(Failure, match='could not download tool from http://deb.example/debian/'):
-        debian.unpacked('tool', ['sid'])
+        debs.unpacked('tool', ['sid'])
     stub(tmp_path / 'bin', 'apt-cache', 'exit 0')
     with pytest.raises(Failure, match='sid and trixie of .* have no tool'):
-        debian.unpacked('tool', ['sid', 'trixie'])
+        debs.unpacked('tool', ['sid', 'trixie'])
     assert not list((tmp_path / 'apt/roots').glob('tool*'))
 
 

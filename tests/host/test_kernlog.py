@@ -2,7 +2,8 @@
 """The log checker finds bad lines."""
 import pytest
 
-from wqlab.logs import check as kernlog
+import kernlog
+from wqlab.logs import check
 
 BAD = '''\
 WARNING: kernel/workqueue/queue.c:99 at queue_work_on+0x4/0x8, CPU#1: kworker/1:0/22
@@ -82,7 +83,7 @@ def test_bad_line(line):
 
 def test_bad_lines_once_each():
     """The log of a bench or of torture, without announcements."""
-    assert kernlog.bad_lines(''.join(map(stamped, [*BAD, *HARMLESS, *BAD]))) == [stamped(line).strip() for line in BAD]
+    assert check.bad_lines(''.join(map(stamped, [*BAD, *HARMLESS, *BAD]))) == [stamped(line).strip() for line in BAD]
 
 
 @pytest.mark.parametrize('line', HARMLESS)
@@ -136,8 +137,8 @@ def test_log_that_ends_in_an_announced_panic():
 
 @pytest.mark.parametrize('line', ['[    1.000000] x', '[    1.000000][  T12] x', '<4>[1.5] x', 'x'])
 def test_without_stamp(line):
-    assert kernlog.without_stamp(line) == 'x'
+    assert check.without_stamp(line) == 'x'
 
 
 def test_without_stamp_keeps_the_indentation():
-    assert kernlog.without_stamp('[    1.000000]     ok 1 a') == '    ok 1 a'
+    assert check.without_stamp('[    1.000000]     ok 1 a') == '    ok 1 a'

@@ -17,6 +17,7 @@ import pytest
 
 import builds
 import debian_root
+import debs
 from builds import OLD
 from once import once
 from progress import say
@@ -146,7 +147,7 @@ def reason(log):
 @once
 def packages(suite):
     """Download them, and dkms. Return {name: file}."""
-    found = debian.matching(suite, '^dkms$|-dkms$')
+    found = debs.matching(suite, '^dkms$|-dkms$')
     named = {path.name.partition('_')[0]: path for path in found}
     return {name: path for name, path in named.items() if name not in LEFT_OUT}
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import kernlog
 from calls import call, stub
 from wqlab import basebugs
 from wqlab.kernels import base, kinds, tree
 from wqlab.kernels.build import options
 from wqlab.kernels.kinds import LINUX, Kind
-from wqlab.logs import check as kernlog
 from wqlab.paths import BUILD, ROOT
 from wqlab.series import maintainers, steps, stock
 from wqlab.series import write as series

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import guests
+import kernlog
 from wqlab import tap
 
 GOOD = 'TAP version 13\n1..2\nok 1 first\n# a note\nok 2 second\n# Totals: pass:2\n'
@@ -122,7 +123,7 @@ ok 8 second
 
 
 def test_suites_in_modules():
-    points = tap.parse_modules(''.join(SUITES), 'no such')
+    points = kernlog.parse_modules(''.join(SUITES), 'no such')
     assert [(point.name, point.skipped) for point in points] == [
         ('first: plain', False), ('first: other', True), ('second: alone', False)]
     assert all(point.ok for point in points)
@@ -133,7 +134,7 @@ def test_suites_in_modules():
     ''.join(SUITES).replace('    ok 1 alone', '    not ok 1 alone').replace('ok 8', 'not ok 8'),
 ], ids=['no end', 'too few', 'failed'])
 def test_suites_in_modules_that_are_not_good(text):
-    assert not all(point.ok for point in tap.parse_modules(text, 'no such'))
+    assert not all(point.ok for point in kernlog.parse_modules(text, 'no such'))
 
 
 SCRIPT = '''

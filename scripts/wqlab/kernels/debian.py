@@ -6,8 +6,6 @@ nothing outside build/. The mirror is the one that this machine's apt uses. Pack
 in build/apt/dl.
 """
 import getpass
-import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -98,20 +96,6 @@ def downloaded(suite: str, options: list[str], packages: Sequence[str]) -> list[
         return [deb.rename(APT / 'dl' / deb.name) for deb in sorted(Path(place).iterdir())]
 
 
-def matching(suite: str, pattern: str) -> list[Path]:
-    """Download all packages of a suite whose names match a regular expression. Return their paths."""
-    options = Archive(pattern, (suite,)).update(suite)
-    listed = output(['apt-cache', *options, 'search', '--names-only', pattern])
-    names = [line.split()[0] for line in listed.splitlines()]
-    # A line for each: 'URI' FILE SIZE CHECKSUM
-    wanted = re.findall(r"^'\S+' ((\S+?)_\S+) \d+ ", output(['apt-get', *options, 'download', '--print-uris', *names]),
-                        re.M)
-    missing = [name for file, name in wanted if not (APT / 'dl' / file).exists()]
-    if missing:
-        downloaded(suite, options, missing)
-    return [APT / 'dl' / file for file, _ in wanted]
-
-
 def newest_deb(package: str, arch: str = '') -> Path | None:
     """Return the newest downloaded version of a package, or None."""
     def order(one: Path, two: Path) -> int:
@@ -133,25 +117,6 @@ def unpack(deb: Path, member: str) -> bytes:
     return done.stdout
 
 
-def unpacked(package: str, suites: Sequence[str]) -> Path:
-    """Unpack a package, with all that it needs to run, under build/apt/roots. Nothing is installed.
-
-    This gets programs of newer releases than this machine has. See in_root() for how to run them.
-    """
-    with locked(f'unpacked-{package}'):
-        have = sorted((APT / 'roots').glob(f'{package}_*'))
-        if have:
-            return have[-1]
-        archive = Archive(package, suites)
-        suite, version = archive.newest()
-        temp, final = (APT / f'roots/{name}' for name in (f'.{package}.tmp', f'{package}_{version}'))
-        shutil.rmtree(temp, ignore_errors=True)
-        unpack_all(archive, suite, temp, f'{package}={version}')
-        (temp / 'root').rename(final)
-        shutil.rmtree(temp)
-        return final
-
-
 def unpack_all(archive: Archive, suite: str, place: Path, *packages: str) -> None:
     """Unpack packages, with all that they need to run, to @place/root. Each one may have =VERSION at its end."""
     (place / 'cache/archives/partial').mkdir(parents=True)
@@ -166,14 +131,6 @@ def unpack_all(archive: Archive, suite: str, place: Path, *packages: str) -> Non
         done = subprocess.run(['dpkg-deb', '-x', deb, place / 'root'], stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             raise Failure(f'{deb.name} could not be unpacked: {first_match(done.stderr, "error")}')
-
-
-def in_root(root: Path, program: str) -> list[str]:
-    """Return how to run a program of unpacked(): with the loader and the libraries beside it."""
-    libraries = [folder for folder in (root / 'usr/lib/x86_64-linux-gnu', root / 'lib/x86_64-linux-gnu')
-                 if folder.is_dir()]
-    loader = next(path for folder in libraries if (path := folder / 'ld-linux-x86-64.so.2').exists())
-    return [str(loader), '--library-path', ':'.join(map(str, libraries)), str(root / program)]
 
 
 def busybox() -> Path:

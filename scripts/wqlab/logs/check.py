@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Find lines of a kernel log that report that something is wrong.
-
-A test that provokes such a line announces it in the log with the line
-"wq_selftest: expect: REGEX". "wq_selftest: expect end" ends the announcement. In between,
-lines that match the expression are allowed, and at least one must appear.
-"""
+"""Find lines of a kernel log that report that something is wrong."""
 import re
 
 BAD = re.compile('|'.join((
@@ -59,11 +54,6 @@ BAD = re.compile('|'.join((
     r'page allocation failure',
     r'Out of memory: ',
 )))
-EXPECT = re.compile(r'wq_selftest: expect: (.+)')
-EXPECT_END = 'wq_selftest: expect end'
-IN_VAIN = 'a test announced a line that did not come: '
-# Before and after a finding. A report of a stall shows where each CPU and RCU's thread are.
-LINES_BEFORE, LINES_AFTER = 10, 60
 STAMP = re.compile(r'^(?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?')
 
 
@@ -75,37 +65,3 @@ def without_stamp(line):
 def bad_lines(log):
     """Return the bad lines of a log, each once. No test may have announced any."""
     return list(dict.fromkeys(line.strip() for line in log.splitlines() if BAD.search(line)))
-
-
-def findings(log):
-    """
-    Return the bad lines that no test announced, and the announcements that no line matched. Each is the number of a
-    line and a text.
-    """
-    found, expected, seen, number = [], None, False, 0
-    for number, line in enumerate(log.splitlines(), 1):
-        announced = EXPECT.search(line)
-        if announced or EXPECT_END in line:
-            if expected and not seen:
-                found.append((number, IN_VAIN + expected.pattern))
-            expected, seen = re.compile(announced[1]) if announced else None, False
-        elif expected and expected.search(line):
-            seen = True
-        elif BAD.search(line):
-            found.append((number, line.strip()))
-    if expected and not seen:
-        found.append((number, IN_VAIN + expected.pattern))
-    return found
-
-
-def problems(log):
-    """Return the findings of a kernel log, as texts."""
-    return [f'line {number}: {text}' for number, text in findings(log)]
-
-
-def report(log):
-    """Return the findings, and the lines of the log around each, for someone who does not have the log."""
-    found, lines = findings(log), log.splitlines()
-    shown = {near for number, _ in found for near in range(number - LINES_BEFORE, number + LINES_AFTER + 1)}
-    around = [f'{number}| {line}' for number, line in enumerate(lines, 1) if number in shown]
-    return '\n'.join(problems(log) + around)

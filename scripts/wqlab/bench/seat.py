@@ -7,7 +7,6 @@ read(), and uses next to no CPU time.
 """
 import contextlib
 import os
-import re
 import select
 import subprocess
 import tempfile
@@ -50,8 +49,6 @@ while read -r order; do
 done 2>/dev/null @orders@
 exit 0
 '''
-TSC = re.compile(r'tsc: (?:Detected|Refined TSC clocksource calibration:) ([0-9.]+) MHz')
-CLOCKS_DIFFER = 0.02
 NOTHING_AROUND = 'fresh() { :; }; over() { :; }'
 Tick = Callable[[float, str], None]     # (seconds since the boots began, the newest result)
 
@@ -233,24 +230,6 @@ def taken(kernel: Kind, params: dict[str, Any], boot: dict, log: Path,
                 procs.end_gently(child, STOP_S)
 
 
-def rate_of_clock(log: Path) -> float | None:
-    """Return the frequency in MHz that an x86 guest took its time stamp counter for, or None."""
-    found = TSC.findall(read_text(log))
-    return float(found[-1]) if found else None
-
-
-def check_clocks(seats: list[Seat]) -> None:
-    """Refuse guests whose clocks differ. Guests share the counter of the host, but may measure its rate at boot.
-
-    On a busy machine that may fail: then all times of the guest are wrong by a constant factor, 6 and 15 were seen.
-    """
-    rates = {seat.boot['variant']: rate for seat in seats if (rate := rate_of_clock(seat.log))}
-    if rates and max(rates.values()) > min(rates.values()) * (1 + CLOCKS_DIFFER):
-        said = ', '.join(f'{variant} {rate:.0f} MHz' for variant, rate in rates.items())
-        raise seats[0].error(f'the guests measured different rates of the time stamp counter ({said}), so their times '
-                             'cannot be compared: try again when this machine is less busy')
-
-
 def make_passes(seats: list[Seat], params: dict[str, Any], clock: Clock) -> None:
     """Run each scope in all guests in turn, and again. Who begins changes each time: A B, B A, A B, ..."""
     scopes = list(dict.fromkeys(scope for seat in seats for scope in seat.scopes))
@@ -270,6 +249,5 @@ def play(kernels: dict[str, Kind], params: dict[str, Any], boots: list[dict], lo
                  for boot, log in zip(boots, logs, strict=True)]
         for seat in seats:
             seat.begin(params['scopes'], clock)
-        check_clocks(seats)
         make_passes(seats, params, clock)
         return [seat.leave() for seat in seats]

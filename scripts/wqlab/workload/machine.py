@@ -3,8 +3,7 @@
 import contextlib
 import os
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from wqlab.logs import check
@@ -100,19 +99,6 @@ class KernelLog:
 
     def complaints(self) -> list[str]:
         return check.bad_lines('\n'.join(self.messages()))
-
-
-@contextlib.contextmanager
-def meanwhile(function: Callable[[Path, threading.Event], None], place: Path) -> Iterator[None]:
-    """Call function(place, stop) in a thread. It has to return when the event is set."""
-    stop = threading.Event()
-    thread = threading.Thread(target=function, args=(place, stop), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 @contextlib.contextmanager

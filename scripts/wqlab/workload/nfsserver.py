@@ -99,8 +99,14 @@ def answer(pipe: Path, stop: threading.Event) -> None:
 @contextlib.contextmanager
 def without_grace(pipes: Path) -> Iterator[None]:
     """Be nfsdcld, which knows all clients of earlier servers. There are none, so nfsd need not wait for any."""
-    with machine.meanwhile(answer, pipes / 'nfsd/cld'):
+    stop = threading.Event()
+    thread = threading.Thread(target=answer, args=(pipes / 'nfsd/cld', stop), daemon=True)
+    thread.start()
+    try:
         yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @contextlib.contextmanager

@@ -67,9 +67,6 @@ def target(args):
     else:
         guest = choose(args.guest)
         socket, vmlinux = guest.qmp, args.vmlinux or str(Path(guest.kernel, 'vmlinux'))
-        if not args.vmlinux and running.vmlinux_time(guest.kernel) != guest.vmlinux_time:
-            raise Failure(f'{vmlinux} is not the kernel that guest {guest.name} runs: restart the guest, '
-                            'or give --vmlinux')
     if not Path(vmlinux).is_file():
         raise Failure(f'there is no {vmlinux}: build that kernel, or give its vmlinux with --vmlinux')
     return socket, vmlinux

@@ -25,7 +25,6 @@ class Guest:
     pid: int            # of the process that started it
     qmp: str            # path of the socket
     kernel: str         # build folder
-    vmlinux_time: int   # mtime of the vmlinux that it was booted with, in ns; 0: there was none
     what: str           # a description for the user
     since: float
 
@@ -35,14 +34,6 @@ class Guest:
 
     def alive(self):
         return Path(f'/proc/{self.pid}').exists() and Path(self.qmp).exists()
-
-
-def vmlinux_time(folder):
-    """Return the mtime of vmlinux. It shows whether the kernel was built again later."""
-    try:
-        return (Path(folder) / 'vmlinux').stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def socket_path():
@@ -57,8 +48,7 @@ def announced(kernel, qmp, what):
     """Keep the guest of this process on the list while the block runs."""
     number, pid = next(NUMBERS), os.getpid()
     name = f'{pid}-{number}' if number > 1 else str(pid)
-    guest = Guest(name, pid, os.path.abspath(qmp), str(kernel), vmlinux_time(kernel), ' '.join(what.split()),
-                  time.time())
+    guest = Guest(name, pid, os.path.abspath(qmp), str(kernel), ' '.join(what.split()), time.time())
     files.write(guest.place, json.dumps(dataclasses.asdict(guest)))
     try:
         yield

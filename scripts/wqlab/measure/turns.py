@@ -8,12 +8,10 @@ together form a group.
 import contextlib
 import dataclasses
 import itertools
-import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from wqlab import procs
 from wqlab.kernels import build as kernel_build
 from wqlab.kernels.kinds import Kind
 from wqlab.measure import boot as measure_boot
@@ -124,7 +122,7 @@ class Results:
         folder = shown(self.folder)
         try:
             self.program.draw(self.record, self.folder)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):     # Ctrl-C, or a signal: see procs.end_on_signals()
             self.program.say('interrupted: the plots were not drawn')
             return False
         except Exception as error:  # matplotlib may be missing, or raise anything
@@ -192,7 +190,7 @@ def make(results: Results, left: list[Boot], once: Once) -> int:
     except (BootError, OSError) as error:
         results.program.say(told(error))
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         results.program.say('interrupted')
         return 130
     return 0
@@ -241,16 +239,8 @@ def finish(results: Results, status: int) -> int:
     return status or (0 if good else 1)
 
 
-def on_term(signum, frame):
-    """As Ctrl-C, but once: a second signal must not interrupt the cleanup."""
-    for number in procs.ENDING_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
 def run(program: Program, params: Record, where: str | None, build: bool) -> int:
     """Begin a run, or continue that in the folder `where`, or the latest one if it is ''. Return the exit status."""
-    signal.signal(signal.SIGTERM, on_term)
     try:
         # computed figures do not depend on what else runs
         with locked('measurement', shared=bool(params.get('machine'))), contextlib.ExitStack() as held:
@@ -259,7 +249,7 @@ def run(program: Program, params: Record, where: str | None, build: bool) -> int
     except Failure as error:
         program.say(str(error))
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         program.say('interrupted')
         return 130
     return finish(results, status)

@@ -28,31 +28,19 @@ FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: |also: )')
 
 
 def parse_fields(text):
-    """Convert 'a=1 b=x' to a dict of strings. Return None if a word is not a pair."""
-    fields = {}
-    for word in text.split():
-        key, sign, value = word.partition('=')
-        if not sign or not key or key in fields:
-            return None
-        fields[key] = value
-    return fields
+    """Convert 'a=1 b=x' to a dict of strings."""
+    return dict(word.split('=') for word in text.split())
 
 
 def parse_line(text, numbers, words):
-    """Convert a line to a dict with numbers. Return None if anything is missing.
-
-    Other output on the console may interrupt a line, so damaged lines are normal. The
-    caller finds a second copy of the line, or notices that a result is missing.
-    """
-    fields = parse_fields(text)
-    if fields is None or any(key not in fields for key in (*numbers, *words)):
-        return None
+    """Convert a line to a dict with numbers. Raise Failure if anything is missing."""
     try:
+        fields = parse_fields(text)
         for key in numbers:
             fields[key] = float(fields[key]) if key == 'cpus_mean' else int(fields[key])
-    except ValueError:
-        return None
-    return fields
+        return {**fields, **{key: fields[key] for key in words}}
+    except (ValueError, KeyError) as error:
+        raise Failure(f'the benchmark wrote a line that makes no sense ({error!r}): {text[:60]}') from None
 
 
 def parse_result(text):
@@ -62,16 +50,11 @@ def parse_result(text):
 
 def parse_wait(text):
     """Convert the second line of a result. What it has depends on the mode."""
-    fields = parse_fields(text) or {}
-    return parse_line(text, (*WAIT_NUMBERS, *MODES.get(fields.get('mode', ''), ())), ('scope', 'mode'))
+    mode = parse_line(text, (), ('mode',))['mode']
+    return parse_line(text, (*WAIT_NUMBERS, *MODES.get(mode, ())), ('scope', 'mode'))
 
 
 PARSERS = {'result': parse_result, 'wait': parse_wait}
-
-
-def joined(results, waits):
-    """Return the runs of which both lines can be read."""
-    return [{**result, **waits[key]} for key, result in results.items() if key in waits]
 
 
 def tagged_lines(output):
@@ -87,8 +70,7 @@ def parse_output(output):
 
     Return a dict: 'runs' in their order, 'passed_over' scopes, 'status', 'violations', and
     'notes', which are the other lines of the module. Raise Failure if the
-    benchmark did not finish. A line may appear twice, once from the console and once from
-    dmesg.
+    benchmark did not finish.
     """
     lines, passed_over, notes, done = {kind: {} for kind in PARSERS}, [], [], None
     for text in tagged_lines(output):
@@ -96,24 +78,22 @@ def parse_output(output):
         lacking = LACKING.fullmatch(text)
         if kind in lines:
             found = PARSERS[kind](rest)
-            if found:
-                lines[kind][(found['repeat'], found['scope'])] = found
+            lines[kind][found['repeat'], found['scope']] = found
         elif kind == 'done':
-            done = parse_fields(rest) or done
+            done = parse_line(rest, ('runs',), ('status',))
         elif lacking:
-            if lacking[1] not in passed_over:
-                passed_over.append(lacking[1])
+            passed_over += [lacking[1]] * (lacking[1] not in passed_over)
         elif not FOR_PEOPLE.match(text) and text not in notes:
             notes.append(text)
 
     if done is None:
         said = f': {notes[-1]}' if notes else ''
         raise Failure(f'the benchmark did not finish{said}')
-    if done.get('status') not in ('ok', 'violated'):
+    if done['status'] not in ('ok', 'violated'):
         said = notes[-1] if notes else f"error {done.get('error')}"
-        raise Failure(f"the benchmark ended as \"{done.get('status')}\": {said}")
-    runs = joined(lines['result'], lines['wait'])
-    if len(runs) != int(done['runs']):
+        raise Failure(f"the benchmark ended as \"{done['status']}\": {said}")
+    runs = [{**result, **lines['wait'][key]} for key, result in lines['result'].items() if key in lines['wait']]
+    if len(runs) != done['runs']:
         raise Failure(f"{done['runs']} runs were made, but only {len(runs)} can be read")
     return {
         'runs': runs,

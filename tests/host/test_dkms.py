@@ -103,19 +103,19 @@ def test_same_commit_same_bytes(copy):
                                   'scripts/wqlab/dkms/debian/rules', 'Documentation/core-api/workqueue-torture.rst'])
 def test_changed_files_are_told(copy, monkeypatch, name):
     monkeypatch.setattr(package, 'ROOT', copy)
-    before = package.origin().version
+    before = package.origin()['VERSION']
     with open(copy / name, 'a') as file:
         file.write('\n')
-    assert package.origin().version == f'{before}.changed'
+    assert package.origin()['VERSION'] == f'{before}.changed'
 
 
 def test_later_commit_is_newer(copy, monkeypatch):
     monkeypatch.setattr(package, 'ROOT', copy)
-    first = package.origin().version
+    first = package.origin()['VERSION']
     later = {name: '2026-11-22T10:20:31+0000' for name in WHO if name.endswith('DATE')}
     subprocess.run(['git', '-C', copy, 'commit', '-q', '--allow-empty', '-m', 'later'], check=True,
                    env={**os.environ, **WHO, **later})
-    newer = ('dpkg', '--compare-versions', package.origin().version, 'gt', f'{first}.changed')
+    newer = ('dpkg', '--compare-versions', package.origin()['VERSION'], 'gt', f'{first}.changed')
     assert call(*newer).returncode == 0
 
 

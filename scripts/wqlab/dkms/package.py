@@ -11,7 +11,6 @@ VERSION is the release, and the time and the hash of the last commit, then ".cha
 differ from it. The same commit always gives the same bytes.
 """
 import argparse
-import dataclasses
 import datetime
 import email.utils
 import re
@@ -32,35 +31,23 @@ HERE = 'scripts/wqlab/dkms'
 DOCUMENTS = [f'Documentation/core-api/workqueue-{name}.rst' for name in ('benchmark', 'torture')]
 
 
-@dataclasses.dataclass(frozen=True)
-class Origin:
-    """The commit that the package is made from."""
-    commit: str
-    seconds: int
-    maintainer: str
-    changed: bool
-    release: str
-
-    @property
-    def version(self) -> str:
-        time = datetime.datetime.fromtimestamp(self.seconds, datetime.UTC)
-        return f'{self.release}.{time:%Y%m%d.%H%M%S}.g{self.commit[:12]}' + ('.changed' if self.changed else '')
-
-
-def origin() -> Origin:
+def origin() -> dict[str, str]:
+    """Return what the package says of the commit that it is made from."""
     said = git_output(ROOT, 'log', '-1', '--format=%H%n%ct%n%an <%ae>').splitlines() if (ROOT / '.git').exists() else []
     if len(said) != 3:
         raise Failure('this is no git repository, so there is no commit from which the package gets its version: '
                       'make it in a clone')
+    commit, seconds, maintainer = said
     given = [*module.SOURCES, HERE, *DOCUMENTS, release.NAME]
-    changes = git_output(ROOT, 'status', '--porcelain', '--', *given)
-    return Origin(said[0], int(said[1]), said[2], bool(changes), release.release())
+    changed = '.changed' if git_output(ROOT, 'status', '--porcelain', '--', *given) else ''
+    time = datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
+    return {'COMMIT': commit, 'MAINTAINER': maintainer, 'SECONDS': seconds,
+            'DATE': email.utils.formatdate(int(seconds)),
+            'VERSION': f'{release.release()}.{time:%Y%m%d.%H%M%S}.g{commit[:12]}{changed}'}
 
 
-def lay(folder: Path, source: Origin) -> None:
+def lay(folder: Path, values: dict[str, str]) -> None:
     """Write the source package."""
-    values = {'VERSION': source.version, 'MAINTAINER': source.maintainer, 'COMMIT': source.commit,
-              'DATE': email.utils.formatdate(source.seconds)}
     for name, paths in (('src', module.sources()), ('doc', DOCUMENTS), ('debian', (ROOT / HERE / 'debian').iterdir())):
         (folder / name).mkdir(parents=True)
         for path in paths:
@@ -76,9 +63,9 @@ def write() -> Path:
     with locked('dkms'), tempfile.TemporaryDirectory(prefix='.dkms-', dir=BUILD) as temp:
         lay(Path(temp) / 'source', source)
         # The umask reaches modes in the package, and two threads compress otherwise than one does.
-        if logged(BUILD / 'log/dkms.log', f'packing {NAME} {source.version}',
+        if logged(BUILD / 'log/dkms.log', f'packing {NAME} {source["VERSION"]}',
                   ['sh', '-c', 'umask 022; exec dpkg-buildpackage -b -us -uc'], say=say, cwd=Path(temp) / 'source',
-                  env=plain_environment(SOURCE_DATE_EPOCH=str(source.seconds), DPKG_DEB_THREADS_MAX='1')):
+                  env=plain_environment(SOURCE_DATE_EPOCH=source['SECONDS'], DPKG_DEB_THREADS_MAX='1')):
             raise Failure('dpkg-buildpackage failed: see build/log/dkms.log')
         deb, = Path(temp).glob('*.deb')
         shutil.rmtree(PLACE, ignore_errors=True)

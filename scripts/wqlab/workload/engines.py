@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where a workload runs: in a guest of UML or QEMU that sees this machine's files, or here."""
 import dataclasses
-import functools
 import os
 import platform
 import re
@@ -147,16 +146,14 @@ def inside(params: dict[str, Any], workload: str) -> list[str]:
     return command + (['--spoil', params['spoil']] if params['spoil'] else [])
 
 
-def reader(params: dict, boot: dict) -> Callable[[str], list[dict]]:
-    """Return what reads the lines of a boot."""
-    if not params.get('machine'):
-        return lines.read
-    return functools.partial(simulated.read, workload=boot['workload'], cpus=params['cpus'])
+def read(text: str, params: dict, boot: dict) -> list[dict]:
+    """Return what a boot has reported so far."""
+    found = lines.read(text)
+    return simulated.with_figures(found, boot['workload'], params['cpus']) if params.get('machine') else found
 
 
-def newest(log: Path, read: Callable[[str], list[dict]] = lines.read) -> str:
-    """Describe how far a boot has come, from a log that is still growing."""
-    found = read(measure_boot.read_text(log))
+def newest(found: list[dict]) -> str:
+    """Describe how far a boot has come."""
     planned = sum(len(one['cases']) for one in found if one['kind'] == 'begin')
     done = [one for one in found if one['kind'] in ('case', 'skip')]
     if not planned:
@@ -168,13 +165,16 @@ def newest(log: Path, read: Callable[[str], list[dict]] = lines.read) -> str:
 
 def run_boot(kernel: Kind | None, params: dict, boot: dict, log: Path, tick: Callable[[float, str], None]) -> dict:
     """Boot once and run a workload. Return the entry of this boot for the record, or raise BootError."""
-    engine, limit, read = ENGINES[params['engine']], time_limit(params), reader(params, boot)
+    engine, limit = ENGINES[params['engine']], time_limit(params)
     argv = engine.start(kernel, params, boot, log)
+
+    def progress(seconds: float) -> None:
+        tick(seconds, newest(read(measure_boot.read_text(log), params, boot)))      # the log is still growing
     with open(os.devnull if engine.writes_log else log, 'wb') as out:
-        status, said, seconds = measure_boot.run_guest(argv, lambda now: tick(now, newest(log, read)), out, limit)
+        status, said, seconds = measure_boot.run_guest(argv, progress, out, limit)
     with open(log, 'a', encoding='utf-8') as file:
         file.write(said)        # QEMU's kernel log, and messages of the programs
-    return entry_of(boot, log, status, limit, seconds, read)
+    return entry_of(params, boot, log, status, seconds)
 
 
 def hint(text: str, trouble: list[str]) -> str:
@@ -184,14 +184,13 @@ def hint(text: str, trouble: list[str]) -> str:
     return next(iter([*trouble, *said, *found[-1:]]), 'no message')
 
 
-def entry_of(boot: dict, log: Path, status: int, limit: int, seconds: float,
-             read: Callable[[str], list[dict]] = lines.read) -> dict:
+def entry_of(params: dict, boot: dict, log: Path, status: int, seconds: float) -> dict:
     text = measure_boot.read_text(log)
     trouble = check.bad_lines(lines.others(text))
     if status == measure_boot.TIMED_OUT:
-        raise BootError(f'the run took longer than {limit} s; see {shown(log)}')
+        raise BootError(f'the run took longer than {time_limit(params)} s; see {shown(log)}')
     try:
-        parsed = lines.parse(text, read)
+        parsed = lines.parse(read(text, params, boot))
     except Failure as error:
         raise BootError(f'{error} (status {status}: "{hint(text, trouble)}"); see {shown(log)}') from None
     parsed['trouble'] = list(dict.fromkeys([*parsed['trouble'], *trouble]))

@@ -10,7 +10,6 @@ trouble   lines: complaints in the kernel's log
 end       cases: how many lines of kind "case" there are
 """
 import json
-from collections.abc import Callable
 
 from wqlab.steps import Failure
 
@@ -39,10 +38,8 @@ def others(text: str) -> str:
     return '\n'.join(line for line in text.splitlines() if MARK not in line)
 
 
-def parse(text: str, reader: Callable[[str], list[dict]] = read) -> dict:
+def parse(found: list[dict]) -> dict:
     """Return the entries of a complete run, or raise Failure."""
-    found = reader(text)
-
     def of(kind: str) -> list[dict]:
         return [{key: value for key, value in one.items() if key != 'kind'} for one in found if one['kind'] == kind]
     begin, end, runs = of('begin'), of('end'), of('case')

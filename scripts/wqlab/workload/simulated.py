@@ -14,7 +14,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from wqlab.workload import disks, dmcrypt, fio, lines, nfs, nfsserver, writeback
+from wqlab.workload import disks, dmcrypt, fio, nfs, nfsserver, writeback
 from wqlab.workload.cases import CPU, Workload, by_prefix
 from wqlab.workload.scopes import SCOPES
 
@@ -204,9 +204,9 @@ def kib(case: str) -> int:
     return int(crypt_job(case.split('/')[3], 1).options['bs'].removesuffix('k'))
 
 
-def read(text: str, workload: str, cpus: int) -> list[dict[str, Any]]:
-    """Return the objects in a guest's output, as lines.read(), with figures."""
+def with_figures(found: list[dict[str, Any]], workload: str, cpus: int) -> list[dict[str, Any]]:
+    """Return what a guest has reported, with figures of each stretch."""
     return [one if one['kind'] != 'stretch' else
             {'kind': 'case', 'name': one['name'], 'unit': ALL[workload].unit,
              'figures': figures(workload, cpus, one)}
-            for one in lines.read(text)]
+            for one in found]

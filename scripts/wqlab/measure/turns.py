@@ -133,65 +133,47 @@ class Results:
         return True
 
 
-class Progress:
-    """Reports which boots of how many run, their results, and how much time is left."""
+def with_retry(results: Results, boots: list[Boot], once: Once, label: str) -> list[Boot]:
+    def tick(seconds: float, newest: str) -> None:
+        results.program.say(f"{label}: {seconds:.0f} s{f', {newest}' if newest else ''}")
 
-    def __init__(self, program, params, total):
-        self.program, self.params, self.total = program, params, total
-        self.count, self.seconds, self.label = 0, 0.0, ''
-
-    def start(self, boots):
-        left = f', about {self.seconds / self.count * (self.total - self.count):.0f} s left' if self.count else ''
-        self.count += len(boots)
-        self.label = f'[{self.count}/{self.total}] {self.describe(boots[0])}' + \
-            ''.join(f" and {boot['variant']}" for boot in boots[1:])
-        self.program.say(f'{self.label}: booting{left}')
-
-    def describe(self, boot):
-        return self.program.describe(boot, self.params)
-
-    def tick(self, seconds, newest):
-        self.program.say(f"{self.label}: {seconds:.0f} s{f', {newest}' if newest else ''}")
-
-    def done(self, entries):
-        seconds = max(entry['seconds'] for entry in entries)
-        self.seconds += seconds
-        for entry in entries:
-            self.program.say(f'{self.describe(entry)}: {seconds:.0f} s; {self.program.outline(entry)}')
-
-
-def with_retry(results: Results, boots: list[Boot], once: Once, progress: Progress) -> list[Boot]:
     for attempt in range(1, ATTEMPTS + 1):
         again = '' if attempt == 1 else f'-attempt{attempt}'
         logs = [results.folder / 'logs' / f'{results.program.stem(boot)}{again}.log' for boot in boots]
         try:
-            return once(boots, logs, progress.tick)
+            return once(boots, logs, tick)
         except BootError as error:
             results.record['failed_boots'].append({**(error.boot or boots[0]), 'attempt': attempt, 'error': str(error)})
             results.save()
             if attempt == ATTEMPTS:
                 raise
-            results.program.say(f'{progress.label}: {error}; trying once more')
+            results.program.say(f'{label}: {error}; trying once more')
     raise AssertionError('no attempt was made')
 
 
 def make(results: Results, left: list[Boot], once: Once) -> int:
-    """Make the boots that are left. Return the exit status."""
-    progress = Progress(results.program, results.record['parameters'], len(left))
+    """Make the boots that are left. Report their results, and how much time is left. Return the exit status."""
+    program, params, count, took = results.program, results.record['parameters'], 0, 0.0
     try:
-        for _, group in itertools.groupby(left, results.program.group):
+        for _, group in itertools.groupby(left, program.group):
             boots = list(group)
-            progress.start(boots)
-            entries = with_retry(results, boots, once, progress)
-            progress.done(entries)
+            rest = f', about {took / count * (len(left) - count):.0f} s left' if count else ''
+            count += len(boots)
+            label = f'[{count}/{len(left)}] {program.describe(boots[0], params)}' + \
+                ''.join(f" and {boot['variant']}" for boot in boots[1:])
+            program.say(f'{label}: booting{rest}')
+            entries = with_retry(results, boots, once, label)
+            took += max(entry['seconds'] for entry in entries)
+            for entry in entries:
+                program.say(f"{program.describe(entry, params)}: {entry['seconds']:.0f} s; {program.outline(entry)}")
             results.add(entries)
-        if not results.program.left(results.record):
+        if not program.left(results.record):
             results.complete()
     except (BootError, OSError) as error:
-        results.program.say(told(error))
+        program.say(told(error))
         return 1
     except (KeyboardInterrupt, SystemExit):
-        results.program.say('interrupted')
+        program.say('interrupted')
         return 130
     return 0
 

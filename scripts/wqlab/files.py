@@ -40,3 +40,12 @@ def read(path: Path) -> str:
 def write(path: str | os.PathLike, content: str | bytes, mode: int = 0o644) -> None:
     with replacing(path, mode) as temp:
         temp.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def put(path: Path, value: str) -> None:
+    """Write to a file that exists, as of sysfs, or raise OSError."""
+    file = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    try:
+        os.write(file, value.encode())
+    finally:
+        os.close(file)

@@ -400,7 +400,7 @@ class FakeHere(machine.Here):
     lacks, error, lost = 'smt', 0, 0
 
     def put(self, path, value):
-        path.write_text(f'{value}\n')
+        path.write_text(value)
         if path.name != 'run':
             return
         scope = (path.parent / 'scopes').read_text().strip()

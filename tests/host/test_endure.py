@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from calls import call
+from wqlab import files
 from wqlab.scopes import SCOPES as ALL
 from wqlab.steps import Failure
 from wqlab.workload import cases, disks, endure, fio, lines, machine, options, scopes
@@ -49,12 +50,12 @@ def kernel(tmp_path, monkeypatch):
 def written(kernel, monkeypatch):
     """What is written to each file, with what it has again at the end."""
     found = collections.defaultdict(list)
-    put = scopes.put
+    put = files.put
 
     def noting(path, value):
         found[str(path.relative_to(kernel))].append(value)
         put(path, value)
-    monkeypatch.setattr(scopes, 'put', noting)
+    monkeypatch.setattr(files, 'put', noting)
     return found
 
 
@@ -135,13 +136,13 @@ def test_requested_mask_is_put_back(kernel):
 # Refusals
 
 def refusing(monkeypatch, name, number=errno.EINVAL):
-    put = scopes.put
+    put = files.put
 
     def refuse(path, value):
         if path.name == name:
             raise OSError(number, os.strerror(number))
         put(path, value)
-    monkeypatch.setattr(scopes, 'put', refuse)
+    monkeypatch.setattr(files, 'put', refuse)
 
 
 @pytest.mark.parametrize('name, number, why', [

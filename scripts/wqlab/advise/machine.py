@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from wqlab import files
 from wqlab.advise import pods
 from wqlab.advise.keeper import kept, with_sbin
 from wqlab.bench import parse, seat
@@ -53,6 +54,7 @@ def checked(parsed: dict[str, Any]) -> Run:
 
 class Here:
     """This machine, with the module in it."""
+    put = staticmethod(files.put)
 
     def __init__(self, root: Path = SYS):
         done = subprocess.run(['sh', '-c', READ.replace('SYS', str(root))], capture_output=True, text=True, check=False)
@@ -62,20 +64,12 @@ class Here:
         self.parameters = root / 'module' / MODULE / 'parameters'
         self.scopes = [scope for scope in SCOPES if self.has(scope)]
 
-    def put(self, path: Path, value: str) -> None:
-        """Write to a file of sysfs, which must exist."""
-        file = os.open(path, os.O_WRONLY)
-        try:
-            os.write(file, f'{value}\n'.encode())
-        finally:
-            os.close(file)
-
     def give(self, line: str) -> str:
         for word in line.split():
             name, _, value = word.partition('=')
-            self.put(self.parameters / name, value)     # a whole path stays what it is
+            self.put(self.parameters / name, f'{value}\n')     # a whole path stays what it is
         try:
-            self.put(self.parameters / 'run', '1')
+            self.put(self.parameters / 'run', '1\n')
         except OSError as error:
             if error.errno != errno.EPROTO:     # EPROTO: a promise was broken, and the report says which
                 raise

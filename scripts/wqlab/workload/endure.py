@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from wqlab import cpus
+from wqlab import cpus, files
 from wqlab.scopes import SCOPES, SHARD
 from wqlab.steps import Failure
 from wqlab.workload import cases, disks, dmcrypt, fio, lines, machine, scopes, writeback
@@ -101,7 +101,7 @@ class Changer:
         """Write to a file. Raise Failure if the kernel refuses the value."""
         try:
             self.before.setdefault(path, content(path))
-            scopes.put(path, value)
+            files.put(path, value)
         except OSError as error:
             if path.exists():       # else its workqueue is gone
                 raise Failure(f'the kernel refuses {value!r} in {path}: {error.strerror}') from None
@@ -110,7 +110,7 @@ class Changer:
         """Give all files their former content, CPUs first. Raise Failure if one has not got it."""
         for path in sorted(self.before, key=lambda path: path.name != 'online'):
             with contextlib.suppress(OSError):
-                scopes.put(path, self.before[path])
+                files.put(path, self.before[path])
             if path.exists() and content(path) != self.before[path]:
                 raise Failure(f'{path} is {content(path)}, and not {self.before[path]} as before: write that by hand')
 

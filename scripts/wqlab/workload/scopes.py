@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Set the affinity scope of a workqueue."""
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from wqlab import files
 from wqlab.workload.cases import Lacking
 
 SYSFS = Path('/sys/devices/virtual/workqueue')
@@ -14,19 +14,10 @@ SCOPES = {'default': ('default', '0'), 'system': ('system', '0'), 'cache': ('cac
           'cache-strict': ('cache', '1'), 'cache_shard': ('cache_shard', '0'), 'cpu': ('cpu', '0')}
 
 
-def put(path: Path, value: str) -> None:
-    """Write to a file that exists, or raise OSError."""
-    file = os.open(path, os.O_WRONLY | os.O_TRUNC)
-    try:
-        os.write(file, value.encode())
-    finally:
-        os.close(file)
-
-
 def write(path: Path, value: str) -> None:
     """Write to a file that exists, or raise Lacking."""
     try:
-        put(path, value)
+        files.put(path, value)
     except OSError as error:
         raise Lacking(f'the kernel refuses {value!r} in {path}: {error.strerror}') from None
 

@@ -34,7 +34,6 @@ from wqlab.steps import Failure, told
 PYTHON = ROOT / 'build/venv/bin/python3'
 TOOLS = {name: ROOT / f'tools/workqueue/wq_{name}.py' for name in ('dump', 'monitor')}
 SPARE = 64 << 20        # for ELF headers and notes, and so that the disk does not become full
-REPORT_S = 2
 MB = 1 << 20
 
 
@@ -74,16 +73,8 @@ def target(args):
 
 # Its memory
 
-class Progress:
-    """Reports the progress of a long dump."""
-
-    def __init__(self):
-        self.next = time.monotonic() + REPORT_S
-
-    def __call__(self, done, total):
-        if time.monotonic() >= self.next:
-            say(f'{done // MB} of {total // MB} MB written')
-            self.next = time.monotonic() + REPORT_S
+def progress(done, total):
+    say(f'{done // MB} of {total // MB} MB written')
 
 
 def check_room(folder, size):
@@ -102,7 +93,7 @@ def memory(socket, folder):
         handle, path = tempfile.mkstemp(prefix=f'.guest-{os.getpid()}-', suffix='.core', dir=folder)
         try:
             with os.fdopen(handle, 'wb') as file:
-                monitor.dump(file, Progress())
+                monitor.dump(file, progress)
             yield Path(path)
         finally:
             Path(path).unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from wqlab.steps import Failure
 
 ANSWER_S = 30
 POLL_S = 0.2
+REPORT_S = 2
 
 
 class Monitor:
@@ -87,16 +88,18 @@ class Monitor:
         """
         Write the guest's memory to an open file as an ELF core. The guest is paused meanwhile. QEMU gets the open
         file instead of its name, since QEMU's user may not be allowed to open it. progress(done, total) is called
-        from time to time.
+        every REPORT_S.
         """
         if self.command('query-dump')['status'] == 'active':
             raise Failure('QEMU is writing another dump: try again when it is finished')
         self.command('getfd', fds=[file.fileno()], fdname='core')
         self.command('dump-guest-memory', paging=False, protocol='fd:core', detach=True)
+        told = time.monotonic()
         while True:
             state = self.command('query-dump')
-            if progress:
+            if progress and time.monotonic() >= told + REPORT_S:
                 progress(state['completed'], state['total'])
+                told = time.monotonic()
             if state['status'] == 'completed':
                 return
             if state['status'] != 'active':

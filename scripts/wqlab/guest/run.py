@@ -218,9 +218,9 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--mem', default='1G', help='memory of the guest; default: %(default)s')
     parser.add_argument('--append', default='', metavar='ARGS', help='more kernel parameters')
     parser.add_argument('--timeout', type=float, default=300, metavar='S', help='time limit; default: %(default)s')
-    parser.add_argument('--file', action='append', default=[], metavar='HOST:GUEST',
+    parser.add_argument('--file', action='append', default=[], metavar='HOST:GUEST', dest='files',
                         help='copy a file or folder into the guest')
-    parser.add_argument('--bin', action='append', default=[], metavar='PROGRAM',
+    parser.add_argument('--bin', action='append', default=[], metavar='PROGRAM', dest='bins',
                         help='copy a program of this host and its libraries into the guest')
     parser.add_argument('--stdin', action='store_true', help='let the command read the standard input, as lines')
     parser.add_argument('--log', metavar='FILE', help='write kernel messages and output to FILE')
@@ -230,7 +230,8 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument('--qmp', metavar='SOCKET', help='QEMU: path of its monitor socket; dump-guest.sh finds it')
     parser.add_argument('--machine', metavar='NAME', default='',
                         help=f'arm64: simulate the time of this machine: {", ".join(machines.known())}, or a file.toml')
-    parser.add_argument('--report', metavar='FILE', help='where a simulated machine says who waited for which line')
+    parser.add_argument('--report', metavar='FILE', default='',
+                        help='where a simulated machine says who waited for which line')
     parser.add_argument('--memory', metavar='FILE', default='',
                         help='copy the memory of a simulated machine to FILE.0, FILE.1, ... after each stretch')
     parser.add_argument('--seed', type=int, default=0, help='of a simulated machine; the same one gives the same run')
@@ -249,13 +250,9 @@ def main(argv: list[str] | None = None) -> int:
         parser.error('--memory needs --machine')
     if args.machine and args.topology:
         parser.error('--machine says what CPUs share: leave --topology out')
+    given = {**vars(args), 'command': ' '.join(args.command), 'stdin': sys.stdin.fileno() if args.stdin else None}
     try:
-        result = run(args.kernel, ' '.join(args.command), engine=args.engine, cpus=args.cpus,
-                     topology=args.topology, mem=args.mem, append=args.append, timeout=args.timeout,
-                     files=args.file, bins=args.bin, log=args.log, show=partial(print, end='', flush=True),
-                     stdin=sys.stdin.fileno() if args.stdin else None, accel=args.accel, icount=args.icount,
-                     qmp=args.qmp, machine=args.machine, report=args.report or '', seed=args.seed,
-                     memory=args.memory)
+        result = run(**given, show=partial(print, end='', flush=True))
     except (Failure, OSError) as error:
         print(f'guest: {told(error)}', file=sys.stderr)
         return 2

@@ -39,20 +39,6 @@ def add(rows, boots):
         row['above_ratio'] = {'ratio': above[stats.OURS] / base} if base and stats.OURS in above else {}
 
 
-def cell(row, variant, number):
-    return stats.number(number) if variant in row['above'] else '-'
-
-
-def cells(rows, row, variants):
-    """Return the line of a row: its figures, those of the floor, the differences, and their ratio."""
-    line = by_scope.begin(rows, row)
-    for source in (row, ground_of(rows, row)):
-        line += [cell(row, variant, source[variant]['ns_per_item']['median']) if variant in source else '-'
-                 for variant in variants]
-    line += [cell(row, variant, row['above'].get(variant)) for variant in variants]
-    return line + [f'{ratio:.3f}' for ratio in row['above_ratio'].values()]
-
-
 def table(rows, unit, names):
     """Return the table as lines. There is none if the floor was not measured."""
     shown = [row for row in rows if row.get('above')]
@@ -63,7 +49,14 @@ def table(rows, unit, names):
     head += [f"{names[variant]}\n{what}, {unit or 'ns'}" for what in ('round trip', 'floor', 'above')
              for variant in variants]
     head += [f'{text}\nabove' for text in by_scope.ratio_head(shown, names)]
-    return tables.lines(head, [cells(rows, row, variants) for row in shown], by_scope.numbers(head))
+    body = []
+    for row in shown:
+        found = [{variant: source[variant]['ns_per_item']['median'] for variant in row['above']}
+                 for source in (row, ground_of(rows, row))] + [row['above']]
+        body.append([*by_scope.begin(rows, row),
+                     *(stats.number(one[variant]) if variant in one else '-' for one in found for variant in variants),
+                     *(f'{ratio:.3f}' for ratio in row['above_ratio'].values())])
+    return tables.lines(head, body, by_scope.numbers(head))
 
 
 def legend(rows):

@@ -26,10 +26,8 @@ def number(low: float, high: float, kind: type = int) -> Callable[[str], Any]:
     return parse
 
 
-def number_list(low: int, high: int) -> Callable[[str], list[int]]:
-    parse_one = number(low, high)
-
-    def parse(text: str) -> list[int]:
+def listed(parse_one: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    def parse(text: str) -> list[Any]:
         values = [parse_one(part) for part in text.split(',')]
         if len(set(values)) != len(values):
             raise argparse.ArgumentTypeError(f'"{text}" contains a value twice')
@@ -37,16 +35,16 @@ def number_list(low: int, high: int) -> Callable[[str], list[int]]:
     return parse
 
 
+def number_list(low: int, high: int) -> Callable[[str], list[int]]:
+    return listed(number(low, high))
+
+
 def names_of(known: Sequence[str], what: str) -> Callable[[str], list[str]]:
-    def parse(text: str) -> list[str]:
-        names = text.split(',')
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f'"{name}" is not {what}: choose from {", ".join(known)}')
-        if len(set(names)) != len(names):
-            raise argparse.ArgumentTypeError(f'"{text}" contains a name twice')
-        return names
-    return parse
+    def parse_one(name: str) -> str:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f'"{name}" is not {what}: choose from {", ".join(known)}')
+        return name
+    return listed(parse_one)
 
 
 def understood_by(parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -140,10 +140,9 @@ def list_cases(params: dict[str, Any]) -> Iterator[str]:
 def params_of(args: argparse.Namespace) -> dict[str, Any]:
     chosen = 'quick' if args.quick else 'default'
     pairs, each = AMOUNT[chosen]
-    return {'workloads': args.workloads, 'engine': args.engine, 'machine': args.machine, 'cpus': args.cpus,
-            'topology': args.topology, 'mem': args.mem, 'variant': args.variant, 'set': chosen, 'cases': args.cases,
+    left_out = ('quick', 'list', 'here', 'resume', 'no_build')
+    return {**{name: value for name, value in vars(args).items() if name not in left_out}, 'set': chosen,
             'pairs': args.pairs or pairs, 'seconds': args.seconds or each,
-            'append_cmwq': args.append_cmwq, 'spoil': args.spoil,
             'accel': None}      # determined after the kernels are built
 
 

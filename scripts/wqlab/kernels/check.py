@@ -35,10 +35,14 @@ def report(what: str, findings: list[str]) -> bool:
     return not findings
 
 
+def called(*command) -> subprocess.CompletedProcess:
+    return subprocess.run([str(word) for word in command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False, env=plain_environment())
+
+
 def findings_of(*command) -> list[str]:
     """Run a checker. Return its output lines if its status is not 0."""
-    done = subprocess.run([str(word) for word in command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, check=False, env=plain_environment())
+    done = called(*command)
     return (done.stdout.splitlines() or ['the checker failed without a message']) if done.returncode else []
 
 
@@ -73,10 +77,8 @@ def check_scripts() -> bool:
 
 
 def checkpatch(*words: str) -> list[str]:
-    done = subprocess.run(['perl', base.Base(Kind.asked().linux).tree / 'scripts/checkpatch.pl', '--strict',
-                           '--no-tree', '--no-summary', '--terse', *words], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False, env=plain_environment())
-    return done.stdout.splitlines()
+    return called('perl', base.Base(Kind.asked().linux).tree / 'scripts/checkpatch.pl', '--strict', '--no-tree',
+                  '--no-summary', '--terse', *words).stdout.splitlines()
 
 
 def check_style() -> bool:
@@ -104,11 +106,8 @@ def documented_prototypes(text: str) -> list[int]:
 def check_kernel_doc() -> bool:
     """Check that kernel-doc is correct, and that it describes each function only where that is defined."""
     names = sorted(name for name in tracked('kernel', 'include', 'lib') if name.endswith(('.c', '.h')))
-    done = subprocess.run([sys.executable, base.Base(Kind.asked().linux).tree / 'scripts/kernel-doc', '-none', '-Wall',
-                           *names], cwd=ROOT, capture_output=True, text=True, check=False, env=plain_environment())
-    lines = done.stderr.splitlines()
-    if done.returncode and not lines:
-        lines = [f'kernel-doc failed with status {done.returncode}']
+    done = called(sys.executable, base.Base(Kind.asked().linux).tree / 'scripts/kernel-doc', '-none', '-Wall', *names)
+    lines = done.stdout.splitlines() or ['kernel-doc failed without a message'] * bool(done.returncode)
     lines += [f'{name}:{line}: describe the function where it is defined, not at its prototype'
               for name in names if name.endswith('.h')
               for line in documented_prototypes((ROOT / name).read_text())]

@@ -86,7 +86,7 @@ def built():
 
 @once
 def dkms_packages():
-    return [debian.newest_deb(name) or debian.Archive(name, ('sid',)).download()
+    return [debian.fetched(name, ('sid',))
             for name in DKMS]
 
 

@@ -47,9 +47,7 @@ class Packaged(Kind):
 
 def debian_config(linux: str, flavour: str = 'cloud-amd64') -> str:
     """Return the configuration of one of Debian's kernels, by default that for clouds."""
-    package = f'linux-config-{linux}'
-    deb = debian.newest_deb(package, 'amd64') or debian.Archive(
-        package, tested(linux)['suites'], arch='amd64').download()
+    deb = debian.fetched(f'linux-config-{linux}', tested(linux)['suites'], 'amd64')
     packed = debian.unpack(deb, f'*/config.amd64_none_{flavour}.xz')
     return lzma.decompress(packed).decode()
 

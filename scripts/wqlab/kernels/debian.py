@@ -9,7 +9,6 @@ import getpass
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from functools import cmp_to_key
 from pathlib import Path
 
 from wqlab import files
@@ -96,13 +95,11 @@ def downloaded(suite: str, options: list[str], packages: Sequence[str]) -> list[
         return [deb.rename(APT / 'dl' / deb.name) for deb in sorted(Path(place).iterdir())]
 
 
-def newest_deb(package: str, arch: str = '') -> Path | None:
-    """Return the newest downloaded version of a package, or None."""
-    def order(one: Path, two: Path) -> int:
-        older = ['dpkg', '--compare-versions', one.name.split('_')[1], 'lt', two.name.split('_')[1]]
-        return -1 if subprocess.run(older, check=False).returncode == 0 else 1
-    debs = list((APT / 'dl').glob(f'{package}_*{f"_{arch}" if arch else ""}.deb'))
-    return max(debs, key=cmp_to_key(order), default=None)
+def fetched(package: str, suites: Sequence[str], arch: str = '') -> Path:
+    """Return the version of a package that was downloaded last. If there is none, download it."""
+    have = (APT / 'dl').glob(f'{package}_*{f"_{arch}" if arch else ""}.deb')
+    found = max(have, key=lambda deb: deb.stat().st_mtime, default=None)
+    return found or Archive(package, suites, arch=arch).download()
 
 
 def unpack(deb: Path, member: str) -> bytes:
@@ -137,8 +134,7 @@ def busybox() -> Path:
     """Make sure that the only program of an arm64 guest exists. It is shell, tools and modprobe in one."""
     with locked('busybox'):
         if not BUSYBOX.exists():
-            deb = newest_deb('busybox-static', 'arm64') or Archive(
-                'busybox-static', ('trixie', 'bookworm'), arch='arm64').download()
+            deb = fetched('busybox-static', ('trixie', 'bookworm'), 'arm64')
             # The program moved from /bin to /usr/bin between releases.
             files.write(BUSYBOX, unpack(deb, '*/bin/busybox'), 0o755)
             say(f'{shown(BUSYBOX)} is from {deb.name}')

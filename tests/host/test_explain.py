@@ -16,7 +16,7 @@ POOL, SLOT, TASK, USER = 0xffff000000001000, 0xffff000000002008, 0xffff000000003
 QUEUE, RUN, WAKE = 0xffff800000000010, 0xffff800000000020, 0xffff800000000030
 NAMES = {QUEUE: 'queue', RUN: 'run', WAKE: 'wake'}
 COUNTERS = {'cpus': 4, 'idle': 2_000_000, 'time': 1_000_000, 'instructions': 900, 'wakes': 20, 'ipis': 10,
-            'interrupts': 5, 'handovers': 1, 'untracked': 0, 'lost': 0}
+            'untracked': 0, 'lost': 0}
 ITEMS = 10
 
 

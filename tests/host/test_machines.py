@@ -175,8 +175,8 @@ def test_options_that_make_no_sense_are_refused(capsys, words, why):
 
 # The report
 
-REPORT = ['cpus 2', 'idle 500000', 'time 2000000', 'instructions 70', 'wakes 3', 'ipis 2', 'interrupts 4',
-          'handovers 9', 'untracked 0', 'stall 1000 20 10 3 6000000', 'stall 1000 21 10 1 1000000',
+REPORT = ['cpus 2', 'idle 500000', 'time 2000000', 'instructions 70', 'wakes 3', 'ipis 2', 'untracked 0',
+          'stall 1000 20 10 3 6000000', 'stall 1000 21 10 1 1000000',
           'stall 1058 30 0 5 3000000', 'lost 0', 'end']
 SYMBOLS = ['0000000000000010 T writer', '0000000000000020 t waiter', '0000000000000030 T x',
            '0000000000000fff d pool', '0000000000001010 B _end', 'fffffffffffffff0 A _kernel_size']

@@ -22,7 +22,7 @@ OTHERS = 'other fields'
 OTHER_PAIRS = 'others'
 ROWS, CHANGES, PAIRS, SMALL = 12, 6, 3, 0.02        # printed; pairs of a smaller share of all waiting are not
 KERNEL = 1 << 63
-COUNTERS = ('wakes', 'ipis', 'interrupts', 'instructions')
+COUNTERS = ('wakes', 'ipis', 'instructions')
 Explained = dict[str, Any]
 Kernels = Sequence[tuple[str, Explained]]        # the name of each, and what explain() returned
 

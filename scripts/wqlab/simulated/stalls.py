@@ -20,7 +20,7 @@ from wqlab import files
 from wqlab.steps import Failure
 
 LINE = 64           # bytes
-COUNTERS = ('cpus', 'idle', 'time', 'instructions', 'wakes', 'ipis', 'interrupts', 'handovers', 'untracked', 'lost')
+COUNTERS = ('cpus', 'idle', 'time', 'instructions', 'wakes', 'ipis', 'untracked', 'lost')
 
 
 @dataclasses.dataclass(frozen=True)

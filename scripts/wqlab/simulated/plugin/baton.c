@@ -34,7 +34,7 @@ struct seat {
 };
 
 struct vcpu vcpus[MAX_CPUS];
-uint64_t nr_handovers, nr_wakes;
+uint64_t nr_wakes;
 bool simulated;
 
 static struct seat seats[MAX_CPUS + 1];
@@ -147,7 +147,6 @@ static void pass_on_and_unlock(void)
 	}
 	if (holder == me)
 		turn = NULL;
-	nr_handovers += !!turn;
 	pthread_mutex_unlock(&mutex);
 	if (turn)
 		syscall(SYS_futex, turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);

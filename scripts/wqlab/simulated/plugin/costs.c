@@ -7,7 +7,7 @@
 
 #define KERNEL		(1ULL << 63)
 
-uint64_t nr_ipis, nr_irqs;
+uint64_t nr_ipis;
 
 /* The rule of siblings: an instruction takes longer while the other thread of the core runs. */
 static ps_t insn_cost(unsigned int cpu)
@@ -127,10 +127,8 @@ static void send_ipi(unsigned int cpu, void *data)
 static void take_irq(unsigned int cpu, void *data)
 {
 	(void)data;
-	if (!simulated)
-		return;
-	vcpus[cpu].clock += machine.irq;
-	nr_irqs++;
+	if (simulated)
+		vcpus[cpu].clock += machine.irq;
 }
 
 const qemu_plugin_insn_cb cost_actions[] = {

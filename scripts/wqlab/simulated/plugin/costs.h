@@ -6,7 +6,7 @@
 #include "qemu_plugin.h"
 
 extern const qemu_plugin_insn_cb cost_actions[];	/* by enum kind */
-extern uint64_t nr_ipis, nr_irqs;
+extern uint64_t nr_ipis;
 
 void cost_block(unsigned int cpu, void *data);
 void cost_access(unsigned int cpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *insn);

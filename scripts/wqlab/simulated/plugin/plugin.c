@@ -46,7 +46,7 @@ static void begin(unsigned int cpu)
 {
 	lines_forget();
 	stalls_forget();
-	nr_handovers = nr_wakes = nr_ipis = nr_irqs = 0;
+	nr_wakes = nr_ipis = 0;
 	for (unsigned int i = 0; i < machine.cpus; i++)
 		vcpus[i].insns = vcpus[i].idle = 0;
 	spread_clocks();
@@ -66,9 +66,8 @@ static void end(unsigned int cpu)
 		insns += vcpus[i].insns;
 		idle += vcpus[i].idle;
 	}
-	fprintf(out, "cpus %lu\nidle %lu\ntime %lu\ninstructions %lu\nwakes %lu\nipis %lu\ninterrupts %lu\n",
-		machine.cpus, idle, vcpus[cpu].clock - begun, insns, nr_wakes, nr_ipis, nr_irqs);
-	fprintf(out, "handovers %lu\nuntracked %lu\n", nr_handovers, nr_untracked);
+	fprintf(out, "cpus %lu\nidle %lu\ntime %lu\ninstructions %lu\nwakes %lu\nipis %lu\nuntracked %lu\n",
+		machine.cpus, idle, vcpus[cpu].clock - begun, insns, nr_wakes, nr_ipis, nr_untracked);
 	stalls_write(out);
 	memory_copy();
 	fputs("end\n", out);

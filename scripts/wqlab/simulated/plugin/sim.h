@@ -68,7 +68,7 @@ struct vcpu {
 } __attribute__((aligned(128)));
 
 extern struct vcpu vcpus[MAX_CPUS];
-extern uint64_t nr_handovers, nr_wakes;
+extern uint64_t nr_wakes;
 extern bool simulated;		/* else only instructions cost time */
 extern ps_t begun;		/* the present stretch; written by whoever has the baton */
 

@@ -10,6 +10,7 @@ from wqlab.measure.stats import (
     both,
     compared,
     in_order,
+    number,
     ratio_text,
     variants_of,
     with_spread,
@@ -48,55 +49,49 @@ def summary_row(boots, scope):
     return {'scope': scope, **compared(values, RATIOS)}
 
 
-# The table
+# Tables. A column is its head, and the function that makes a cell of a row.
 
-def ratio_head(rows, names):
-    """Return the head of the ratio, in a list that is empty if no row has one."""
-    return [f'{names[OURS]}/{names[BASE]}'] if any('ratio' in row for row in rows) else []
+def ratio(rows, names, metric):
+    """Return the column of a ratio, in a list that is empty if no row has one."""
+    return [(f'{names[OURS]}/{names[BASE]}\n(95%)', lambda row: ratio_text(row.get('ratio', {}).get(metric)))] \
+        if any('ratio' in row for row in rows) else []
+
+
+def pair(rows, names, what, metric, text=number):
+    """Return a column with the figures of both variants."""
+    return what + ' / '.join(names[variant] for variant in variants_of(rows)), lambda row: both(row, metric, text)
 
 
 def label(scope):
     return parse.FLOOR.get(scope, scope)
 
 
-def begin(rows, row=None):
-    """Return the first cells of a row, or of the head."""
-    cells = ['CPUs', 'scope'] if row is None else [str(row['cpus']), label(row['scope'])]
-    return cells if any(one.get('cpus') for one in rows) else cells[1:]
-
-
-def numbers(head):
-    """Return the columns of a table that contain numbers."""
-    return [column for column, text in enumerate(head) if text != 'scope']
+def drawn(rows, columns):
+    """Return a table as lines."""
+    columns = [*([('CPUs', lambda row: str(row['cpus']))] if any(row.get('cpus') for row in rows) else []),
+               ('scope', lambda row: label(row['scope'])), *columns]
+    head = [text for text, _ in columns]
+    return tables.lines(head, [[cell(row) for _, cell in columns] for row in rows],
+                        [place for place, text in enumerate(head) if text != 'scope'])
 
 
 def table(rows, unit=None, names=NAMES):
     """Return the summary as lines: items/s, or units per item, then the duration of a queue_work() call."""
     rate, what = ('ns_per_item', f'{unit}/item') if unit else ('items_per_s', 'items/s')
-    variants = variants_of(rows)
-    pair = ' / '.join(names[variant] for variant in variants)
-    ratios = ratio_head(rows, names)
-
-    head = begin(rows)
-    head += [f'{names[variant]}\n{what}' for variant in variants]
-    head += [f'{text}\n(95%)' for text in ratios]
-    head += [f'queue_work() call\np50 ns, {pair}', f'queue_work() call\np99 ns, {pair}', f'kworkers\n{pair}']
-
-    cells = []
-    for row in rows:
-        line = begin(rows, row)
-        line += [with_spread(row.get(variant, {}).get(rate)) for variant in variants]
-        line += [ratio_text(row.get('ratio', {}).get(rate)) for _ in ratios]
-        line += [both(row, metric) for metric in ('p50_ns', 'p99_ns', 'kworkers')]
-        cells.append(line)
-    return tables.lines(head, cells, numbers(head))
+    return drawn(rows, [*((f'{names[variant]}\n{what}',
+                           lambda row, variant=variant: with_spread(row.get(variant, {}).get(rate)))
+                          for variant in variants_of(rows)),
+                        *ratio(rows, names, rate),
+                        pair(rows, names, 'queue_work() call\np50 ns, ', 'p50_ns'),
+                        pair(rows, names, 'queue_work() call\np99 ns, ', 'p99_ns'),
+                        pair(rows, names, 'kworkers\n', 'kworkers')])
 
 
 def legend(rows, names=NAMES):
     """Return lines that explain the table."""
     lines = ['±: half the interquartile range over the boots']
-    lines += [f'{text}: the median over pairs of boots, with its 95% confidence interval'
-              for text in ratio_head(rows, names)]
+    lines += [f'{names[OURS]}/{names[BASE]}: the median over pairs of boots, with its 95% confidence interval'
+              for _ in ratio(rows, names, '')]
     return lines + [CALL_TIME]
 
 

@@ -7,7 +7,6 @@ in flight. With --icount it is a number of instructions.
 
 from statistics import median
 
-from wqlab import tables
 from wqlab.bench import by_scope, parse
 from wqlab.measure import stats
 
@@ -44,19 +43,18 @@ def table(rows, unit, names):
     shown = [row for row in rows if row.get('above')]
     if not shown:
         return []
-    variants = stats.variants_of(shown)
-    head = by_scope.begin(rows)
-    head += [f"{names[variant]}\n{what}, {unit or 'ns'}" for what in ('round trip', 'floor', 'above')
-             for variant in variants]
-    head += [f'{text}\nabove' for text in by_scope.ratio_head(shown, names)]
-    body = []
-    for row in shown:
-        found = [{variant: source[variant]['ns_per_item']['median'] for variant in row['above']}
-                 for source in (row, ground_of(rows, row))] + [row['above']]
-        body.append([*by_scope.begin(rows, row),
-                     *(stats.number(one[variant]) if variant in one else '-' for one in found for variant in variants),
-                     *(f'{ratio:.3f}' for ratio in row['above_ratio'].values())])
-    return tables.lines(head, body, by_scope.numbers(head))
+    sources = {'round trip': lambda row, variant: row[variant]['ns_per_item']['median'],
+               'floor': lambda row, variant: ground_of(rows, row)[variant]['ns_per_item']['median'],
+               'above': lambda row, variant: row['above'][variant]}
+
+    def column(what, variant):
+        return (f"{names[variant]}\n{what}, {unit or 'ns'}",
+                lambda row: stats.number(sources[what](row, variant)) if variant in row['above'] else '-')
+    ratios = [(f'{names[stats.OURS]}/{names[stats.BASE]}\nabove',
+               lambda row: ''.join(f'{ratio:.3f}' for ratio in row['above_ratio'].values()))]
+    return by_scope.drawn(shown, [
+        *(column(what, variant) for what in sources for variant in stats.variants_of(shown)),
+        *(ratios if any('ratio' in row for row in shown) else [])])
 
 
 def legend(rows):

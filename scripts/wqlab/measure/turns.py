@@ -107,16 +107,6 @@ class Results:
     def save(self):
         measure_record.save(self.record, self.folder)
 
-    def add(self, entries):
-        self.record['boots'] += entries
-        self.record['summary'] = self.program.summarise(self.record['boots'])
-        self.save()
-
-    def complete(self):
-        self.record['complete'] = True
-        self.record['finished'] = measure_record.now()
-        self.save()
-
     def draw(self):
         """Draw the plots. Return True if that succeeded."""
         folder = shown(self.folder)
@@ -166,9 +156,12 @@ def make(results: Results, left: list[Boot], once: Once) -> int:
             took += max(entry['seconds'] for entry in entries)
             for entry in entries:
                 program.say(f"{program.describe(entry, params)}: {entry['seconds']:.0f} s; {program.outline(entry)}")
-            results.add(entries)
+            results.record['boots'] += entries
+            results.record['summary'] = program.summarise(results.record['boots'])
+            results.save()
         if not program.left(results.record):
-            results.complete()
+            results.record.update(complete=True, finished=measure_record.now())
+            results.save()
     except (BootError, OSError) as error:
         program.say(told(error))
         return 1

@@ -606,25 +606,15 @@ def test_module_against_nothing():
     refuses(r'KDIR=/no/such is not a directory', 'scripts/lab', 'module', KDIR='/no/such')
 
 
-SITE = '''import platform
-platform.machine = lambda: {machine!r}
-'''
-
-
-@pytest.mark.parametrize('machine, config, arch', [
-    ('aarch64', '', 'arm64'), ('x86_64', '', 'x86_64'), ('x86_64', 'CONFIG_UML=y\n', 'um'), ('ppc64le', '', 'powerpc'),
-])
-def test_arch_of_the_module(copy, tmp_path, machine, config, arch):
-    """make gets the name of the folder in arch/, not the name that uname prints."""
+@pytest.mark.parametrize('config, arch', [('', []), ('CONFIG_UML=y\n', ['ARCH=um'])])
+def test_arch_of_the_module(copy, tmp_path, config, arch):
     said = tmp_path / 'said'
     path = stub(tmp_path / 'bin', 'make', f'echo "$@" >{said}')
-    (tmp_path / 'site').mkdir()
-    (tmp_path / 'site/sitecustomize.py').write_text(SITE.format(machine=machine))
     kdir = fake_kdir(tmp_path / 'kdir', '6.12.1', f'CONFIG_MODULES=y\n{config}')
-    done = call(copy / 'scripts/lab', 'module', cwd=copy, PATH=path, PYTHONPATH=str(tmp_path / 'site'), KDIR=kdir)
+    done = call(copy / 'scripts/lab', 'module', cwd=copy, PATH=path, KDIR=kdir)
     assert done.returncode == 0, done.stderr
     words = said.read_text().split()
-    assert f'ARCH={arch}' in words and words[-1] == 'modules'
+    assert words[3:] == [*arch, 'modules']
     place = copy / 'build/module-6.12.1'
     for name in ('Kbuild', 'test_workqueue.c', 'wqbench.h', 'wq_hist.h', 'wq_compat.h', 'wq_probe.c',
                  'wqtorture_main.c'):

@@ -20,9 +20,6 @@ from wqlab.steps import Failure, locked, logged, need, sayer, shown, using
 
 say = sayer('module')
 OLDEST, OLDEST_TORTURE = (6, 5), (6, 12)
-# uname -m -> ARCH=, if the kernel's arch/ uses another name.
-ARCHES = {'aarch64': 'arm64', 'i386': 'x86', 'i686': 'x86', 'ppc64le': 'powerpc', 'ppc64': 'powerpc',
-          'riscv64': 'riscv', 's390x': 's390', 'loongarch64': 'loongarch', 'armv7l': 'arm', 'armv6l': 'arm'}
 SOURCES = ('lib/test_workqueue.c', *(f'lib/cmwq/{name}' for name in (
     'Kbuild', 'wqbench*.[ch]', 'wq_probe.c', 'wqtorture*.[ch]', 'wq_hist.h', 'wq_compat.h', 'wq_tally.h',
     'wq_ticker.h')))
@@ -61,13 +58,6 @@ def version_of(folder: Path) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def arch_of(folder: Path) -> str:
-    if options(folder / '.config').get('CONFIG_UML') == 'y':
-        return 'um'
-    machine = platform.machine()
-    return ARCHES.get(machine, machine)
-
-
 def copy_sources(place: Path) -> None:
     """Copy what differs. Delete what is no longer there, since lib/cmwq/Kbuild builds each file that it finds."""
     given = {path.name: path.read_bytes() for path in sources()}
@@ -88,8 +78,10 @@ def build(folder: Path) -> list[Path]:
     with locked(place.name), using(folder):
         place.mkdir(parents=True, exist_ok=True)
         copy_sources(place)
+        # A kernel finds out its own architecture, but for UML.
+        arch = ['ARCH=um'] if options(folder / '.config').get('CONFIG_UML') == 'y' else []
         if logged(log, f'building {" ".join(modules)} for {release}',
-                  ['make', '-C', folder, f'M={place}', f'ARCH={arch_of(folder)}', 'modules'], say=say):
+                  ['make', '-C', folder, f'M={place}', *arch, 'modules'], say=say):
             lines = log.read_text(errors='replace').splitlines()
             print('\n'.join([line for line in lines if ERRORS.search(line)][:10]), file=sys.stderr)
             raise Failure(f'the modules do not build against {release}: see {shown(log)}')

@@ -267,7 +267,7 @@ def test_each_bug_has_one_fix(fixes):
     assert sorted([*names, *UNREPAIRED]) == sorted(bug.name for bug in basebugs.BUGS)
     tests = {bug.name: bug.test.split('.')[-1].partition(':')[0] for bug in basebugs.BUGS}
     for name, patch in zip(names, tree.fixes(LINUX)):
-        assert tests[name] in series.subject_and_text(patch), patch.name
+        assert tests[name] in series.message_of(patch), patch.name
     assert re.findall(r'^  (\w+) +\S', fixes[0].read_text().partition('\nHow to try it')[0], re.M) == names
 
 

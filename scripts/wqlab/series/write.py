@@ -118,8 +118,13 @@ class Repository:
 
 
 def message_of(patch: Path) -> str:
-    """Return the subject and description: the text above the `---` line."""
-    return re.split(r'^---$', patch.read_text(), maxsplit=1, flags=re.M)[0]
+    """Return the subject and description: what is above the `---` line, in a mail of git format-patch or without."""
+    text = patch.read_bytes()
+    if not text.startswith(b'From '):
+        return re.split(r'^---$', text.decode(), maxsplit=1, flags=re.M)[0]
+    parsed = email.message_from_bytes(text, policy=email.policy.default)
+    body = re.split(r'^---$', parsed.get_content(), maxsplit=1, flags=re.M)[0]
+    return f'{parsed["Subject"].removeprefix("[PATCH] ")}\n\n{body}'
 
 
 def laid() -> dict[str, Path]:
@@ -159,22 +164,6 @@ def fill(repository: Repository, sources: dict[str, Path], plan: list[steps.Step
 def contents(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob('*')
             if path.is_file() and '.git' not in path.relative_to(folder).parts}
-
-
-def subject_and_text(mail: Path) -> str:
-    """Return the message of a commit that git format-patch wrote."""
-    parsed = email.message_from_bytes(mail.read_bytes(), policy=email.policy.default)
-    text = re.split(r'^---$', parsed.get_content(), maxsplit=1, flags=re.M)[0]
-    return f'{parsed["Subject"].removeprefix("[PATCH] ")}\n\n{text}'
-
-
-def fill_fixes(repository: Repository, linux: str) -> None:
-    """Make a commit of each repair of the base's own workqueue."""
-    for patch in tree.fixes(linux):
-        wrong = tree.apply(patch, repository.folder)
-        if wrong:
-            raise Failure(f'{shown(patch)} does not apply: {wrong}')
-        repository.commit(subject_and_text(patch))
 
 
 def compare(made: Path, applied: Path, composed: Path | None) -> None:
@@ -257,14 +246,13 @@ def write(linux: str, version: int = 1, changes: str = '', whom: str = 'cmwq') -
     with locked(place.name), tempfile.TemporaryDirectory(prefix='.series-', dir=BUILD) as work_name:
         work = Path(work_name)
         made = Repository(work / 'make', source, env, changed)
-        if whom == 'base':
-            fill_fixes(made, linux)
-        else:
-            sources, folder, entry = laid(), steps.FOLDER, maintainers.OWN.read_text()
-            if whom == 'tests':
-                sources, folder, entry = stock.laid(sources, work / 'tests'), stock.STEPS, stock.entry()
-            check_new(sources, source.tree)
-            fill(made, sources, steps.all_steps(folder), hooks, entry)
+        sources, plan, entry = laid(), steps.all_steps(), maintainers.OWN.read_text()
+        if whom == 'base':      # only its patches, as they are
+            sources, plan = {}, [steps.Step(hooks[0].parent, [], ['*'], False, '')]
+        elif whom == 'tests':
+            sources, plan, entry = stock.laid(sources, work / 'tests'), steps.all_steps(stock.STEPS), stock.entry()
+        check_new(sources, source.tree)
+        fill(made, sources, plan, hooks, entry)
         commit = commit_of(source, made.base_files)
         describe(made, source, commit, changes, LETTERS[whom].read_text())
         new = mail(made, work / 'patches', version, commit)

@@ -266,7 +266,7 @@ def test_a_run_is_of_the_source_that_it_began_with(monkeypatch, tmp_path):
 ])
 def test_slow_kernels(tmp_path, options, slowness, mem):
     (tmp_path / '.config').write_text(options)
-    assert torture.Kernel.of(tmp_path) == torture.Kernel(slowness, mem)
+    assert torture.needs_of(tmp_path) == (slowness, mem)
     words = torture.parameters('uml', 5, 7, '', slowness).split()
     assert (f'stall={30 * slowness}' in words) is (slowness > 1)
     assert 'stall=9' in torture.parameters('uml', 5, 7, 'stall=9', slowness).split()

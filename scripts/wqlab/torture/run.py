@@ -47,6 +47,7 @@ SEEDS = range(1, 1 << 32)
 # A violation prints all tasks. If that overwrote lines of the kernel's log before the guest's script has read them,
 # `cat` would end with an error, and the script would take this for the end of the test.
 LOG_BUFFER = '2M'
+LEAST_MEMORY = '384M'
 # Options that make a kernel slow: by which factor, and how much memory it then needs.
 CHECKS = {'CONFIG_KASAN': (4, '1G'), 'CONFIG_KCSAN': (4, '1G'), 'CONFIG_PROVE_LOCKING': (2, '640M')}
 WQ_DUMP = 'build/venv/bin/python3 tools/workqueue/wq_dump.py'
@@ -113,21 +114,14 @@ def with_time(say, every_s=0.0):
     return show
 
 
-@dataclasses.dataclass
-class Kernel:
-    """What a run needs because of the kernel's configuration."""
-    slowness: int = 1
-    mem: str = '384M'
-
-    @classmethod
-    def of(cls, folder):
-        try:
-            options = files.read(Path(folder, '.config')).splitlines()
-        except OSError:
-            return cls()
-        found = [need for option, need in CHECKS.items() if f'{option}=y' in options]
-        return cls(max((slow for slow, _ in found), default=1),
-                   max((mem for _, mem in found), default=cls.mem, key=megabytes))
+def needs_of(folder):
+    """Return how many times slower a kernel is because of its configuration, and how much memory it needs."""
+    try:
+        options = files.read(Path(folder, '.config')).splitlines()
+    except OSError:
+        options = []
+    found = [(1, LEAST_MEMORY), *(need for option, need in CHECKS.items() if f'{option}=y' in options)]
+    return max(slow for slow, _ in found), max((mem for _, mem in found), key=megabytes)
 
 
 def parameters(engine, duration, seed, more, slowness=1):
@@ -175,12 +169,12 @@ def torture(folder, *, engine, duration, seed=None, cpus=None, topology=None, me
     source = torture_runs.source()
     KEPT.mkdir(parents=True, exist_ok=True)
     log = Path(log) if log else KEPT / f'running-{os.getpid()}.log'
-    kernel = Kernel.of(folder)
-    limit = timeout or duration + kernel.slowness * (BOOT_S[engine] + ENDING_S)
-    command = IN_GUEST.replace('PARAMETERS', parameters(engine, duration, seed, more, kernel.slowness))
+    slowness, least = needs_of(folder)
+    limit = timeout or duration + slowness * (BOOT_S[engine] + ENDING_S)
+    command = IN_GUEST.replace('PARAMETERS', parameters(engine, duration, seed, more, slowness))
     last = post_mortem.PostMortem(engine, log.with_suffix('.core')) if dump else None
     try:
-        result = guest.run(folder, command, engine=engine, cpus=cpus, topology=topology, mem=mem or kernel.mem,
+        result = guest.run(folder, command, engine=engine, cpus=cpus, topology=topology, mem=mem or least,
                            append=f'log_buf_len={LOG_BUFFER} {append}'.strip(), timeout=limit, log=log, show=show,
                            qmp=running.socket_path() if engine != 'uml' and dump else None, post_mortem=last)
     except BaseException:   # also an interrupt: an incomplete run leaves no log

@@ -209,10 +209,11 @@ def resolve(parser, args):
     resolve_cpus(parser, args)
     args.floor = args.floor or bool(args.sweep and args.mode in WITH_FLOOR)
     args.mem = args.mem or memory_for(args.cpus)
-    args.pairs = args.pairs or default_pairs(args)
-    args.scopes = args.scopes or default_scopes(args)
+    args.pairs = args.pairs or (1 if args.machine else 2 if args.sweep else PAIRS)
+    args.scopes = args.scopes or (['default'] if args.wq not in WITH_SCOPES else list(FEW) if args.sweep else None)
     args.burn_us = args.burn_us or BURN_US
-    args.repeats = args.repeats or (1 if few(args) else REPEATS[args.engine])
+    # A second run of a scope would say the same where time does not depend on the host.
+    args.repeats = args.repeats or (1 if args.icount or args.machine else REPEATS[args.engine])
     if not args.sweep:
         complete(args)
     args.boot_timeout = max(time_limit(argparse.Namespace(**of_boot(vars(args), {'cpus': cpus})))
@@ -228,23 +229,6 @@ def complete(args):
     """Fill in defaults that depend on the number of CPUs. In a sweep, they differ from boot to boot."""
     args.batch = args.batch or (max(BATCH, 4 * args.cpus) if args.mode == 'spread' else BATCH)
     args.items = args.items or default_items(args)
-
-
-def few(args):
-    """Return True if a second run of a scope would say the same."""
-    return args.icount or args.machine
-
-
-def default_pairs(args):
-    if args.machine:
-        return 1
-    return 2 if args.sweep else PAIRS
-
-
-def default_scopes(args):
-    if args.wq not in WITH_SCOPES:
-        return ['default']
-    return list(FEW) if args.sweep else None
 
 
 def default_items(args):

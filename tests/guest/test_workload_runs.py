@@ -7,7 +7,7 @@ import pytest
 
 import guests
 from calls import call
-from wqlab.measure.boot import kernel
+from wqlab.measure.boot import accelerator, kernel
 from wqlab.paths import ROOT
 from wqlab.workload import disks, engines, options
 
@@ -35,7 +35,7 @@ def boot(engine, workload, names, folder, *argv):
     chosen = [word for name in names for word in ('--cases', name)]
     params, _ = options.parse_args([workload, '--engine', engine, '--seconds', '0.1', *chosen, *argv])
     build = kernel(engine, guests.VARIANT, 'workload')
-    params['accel'] = engines.accelerator(params, build)
+    params['accel'] = accelerator(params, build)
     return engines.run_boot(build, params, {'pair': 1, 'workload': workload, 'variant': guests.VARIANT},
                             folder / 'log', lambda seconds, text: guests.say(f'{workload}: {seconds:.0f} s, {text}'))
 

@@ -14,7 +14,7 @@ sweep.py    the plots over numbers of CPUs
 
 from wqlab.bench import by_scope, options, parse, plot, seat, simulated, summary, why
 from wqlab.measure import turns
-from wqlab.measure.boot import accelerator, install, kernel
+from wqlab.measure.boot import install, kernel
 from wqlab.measure.options import warnings
 
 
@@ -102,7 +102,7 @@ def report(record):
 
 
 PROGRAM = turns.Program(
-    name='run-bench', results='bench', kernels=kernels, accelerator=accelerator,
+    name='run-bench', results='bench', kernels=kernels,
     left=boots_left, possible=boots_left, once=once,
     describe=describe_boot, group=group, stem=stem, outline=outline, notes=warnings,
     summarise=summary.summarise, report=report, wrong=violations, draw=plot.write)

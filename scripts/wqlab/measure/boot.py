@@ -51,8 +51,8 @@ def install(what, **environment):
 
 
 def accelerator(params, kernel):
-    """Return the accelerator of the guest: "kvm" or "tcg" for QEMU, None for UML."""
-    if params['engine'] == 'uml':
+    """Return the accelerator of the guest: "kvm" or "tcg" for QEMU, None for UML. Computed time has none."""
+    if params['engine'] == 'uml' or params.get('machine'):
         return None
     if not ENGINES[params['engine']].may_use_kvm:
         return 'tcg'

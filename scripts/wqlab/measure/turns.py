@@ -35,7 +35,6 @@ class Program:
     name: str                                   # without its suffix; messages begin with it
     results: str                                # the folder in build/ that has a folder for each run
     kernels: Callable[[Record, bool], Kernels]   # of a run with these parameters; install what it needs, if asked to
-    accelerator: Callable[[Record, Kind], str | None]
     left: Callable[[Record], list[Boot]]        # the boots that have not been made
     possible: Callable[[Record], list[Boot]]    # those of them that can be made now
     once: Callable[[Record, Kernels], Once]      # the function that makes the boots of a group
@@ -78,7 +77,7 @@ class Program:
     def begin(self, params: Record, build: bool, held: contextlib.ExitStack) -> tuple['Results', Kernels]:
         kernels = self.prepare(params, build, held)
         if kernels:
-            params['accel'] = self.accelerator(params, next(iter(kernels.values())))
+            params['accel'] = measure_boot.accelerator(params, next(iter(kernels.values())))
         record = measure_record.new_record(self.name, params, kernels)
         self.admit(record)
         folder = measure_record.new_folder(self.folder)

@@ -109,11 +109,6 @@ def limits(params: dict[str, Any]) -> list[str]:
     return found
 
 
-def accelerator(params: dict[str, Any], kernel: Kind) -> str | None:
-    """Return the accelerator of the guest. Figures of a simulated machine do not depend on it."""
-    return None if params.get('machine') else measure_boot.accelerator(params, kernel)
-
-
 def running_variant() -> str:
     """Return which variant the running kernel is. Without its configuration, it is taken for a base kernel."""
     for path in filter(os.path.exists, CONFIGS):

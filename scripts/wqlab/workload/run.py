@@ -113,7 +113,7 @@ def report(record: dict[str, Any]) -> None:
 
 PROGRAM = turns.Program(
     name='run-workload', results='workload',
-    kernels=kernels, accelerator=engines.accelerator, left=boots_left, possible=possible, once=once,
+    kernels=kernels, left=boots_left, possible=possible, once=once,
     describe=describe_boot, group=stem, stem=stem, outline=outline, notes=options.notes,
     summarise=stats.summarise, report=report, wrong=wrong_data, draw=plot.write,
     admit=check_running)

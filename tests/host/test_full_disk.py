@@ -121,11 +121,11 @@ def test_read_only_disk(project):
 
 
 def test_full_output():
-    """As in `scripts/lab tree --list >/full/file`."""
+    """As in `scripts/lab kernel --print-dir >/full/file`."""
     with open('/dev/full', 'wb') as full:
-        done = subprocess.run([ROOT / 'scripts/lab', 'tree', '--list'], stdout=full, stderr=subprocess.PIPE, text=True,
-                              check=False)
-    assert done.returncode == 1 and 'tree: No space left on device: free some space' in done.stderr
+        done = subprocess.run([ROOT / 'scripts/lab', 'kernel', '--print-dir'], stdout=full, stderr=subprocess.PIPE,
+                              text=True, check=False)
+    assert done.returncode == 1 and 'kernel: No space left on device: free some space' in done.stderr
 
 
 @pytest.mark.parametrize('words, env, says', [

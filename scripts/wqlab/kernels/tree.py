@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compose build/tree-$LINUX: a copy of the base tree with the files and patches of this project.
 
-usage: [LINUX=RELEASE] [KERNEL_SRC=DIR] scripts/lab tree [--list]
+usage: [LINUX=RELEASE] [KERNEL_SRC=DIR] scripts/lab tree
 
 Most files are hard links to the base tree. Files that patches/$LINUX/ change are real
 files. Our files are symbolic links into the repository, so that the next build sees an
@@ -185,9 +185,6 @@ def compose(linux: str = LINUX) -> Path:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--list', action='store_true', help='print "FILE PLACE-IN-THE-TREE" of all our files, and exit')
-    if parser.parse_args(argv).list:
-        print('\n'.join(' '.join(pair) for pair in our_files()))
-        return 0
+    parser.parse_args(argv)
     compose(asked_linux())
     return 0

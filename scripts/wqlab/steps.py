@@ -36,8 +36,9 @@ class Failure(Exception):
 
 
 def need(*tools: str, engine: str = '', config: str = '') -> None:
+    """Raise Failure if a program, or a file by its path, is missing."""
     for tool in tools:
-        if not shutil.which(tool):
+        if not (shutil.which(tool) or '/' in tool and Path(tool).exists()):
             asked = (f'ENGINE={engine} ' if engine else '') + (f'CONFIG={config} ' if config else '')
             raise Failure(f'{tool} is missing: run {asked}scripts/deps.sh (as root) first')
 

@@ -133,7 +133,7 @@ def test_guest_of_another_architecture(tmp_path):
     image.parent.mkdir(parents=True)
     image.write_text('')
     for kernel in (tmp_path, image):
-        refuses(r'qemu-system-aarch64 is not installed here: run ENGINE=arm64 scripts/deps.sh', *GUEST, '--kernel',
+        refuses(r'qemu-system-aarch64 is missing: run ENGINE=arm64 scripts/deps.sh', *GUEST, '--kernel',
                 kernel, '--', 'true', PATH=str(tmp_path))
 
 

@@ -29,13 +29,12 @@ from typing import IO
 from wqlab import files, procs
 from wqlab.guest import running
 from wqlab.guest.engines import find_kernel, qemu
-from wqlab.guest.engines.engine import need
 from wqlab.guest.run import accelerator
 from wqlab.guest.topology import complete, megabytes, parse
 from wqlab.kernels.build import build
 from wqlab.kernels.kinds import Kind
 from wqlab.paths import BUILD
-from wqlab.steps import Failure, using
+from wqlab.steps import Failure, need, using
 
 VENV = BUILD / 'venv/bin'
 

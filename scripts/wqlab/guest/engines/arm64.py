@@ -9,20 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wqlab.guest import pptt
-from wqlab.guest.engines.engine import need
 from wqlab.guest.engines.qemu import ICOUNT, RAM, Qemu, topology_args
 from wqlab.guest.initramfs import Archive
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
 from wqlab.kernels import debian
 from wqlab.simulated import qemu as simulated
-from wqlab.steps import Failure
+from wqlab.steps import Failure, need
 
 PROGRAM = 'qemu-system-aarch64'
 FIRMWARE = Path('/usr/share/qemu-efi-aarch64/QEMU_EFI.fd')
 CPU = simulated.CPU
 TABLE = 'kernel/firmware/acpi/pptt.aml'
-INSTALL = 'run ENGINE=arm64 scripts/deps.sh as root'
 
 
 class Arm64(Qemu):
@@ -33,10 +31,7 @@ class Arm64(Qemu):
     simulates = True
 
     def check(self, setup: Setup) -> None:
-        for program in (PROGRAM, self.strip):
-            need(program, INSTALL)
-        if not FIRMWARE.exists():
-            raise Failure(f'{FIRMWARE} is not installed here: {INSTALL}')
+        need(PROGRAM, self.strip, str(FIRMWARE), engine=self.name)
         if setup.bins or setup.accel == 'kvm':
             raise Failure('arm64 is emulated: leave --accel kvm and --bin out')
 

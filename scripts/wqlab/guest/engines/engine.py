@@ -14,7 +14,6 @@ from wqlab.guest.initramfs import Archive
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
 from wqlab.kernels import kinds
-from wqlab.steps import Failure
 
 
 class Engine:
@@ -75,8 +74,3 @@ class Engine:
 def folder_for_memory() -> str:
     """Return a folder for the file in which UML keeps the guest's memory. It is in RAM if possible."""
     return '/dev/shm' if os.access('/dev/shm', os.W_OK) else tempfile.gettempdir()
-
-
-def need(program: str, how: str = 'run scripts/deps.sh as root') -> None:
-    if not shutil.which(program):
-        raise Failure(f'{program} is not installed here: {how}')

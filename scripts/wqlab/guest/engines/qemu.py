@@ -3,9 +3,10 @@
 
 from wqlab.guest import tsc
 from wqlab.guest.channels import LOG, OUT, Channels, FileChannel, SocketChannel
-from wqlab.guest.engines.engine import Engine, need
+from wqlab.guest.engines.engine import Engine
 from wqlab.guest.setup import Setup
 from wqlab.guest.topology import Topology
+from wqlab.steps import need
 
 PROGRAM = 'qemu-system-x86_64'
 RAM = 'memory-backend-ram'

@@ -46,10 +46,12 @@ def check_for_virtme(folder: Path) -> None:
         raise Failure(f'{folder.name} has no 9p to use the files of the host: boot it with `scripts/lab guest`')
 
 
-def check(args: argparse.Namespace) -> None:
-    """Raise Failure for a call that cannot work, before a kernel is built for minutes."""
-    complete(parse(args.topology), args.cpus)
-    megabytes(args.mem)
+def checked(args: argparse.Namespace) -> list[str]:
+    """
+    Return QEMU's options for CPUs and memory. Raise Failure for a call that cannot work, before a kernel is built for
+    minutes.
+    """
+    machine = qemu.topology_args(complete(parse(args.topology), args.cpus), megabytes(args.mem))
     try:
         shlex.split(args.append)
     except ValueError as error:
@@ -59,11 +61,10 @@ def check(args: argparse.Namespace) -> None:
     need(qemu.PROGRAM)
     if args.command is None and not os.isatty(0):
         raise Failure("standard input is not a terminal: give CMD='...' to run one command")
+    return machine
 
 
-def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str) -> list[str]:
-    topology = complete(parse(args.topology), args.cpus)
-    memory = megabytes(args.mem)
+def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str, machine: list[str]) -> list[str]:
     accel = accelerator(image, args.accel)
     command = [str(VENV / 'virtme-run'), '--kdir', str(folder), '--mods', 'auto', '--pwd', '--disable-microvm',
                '--vmcoreinfo', '--force-9p', '--name', 'guest']
@@ -78,8 +79,7 @@ def virtme_command(args: argparse.Namespace, image: Path, folder: Path, qmp: str
         command += ['--kopt', word]
     if args.command is not None:
         command += ['--script-sh', f'export PATH={VENV}:$PATH; {args.command}']
-    return [*command, '--qemu-opts', *qemu.monitor_args(qmp), *qemu.accel_args(accel),
-            *qemu.topology_args(topology, memory)]
+    return [*command, '--qemu-opts', *qemu.monitor_args(qmp), *qemu.accel_args(accel), *machine]
 
 
 def pass_on(source: IO[bytes], target: IO[bytes]) -> None:
@@ -135,13 +135,11 @@ def main(argv: list[str] | None = None) -> int:
     if args.cpus is not None and args.cpus < 1:
         parser.error('--cpus: must be at least 1')
     try:
-        if args.kernel:
-            find_kernel(args.kernel, 'qemu')
-        check(args)
+        machine = checked(args)
         _, image, folder = find_kernel(args.kernel or build(Kind.asked({**os.environ, 'ENGINE': 'qemu'})), 'qemu')
         check_for_virtme(folder)
         qmp = running.socket_path()
-        command = virtme_command(args, image, folder, qmp)
+        command = virtme_command(args, image, folder, qmp, machine)
     except Failure as error:
         print(f'boot: {error}', file=sys.stderr)
         return 2

@@ -69,9 +69,9 @@ static bool pool_cpu_has_room(unsigned int cpu)
 }
 
 /*
- * May a worker of @pool, which belongs to CPU @own, be brought there from CPU @from?  It stays where
- * the scheduler has put it, behind another cache or, if it is highpri, anywhere, while there is more
- * to do than one worker does on @own.
+ * May a worker of @pool, which belongs to CPU @own, be brought there from CPU @from?  It stays
+ * where the scheduler has put it, behind another cache or, if it is highpri, anywhere, while there
+ * is more to do than one worker does on @own.
  */
 static bool pool_may_fetch(const struct worker_pool *pool, unsigned int own, unsigned int from)
 {

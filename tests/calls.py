@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Call the project's programs as a user does."""
+import itertools
 import os
 import re
 import subprocess
+from pathlib import Path
 
 from wqlab.paths import ROOT
 
@@ -38,3 +40,14 @@ def stub(folder, name, script='exit 100'):
     (folder / name).write_text(f'#!/bin/sh\n{script}\n')
     (folder / name).chmod(0o755)
     return f'{folder}:{os.environ["PATH"]}'
+
+
+def path_without(folder, *names):
+    """Return a PATH that has all programs but these."""
+    place = folder / 'tools'
+    place.mkdir()
+    for tool in itertools.chain.from_iterable(Path(found).iterdir() for found in ('/usr/sbin', '/usr/bin')):
+        link = place / tool.name
+        if tool.name not in names and not link.is_symlink():
+            link.symlink_to(tool)
+    return str(place)

@@ -4,12 +4,11 @@ import contextlib
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
 import copied
-from calls import call, refuses, stub
+from calls import call, path_without, refuses, stub
 from test_kernels import DEB, LINUX, copy, fake_tree, package_of, pin  # noqa: F401  (copy is a fixture)
 from wqlab import steps
 from wqlab.paths import ROOT
@@ -45,22 +44,11 @@ def test_package_survives_a_full_disk(project, tmp_path):
     assert not list((project / 'build').glob(f'linux-{LINUX}*'))
 
 
-def without(tmp_path, *names):
-    """Return a PATH that has all programs but these."""
-    for place in ('/usr/sbin', '/usr/bin'):
-        for tool in Path(place).iterdir():
-            link = tmp_path / 'tools' / tool.name
-            link.parent.mkdir(exist_ok=True)
-            if tool.name not in names and not link.is_symlink():
-                link.symlink_to(tool)
-    return str(tmp_path / 'tools')
-
-
 @pytest.mark.parametrize('tool', ['xz', 'tar', 'dpkg-deb'])
 def test_package_survives_a_missing_program(copy, tmp_path, tool):  # noqa: F811
     deb = package_of(tmp_path / 'package', copy / f'build/apt/dl/{DEB}')
     pin(copy, deb)
-    path = without(tmp_path, tool)
+    path = path_without(tmp_path, tool)
     refuses(rf'^base: {tool} is missing: run scripts/deps.sh', copy / 'scripts/lab', 'base', cwd=copy, PATH=path)
     assert deb.exists()
     done = call(copy / 'scripts/lab', 'base', cwd=copy)

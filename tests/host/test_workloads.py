@@ -3,12 +3,11 @@
 import itertools
 import os
 import re
-from pathlib import Path
 
 import pytest
 
 import copied
-from calls import call
+from calls import call, path_without
 from wqlab.measure import record as measure_record
 from wqlab.measure import turns
 from wqlab.measure.boot import BootError, kernel
@@ -130,16 +129,20 @@ def test_number_of_loops():
     assert fio.loops_for({'job_runtime': 0}, 1, 100.0) == fio.MOST_LOOPS
 
 
-WRONG = {'corrupt': 'fio: crc32c: verify failed at file /dev/mapper', 'stale': r'fio: verify: bad header numberio \d+',
-         'unreadable': 'fio: io_u error on file .*: Input/output error'}
+# What fio 3.33 reported when a disk changed a byte, when it ignored writes, and when btrfs noticed the change
+WRONG = {
+    'corrupt': (84, 'crc32c: verify failed at file /dev/mapper/wqlab-crypt offset 18448384, length 4096\n'
+                    '       Expected CRC: 5ecdaf61\n', 'fio: crc32c: verify failed at file /dev/mapper'),
+    'stale': (84, 'verify: bad header numberio 123, wanted 0 at file /dev/mapper/wqlab-crypt offset 17281024\n',
+              'fio: verify: bad header numberio 123'),
+    'unreadable': (5, 'fio: io_u error on file /dev/shm/job.0.0: Input/output error: read offset=512000\n',
+                   'fio: io_u error on file .*: Input/output error')}
 
 
-@pytest.mark.parametrize('kind', WRONG)
-def test_recorded_failures_are_wrong_data(kind):
-    """As fio reported it when a disk changed a byte, when it ignored writes, and when btrfs noticed the change."""
-    said = (DATA / f'fio-{kind}.err').read_text()
-    with pytest.raises(cases.Wrong, match=WRONG[kind]):
-        fio.result(report(kind), 1, said)
+@pytest.mark.parametrize('error, said, why', WRONG.values(), ids=WRONG)
+def test_recorded_failures_are_wrong_data(error, said, why):
+    with pytest.raises(cases.Wrong, match=why):
+        fio.result(f'{{"jobs": [{{"error": {error}}}]}}', 1, said)
 
 
 @pytest.mark.parametrize('text, status, said, why', [
@@ -381,10 +384,7 @@ def test_here_takes_no_release():
     (['--cases', 'ext5/*'], r'no case of any workload matches ext5/\*'),
     (['dm-crypt', '--cases', 'ext4/*'], 'no case of dm-crypt matches'),
     (['--here', '--engine', 'uml'], '--here uses this machine as it is'),
-    (['--here', '--cpus', '2'], '--here uses this machine as it is'),
-    (['--here', '--append-cmwq', 'quiet'], '--here uses this machine as it is'),
     (['--variant', 'base', '--append-cmwq', 'quiet'], 'leave --append-cmwq out'),
-    (['--engine', 'qemu', '--topology', 'cores=4', '--cpus', '3'], '3 CPUs do not fit'),
     (['--resume', '--quick'], 'give no other options'),
 ], ids=lambda value: ' '.join(value) if isinstance(value, list) else '')
 def test_bad_options_are_refused(argv, why, capsys):
@@ -398,13 +398,6 @@ def test_list():
     listed = call('scripts/run-workload.sh', '--list', 'writeback').stdout.splitlines()
     assert len(listed) == len(writeback.names(2))
     assert listed[0].split() == ['writeback', 'ext4/fsync', 'quick'] and listed[2].split()[-1] == 'default'
-
-
-def test_what_an_engine_cannot_show_is_said():
-    assert any('same pods' in note for note in options.notes(params()))
-    emulated = {**params('--engine', 'qemu'), 'accel': 'tcg'}
-    assert any('emulates' in note for note in options.notes(emulated))
-    assert any('booted by hand' in note for note in options.notes(params('--here')))
 
 
 def test_guest_gets_what_was_chosen(tmp_path):
@@ -631,14 +624,6 @@ def test_dead_guests_end_the_run_which_can_be_resumed(project):
     assert done.returncode == 1 and 'FAILED: pair 1 of 1, writeback, base, attempt 2' in done.stderr
 
 
-def test_run_of_the_benchmark_is_not_resumed(project):
-    folder = project.root / 'build/bench/x'
-    folder.mkdir(parents=True)
-    measure_record.save({**record([]), 'program': 'run-bench'}, folder)
-    done = project.run('--resume', str(folder))
-    assert done.returncode == 1 and 'was not written by this version of run-workload.sh: start a new run' in done.stderr
-
-
 def test_log_of_a_guest_that_took_too_long(tmp_path):
     with pytest.raises(BootError, match=r'the run took longer than \d+ s'):
         engines.entry_of(params('--quick', 'nfs'), {'pair': 1}, tmp_path / 'log', 124, 70.0)
@@ -646,12 +631,10 @@ def test_log_of_a_guest_that_took_too_long(tmp_path):
 
 def test_packages_of_workloads_are_asked_for(tmp_path):
     """Only CONFIG=workload needs the tools of file systems."""
-    for tool in Path('/usr/bin').iterdir():
-        (tmp_path / tool.name).symlink_to(tool)
     script = tmp_path / 'deps.sh'
     text = (ROOT / 'scripts/deps.sh').read_text()
     script.write_text(text.replace(':/usr/sbin:/sbin command', ' command'))
-    script.chmod(0o755)
-    asked = call('bash', script, '--check', PATH=str(tmp_path), CONFIG='workload').stderr
+    path = path_without(tmp_path, 'mkfs.xfs', 'mkfs.btrfs')
+    asked = call('bash', script, '--check', PATH=path, CONFIG='workload').stderr
     assert 'xfsprogs' in asked and 'btrfs-progs' in asked
-    assert 'xfsprogs' not in call('bash', script, '--check', PATH=str(tmp_path)).stderr
+    assert 'xfsprogs' not in call('bash', script, '--check', PATH=path).stderr

@@ -43,32 +43,6 @@ def test_no_list_of_cpus(text):
 
 # The host's counter, which emulated CPUs read
 
-COUNTER = r'''
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
-#include <x86intrin.h>
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
-}
-
-int main(void)
-{
-	double begin = now();
-	unsigned long long first = __rdtsc();
-
-	sleep(1);
-	printf("%f\n", (__rdtsc() - first) / (now() - begin));
-	return 0;
-}
-'''
-
-
 @pytest.fixture
 def unknown_rate():
     """The rate has not been measured, neither before the test nor after it."""
@@ -76,16 +50,6 @@ def unknown_rate():
     forget()
     yield
     forget()
-
-
-def test_rate_of_the_counter(tmp_path, unknown_rate):
-    if not tsc.has_counter():
-        assert tsc.rate_khz() is None
-        return
-    (tmp_path / 'counter.c').write_text(COUNTER)
-    subprocess.run(['gcc', '-o', tmp_path / 'counter', tmp_path / 'counter.c'], check=True)
-    wanted = float(subprocess.run([tmp_path / 'counter'], capture_output=True, text=True, check=True).stdout)
-    assert tsc.rate_khz() == pytest.approx(wanted, rel=0.002)
 
 
 def rate_in(parameters):
@@ -112,8 +76,7 @@ def test_host_that_forbids_to_make_code(monkeypatch, capsys, unknown_rate):
 
 
 @pytest.mark.parametrize('counts, rate', [
-    ((52_000_000, 52_000_100), 2_600_002), ((52_000_000, 52_100_000), None), ((52_000_000, -200_000_000), None),
-    ((-1, -1), None), ((0, 0), None),
+    ((52_000_000, 52_000_100), 2_600_002), ((52_000_000, 52_100_000), None), ((-1, -1), None), ((0, 0), None),
 ])
 def test_counter_that_jumps(monkeypatch, capsys, unknown_rate, counts, rate):
     monkeypatch.setattr(tsc, 'has_counter', lambda: True)
@@ -341,7 +304,6 @@ def test_input_reaches_the_guest_whole_and_in_order():
     os.close(reading)
     channel.close()
     assert got == text + b'\x04'
-
 
 
 @pytest.mark.parametrize('more, said', [

@@ -2,21 +2,15 @@
 """dump-guest.sh when no guest is running, and its list of running guests."""
 import contextlib
 import json
-import os
 import re
 import shutil
 import subprocess
 
 import pytest
 
-from wqlab import procs
+from calls import call
 from wqlab.guest import dump, running
-from wqlab.paths import ROOT
 from wqlab.steps import Failure
-
-
-def call(*command):
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.fixture
@@ -78,15 +72,6 @@ def test_no_room(tmp_path):
     with pytest.raises(Failure, match='MB free, but the memory of the guest needs'):
         dump.check_room(tmp_path, usage.free + 1)
     dump.check_room(tmp_path, 1)
-
-
-def test_what_a_killed_run_left_is_deleted(tmp_path):
-    gone = subprocess.Popen(['true'])
-    gone.wait()
-    (tmp_path / f'.guest-{gone.pid}-x.core').write_text('')
-    (tmp_path / f'.guest-{os.getpid()}-x.core').write_text('')
-    procs.remove_leftovers(tmp_path, '.guest-*.core')
-    assert [place.name for place in tmp_path.iterdir()] == [f'.guest-{os.getpid()}-x.core']
 
 
 @pytest.mark.parametrize('arguments, pattern', [

@@ -11,19 +11,12 @@ GUEST = ('scripts/lab', 'guest')
 
 @pytest.mark.parametrize('args, pattern', [
     (['--kernel', 'build/no-such'], r'build/no-such has no .*make kernel'),
-    (['--topology', 'cores=x'], r"topology 'cores=x': give KEY=NUMBER"),
-    (['--topology', 'cores=0'], r"topology 'cores=0'"),
-    (['--topology', 'dies=2'], r"topology 'dies=2'"),
-    (['--topology', 'cores=4', '--cpus', '3'], r'3 CPUs do not fit'),
-    (['--topology', 'cores=4,nodes=3'], r'nodes=3 does not divide'),
-    (['--topology', 'sockets=2,cores=2,llcs=3'], r'llcs=3 must be a multiple'),
     (['--topology', 'cores=2'], r'UML has neither a topology'),
     (['--mem', 'lots'], r"memory 'lots'"),
     (['--cpus', '0'], r'--cpus: must be at least 1'),
     (['--file', 'nothing'], r'write HOST:GUEST'),
     (['--file', '/no/such:/x'], r'there is no /no/such'),
     (['--bin', 'no-such-program'], r'no-such-program is not installed'),
-    (['--frobnicate'], r'unrecognized arguments: --frobnicate'),
 ])
 def test_wrong_call_of_guest(args, pattern):
     uml = guests.kernel('uml')
@@ -35,7 +28,7 @@ def run_guest(command, *args):
     return call(*GUEST, '--kernel', guests.kernel('uml'), *args, '--', command)
 
 
-@pytest.mark.parametrize('status', [0, 1, 7, 123])
+@pytest.mark.parametrize('status', [0, 123])
 def test_guest_passes_the_status_on(status):
     done = run_guest(f'echo out; exit {status}')
     assert (done.returncode, done.stdout) == (status, 'out\n')

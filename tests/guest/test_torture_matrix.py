@@ -10,8 +10,6 @@ import guests
 from wqlab.guest import run as guest
 from wqlab.guest import running
 from wqlab.guest.topology import complete, parse
-from wqlab.kernels import kinds
-from wqlab.steps import Failure
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
 
@@ -36,12 +34,6 @@ def test_nodes_of_a_guest(topology, cpus, memory):
     seen = dict(line.split('=') for line in result.output.split())
     assert result.rc == 0 and (seen['has_cpu'], seen['has_memory']) == (cpus, memory)
     guests.check_log(result.kernel)
-
-
-@pytest.mark.parametrize('topology', ['cores=2,nodes=2,memless=2', 'memless=1', 'nodes=2,memless=x'])
-def test_no_such_nodes(topology):
-    with pytest.raises(Failure):
-        complete(parse(topology))
 
 
 # The evidence of a failure
@@ -156,33 +148,6 @@ def is_below(pid, parent, program):
     except (OSError, UnicodeDecodeError):
         return False
     return program in words and f'\nPPid:\t{parent}\n' in status
-
-
-# What a kernel's configuration means
-
-# It is off in 6.12, whose own code does not pass it.
-NESTING = ['CONFIG_PROVE_RAW_LOCK_NESTING=y'] if guests.LINUX != guests.OLD else []
-
-
-@pytest.mark.parametrize('engine, config, wanted', [
-    ('qemu', 'preempt', ['CONFIG_PREEMPT=y', 'CONFIG_SMP=y']),
-    ('qemu', 'rt', ['CONFIG_PREEMPT_RT=y', *NESTING]),
-    ('uml', 'up', ['# CONFIG_SMP is not set']),
-])
-def test_configurations(engine, config, wanted):
-    env = {**os.environ, 'ENGINE': engine, 'CONFIG': config, 'VARIANT': guests.VARIANT}
-    subprocess.run([guests.ROOT / 'scripts/lab', 'kernel', '--config-only'], env=env, check=True)
-    made = (guests.ROOT / f'build/{engine}-{guests.VARIANT}-{config}-{guests.LINUX}/.config').read_text().splitlines()
-    absent = [line for line in wanted if line not in made and not line.endswith('is not set')]
-    there = [line for line in wanted if line.endswith('is not set') and f'{line.split()[1]}=y' in made]
-    assert not absent and not there
-
-
-@pytest.mark.parametrize('engine, config', [('uml', 'rt'), ('uml', 'preempt'), ('qemu', 'up')])
-def test_no_such_kernel(engine, config):
-    env = {**os.environ, 'ENGINE': engine, 'CONFIG': config, 'LINUX': kinds.LINUX}
-    done = subprocess.run([guests.ROOT / 'scripts/lab', 'kernel'], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and f'CONFIG={config}' in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_matrix_has_its_kernels():

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Call the project's programs as a user does."""
+import contextlib
 import itertools
 import os
 import re
 import subprocess
 from pathlib import Path
 
+from wqlab import procs
 from wqlab.paths import ROOT
 
 MAKEFILE = (ROOT / 'Makefile').read_text()
@@ -51,3 +53,12 @@ def path_without(folder, *names):
         if tool.name not in names and not link.is_symlink():
             link.symlink_to(tool)
     return str(place)
+
+
+@contextlib.contextmanager
+def in_use(lock, *how):
+    """Hold a lock, as a guest or a measurement does. Yield the process that holds it."""
+    with procs.kept(['flock', *how, lock, 'sh', '-c', 'echo; exec sleep 100'], stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        yield holder
+    holder.stdout.close()

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from types import SimpleNamespace
 
+from calls import in_use
 from wqlab import procs
 from wqlab.kernels.kinds import VARIANTS
 from wqlab.measure.boot import kernel, module_of
@@ -51,11 +52,9 @@ def project(place, program, guest, kernels, results, recorded):
 
     def waits(*argv):
         """Return True if a run waits while another one measures."""
-        lock = place / 'build/.lock-measurement'
-        with procs.kept(['flock', lock, 'sh', '-c', 'echo; exec sleep 100'], stdout=subprocess.PIPE) as other:
-            other.stdout.readline()
-            with procs.kept([scripts / program, *argv], stderr=subprocess.PIPE, text=True) as child:
-                return f'measurement is in use by process {other.pid} (' in child.stderr.readline()
+        with in_use(place / 'build/.lock-measurement') as other, \
+                procs.kept([scripts / program, *argv], stderr=subprocess.PIPE, text=True) as child:
+            return f'measurement is in use by process {other.pid} (' in child.stderr.readline()
 
     return SimpleNamespace(root=place, waits=waits, run=run, results=found, mark=lambda name: (scripts / name).touch(),
                            calls=lambda: (scripts / 'calls').read_text().splitlines())

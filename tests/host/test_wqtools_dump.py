@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -210,14 +211,6 @@ def test_own_pools():
     assert 'pool 19: unbound, pod 0-1, own=1, nice 0' in render(snapshot, 'now')
 
 
-def test_own_pools_share_a_line():
-    snapshot = big()
-    snapshot.pools += [machines.pool(600 + cpu, 'unbound', cpus=range(144), pod_cpus=[0, 1, 2, 3], own_cpu=cpu)
-                       for cpu in range(4)]
-    assert rows(render(snapshot, 'pools'), '600,601,602,603') == [
-        ['600,601,602,603', 'unbound', '0-143', '0-3', '0-3', '0', '1', '0/0']]
-
-
 def test_select_by_cpu_knows_own_pools():
     assert [pool.id for pool in filters.select(own_pools(), False, 1).pools] == [4, 5, 6, 7, 16, 17, 19]
     assert [pool.id for pool in filters.select(own_pools(), False, 3).pools] == [12, 13, 14, 15, 16, 18]
@@ -303,87 +296,25 @@ def test_empty_machine():
 
 # as the script in a kernel tree
 
-def as_base(snapshot):
-    lines = asbase.dump(snapshot, 32)
-    starts = [number - 1 for number, line in enumerate(lines) if line and set(line) == {'='}]
-    assert [lines[number] for number in starts] == [
-        'Affinity Scopes', 'Worker Pools', 'Workqueue CPU -> pool', 'Workqueue -> rescuer',
-        'Unbound workqueue -> node_nr/max_active']
-    return [lines[start:end] for start, end in zip(starts, [*(number - 1 for number in starts[1:]), None])]
-
-
 @pytest.mark.parametrize('cpus, words', [
-    ([], ''), ([0], '00000001'), ([3, 31], '80000008'), ([32], '0x0 00000001'), (range(40), '0xffffffff 000000ff'),
-    ([0, 64], '0x1 0x0 00000001'), (None, '?'),
+    ([], ''), ([3, 31], '80000008'), ([0, 64], '0x1 0x0 00000001'), (None, '?'),
 ])
 def test_masks_as_base(cpus, words):
     assert asbase.mask(cpus) == words
 
 
-def test_scopes_as_base():
-    assert as_base(small())[0][2:10] == [
-        'wq_unbound_cpumask=0000000f', '', 'CPU', '  nr_pods  4',
-        '  pod_cpus [0]=00000001 [1]=00000002 [2]=00000004 [3]=00000008', '  pod_node [0]=0 [1]=0 [2]=1 [3]=1',
-        '  cpu_pod  [0]=0 [1]=1 [2]=2 [3]=3', '']
-    assert as_base(small())[0][10:] == [
-        'CACHE_SHARD (default)', '  nr_pods  2', '  pod_cpus [0]=00000003 [1]=0000000c', '  pod_node [0]=0 [1]=1',
-        '  cpu_pod  [0]=0 [1]=0 [2]=1 [3]=1', '',
-        'SYSTEM', '  nr_pods  1', '  pod_cpus [0]=0000000f', '  pod_node [0]=-1', '  cpu_pod  [0]=0 [1]=0 [2]=0 [3]=0']
-
-
-def test_pools_as_base():
+def test_what_could_not_be_read_as_base():
+    """test_drgn.py compares all else with the output of the base kernel's script."""
     snapshot = small()
-    snapshot.pools[10].flags, snapshot.pools[16].flags, snapshot.pools[17].refcnt = 1, 0x4, 12
-    lines = as_base(snapshot)[1][2:]
-    assert len(lines) == 19
-    assert lines[0] == 'pool[00] flags=0x00 ref= 1 nice=  0 idle/workers=  1/  1 cpu=  0 bh'
-    assert lines[3] == 'pool[03] flags=0x00 ref= 1 nice=-20 idle/workers=  1/  1 cpu=  0'
-    assert lines[10] == 'pool[10] flags=0x01 ref= 1 nice=  0 idle/workers=  1/  2 cpu=  2'
-    assert lines[16] == 'pool[16] flags=0x04 ref= 9 nice=  0 idle/workers=  0/  0 cpus=0000000f pod_cpus=0000000f'
-    assert lines[17].startswith('pool[17] flags=0x00 ref=12 nice=  0 idle/workers=  0/  0 cpus=0000000f ')
-    assert lines[17].endswith(' pod_cpus=00000003 strict')
-
-
-def test_map_as_base():
-    lines = as_base(small())[2][2:]
-    assert lines[0] == '[          workqueue           \\ type   CPU  0  1  2  3 dfl]'
-    assert lines[1] == 'events                           percpu      2  6 10 14'
-    assert lines[2] == 'events_unbound                   unbound    17 17 18 18 16'
-    assert lines[3] == 'batch                            unbound,S  17 17 18 18 16'
-    assert lines[5] == 'line                             ordered    16 16 16 16 16'
-    snapshot = big()
-    snapshot.workqueues[0].cpu_pool.pop(143)
-    lines = as_base(snapshot)[2][2:]
-    assert lines[0].endswith(''.join(f'{cpu:4}' for cpu in range(144)) + ' dfl]')
-    assert lines[1].endswith(' 570   ?') and lines[2].endswith(' 594 594 576')
-
-
-def test_rescuers_as_base():
-    snapshot = small()
+    snapshot.workqueues[0].cpu_pool.pop(3)
     snapshot.workqueues[1].flag_names.append('MEM_RECLAIM')
     snapshot.workqueues[1].cpus = [0, 1, 2]
-    assert as_base(snapshot)[3][2:] == [
-        '[          workqueue           \\ unbound_cpus    pid rescuer_cpus ]',
-        'events_unbound                   00000007          ? ?           ',
-        'rescued                                           62 0000000f    ']
-
-
-def test_active_as_base():
-    snapshot = small()
-    assert as_base(snapshot)[4][2:] == [
-        'online_cpus=0000000f', 'NODE[00]=00000003', 'NODE[01]=0000000c', '',
-        '[           workqueue             min  max    NODE 0    NODE 1       dfl ]', '',
-        'events_unbound                      8 1024     2/512     0/512    0/1024',
-        'batch                               4    4       2/2         ?         ?',
-        'line                                ? 1024         ?         ?         ?']
-    snapshot.scopes = [one for one in snapshot.scopes if one.name != 'cache_shard']
-    assert as_base(snapshot)[4][6:] == [
-        '[          workqueue           \\ min max  NODE 0       1     dfl ]', '',
-        'events_unbound                     8 1024   2/512   0/512   0/1024',
-        'batch                              4   4   2/  2       ?       ?',
-        'line                               ? 1024       ?       ?       ?']
+    lines = asbase.dump(snapshot, 32)
+    assert 'events                           percpu      2  6 10  ?' in lines
+    assert 'events_unbound                   00000007          ? ?           ' in lines
+    assert 'batch                               4    4       2/2         ?         ?' in lines
     snapshot.kernel.node_cpus = None
-    assert len(as_base(snapshot)[4]) == 2
+    assert asbase.dump(snapshot, 32)[-1] == '=' * len('Unbound workqueue -> node_nr/max_active')
 
 
 # size
@@ -413,6 +344,14 @@ def test_144_cpus():
                          for shard in range(18)]
     assert rows(output, '2,6..574') == [['2,6..574', 'percpu', '0-143', '0', '1', '1/1']]
     assert rows(output, 'cpu')[0][2:] == ['node0:', '0-71:0-71', 'node1:', '72-143:72-143', '0-143:0,1..143']
+
+
+def test_own_pools_share_a_line():
+    snapshot = big()
+    snapshot.pools += [machines.pool(600 + cpu, 'unbound', cpus=range(144), pod_cpus=[0, 1, 2, 3], own_cpu=cpu)
+                       for cpu in range(4)]
+    assert rows(render(snapshot, 'pools'), '600,601,602,603') == [
+        ['600,601,602,603', 'unbound', '0-143', '0-3', '0-3', '0', '1', '0/0']]
 
 
 def test_144_cpus_in_full():
@@ -456,9 +395,10 @@ def test_matcher():
 
 
 def test_select_by_name_keeps_the_pools_in_use():
-    snapshot = small()
-    snapshot.workqueues = [wq for wq in snapshot.workqueues if wq.name == 'batch']
+    snapshot, same = small(), small()
+    snapshot.workqueues = same.workqueues = [wq for wq in snapshot.workqueues if wq.name == 'batch']
     chosen = filters.select(snapshot, True, None)
+    assert snapshot == same, 'it was changed'
     assert [pool.id for pool in chosen.pools] == [16, 17, 18]
     assert filters.select(snapshot, False, None) == snapshot
 
@@ -491,32 +431,17 @@ def test_select_by_cpu_keeps_what_runs_there():
     assert [pool.id for pool in filters.select(snapshot, False, 3).pools] == [12, 13, 14, 15, 16, 17, 18]
 
 
-def test_select_leaves_the_snapshot_alone():
-    snapshot, same = small(), small()
-    filters.select(snapshot, True, 1)
-    assert snapshot == same
-
-
 # JSON
 
 def test_json_is_the_snapshot():
-    snapshot = small()
-    data = json.loads(jsonout.dumps(snapshot))
-    assert data['format'] == model.FORMAT
+    data = json.loads(jsonout.dumps(small()))
     assert list(data) == ['format'] + [field.name for field in dataclasses.fields(model.Snapshot)]
-    assert data['kernel']['possible_cpus'] == '0-3' and data['kernel']['nodes'] == [0, 1]
     assert data['scopes'][1]['pods'][1] == {'id': 1, 'cpus': '2-3', 'node': 1}
     assert data['scopes'][1]['cpu_pod'] == {'0': 0, '1': 0, '2': 1, '3': 1}
-    assert [cpu['cpu'] for cpu in data['cpus']] == [0, 1, 2, 3]
     pool = data['pools'][10]
     assert pool['address'] == '0xffff88800010a000' and pool['cpus'] == '2' and pool['pod_cpus'] is None
     assert pool['workers'][0]['item'] == '0xffff888000002f00' and pool['workers'][1]['item'] is None
-    assert pool['workers'][0]['flags'] == ['CPU_INTENSIVE'] and pool['workers'][0]['scheduled'][0]['barrier'] is True
-    assert pool['no_progress_for'] == 3.2 and pool['mayday'] == ['rescued']
-    workqueue = data['workqueues'][1]
-    assert workqueue['cpu_pool'] == {'0': 17, '1': 17, '2': 18, '3': 18}
-    assert workqueue['node_active'][2] == {'node': -1, 'nr': 0, 'max': 1024}
-    assert data['workqueues'][5]['rescuer_cpus'] == '0-3' and workqueue['rescuer_cpus'] is None
+    assert pool['workers'][0]['scheduled'][0]['barrier'] is True and data['workqueues'][5]['rescuer_cpus'] == '0-3'
 
 
 def test_json_converts_every_field():
@@ -573,8 +498,8 @@ def test_expected_errors_are_one_line(error, words):
     assert words in line and '\n' not in line
 
 
-@pytest.mark.parametrize('error', [KeyError('x'), IndexError('x'), TypeError('x'), AttributeError("no attribute 'x'"),
-                                   ValueError('x'), ModuleNotFoundError('No module', name='wqtools.nix')])
+@pytest.mark.parametrize('error', [KeyError('x'), AttributeError("no attribute 'x'"),
+                                   ModuleNotFoundError('No module', name='wqtools.nix')])
 def test_bugs_are_not_hidden(error):
     assert program.describe(error) is None
 
@@ -586,20 +511,17 @@ def run_with(body):
                           env=WITH_TOOLS)
 
 
-def test_run_reports_trouble():
-    done = run_with('raise program.Trouble("there is no such thing: look elsewhere")')
-    assert (done.returncode, done.stdout, done.stderr) == (1, '', 'wq_tool: there is no such thing: look elsewhere\n')
+@pytest.mark.parametrize('body, status, said', [
+    ('raise program.Trouble("look elsewhere")', 1, 'wq_tool: look elsewhere\n'), ('return 3', 3, ''), ('pass', 0, ''),
+    ('raise KeyboardInterrupt', 130, ''),
+])
+def test_run(body, status, said):
+    done = run_with(body)
+    assert (done.returncode, done.stdout, done.stderr) == (status, '', said)
 
 
-def test_run_passes_status_and_bugs():
-    assert run_with('return 3').returncode == 3
-    assert run_with('pass').returncode == 0
+def test_run_shows_bugs():
     assert 'ZeroDivisionError' in run_with('1 / 0').stderr
-
-
-def test_run_interrupted():
-    done = run_with('raise KeyboardInterrupt')
-    assert (done.returncode, done.stderr) == (130, '')
 
 
 def test_run_with_a_reader_that_leaves():
@@ -631,17 +553,16 @@ def test_help_needs_no_drgn():
         assert re.search(rf'^  {section}\s', done.stdout, re.M), section
 
 
-def test_no_core(tmp_path):
-    assert_one_line(dump('--core', tmp_path / 'none'), 'no such file')
+ELF_CORE = b'\x7fELF\2\1\1' + bytes(9) + struct.pack('<HHIQQQIHHHHHH', 4, 62, 1, 0, 64, 0, 0, 64, 56, 0, 0, 0, 0)
 
 
-def test_no_kernel(tmp_path):
-    (tmp_path / 'core').write_text('no core at all\n')
-    assert_one_line(dump('--core', tmp_path / 'core'), 'not the memory of a kernel')
+@pytest.mark.parametrize('content', [b'', b'no core at all\n', ELF_CORE, Path(sys.executable).read_bytes()],
+                         ids=['empty', 'text', 'core', 'program'])
+def test_no_kernel(tmp_path, content):
+    assert_one_line(dump('--core', tmp_path / 'core'), 'no such file')
+    (tmp_path / 'core').write_bytes(content)
+    assert_one_line(dump('--core', tmp_path / 'core'), 'a kernel')
     assert_one_line(dump('--core', tmp_path), 'not the memory of a kernel')
-    elf_core = b'\x7fELF\2\1\1' + bytes(9) + struct.pack('<HHIQQQIHHHHHH', 4, 62, 1, 0, 64, 0, 0, 64, 56, 0, 0, 0, 0)
-    (tmp_path / 'core').write_bytes(elf_core)
-    assert_one_line(dump('--core', tmp_path / 'core'), 'not the memory of a kernel')
 
 
 def test_no_symbols(tmp_path):
@@ -671,8 +592,7 @@ def test_groups_of_sections():
 
 
 @pytest.mark.parametrize('args, shown', [
-    ([], ['base']), (['events'], ['sections']), (['--cpu', '0'], ['sections']), (['--json'], ['sections']),
-    (['--full'], ['sections']), (['--width', '90'], ['sections']), (['--section', 'map'], ['sections']),
+    ([], ['base']), (['events'], ['sections']), (['--json'], ['sections']), (['--section', 'map'], ['sections']),
     (['--work', '0x1'], ['work']), (['--work', '0x1', '--json'], ['work']), (['--stalls'], ['machine']),
     (['--picture', '--section', 'now'], ['machine', 'sections']), (['--core', 'x', '-s', 'y'], ['base']),
 ])

@@ -78,25 +78,28 @@ BASE = Machine('base', 4, 'sockets=2,cores=2,nodes=2', variant='base', tier='all
 OLDER = Machine(f'base-{OLD}', 4, 'sockets=2,cores=2,nodes=2', variant='base', linux=OLD, tier='all')
 CARRIED = Machine(f'cmwq-{OLD}', 4, 'sockets=2,cores=2,nodes=2', variant='cmwq', linux=OLD, tier='all')
 
-# On the base kernel 6.12 the helper cannot create ordered and BH workqueues, so they are left out.
-WORK = r'''
+HELPER = r'''
+modprobe wq_test_helper || exit 1
 H=/sys/kernel/debug/wq_test
-P=/sys/module/workqueue/parameters
 mk() { echo "$@" >$H/create || echo "@@ failed: create $*"; }
 q() { echo "$2" >$H/$1/queue || echo "@@ failed: queue $*"; }
 mk t_percpu percpu
 mk t_limit percpu max_active=1
-mk t_intense percpu cpu_intensive
 mk t_unbound unbound max_active=2
 mk t_reclaim percpu mem_reclaim
+q t_percpu "block cpu=1 n=2"
+q t_percpu "nop cpu=0 n=7"
+q t_limit "block cpu=0 n=3"
+q t_unbound "block cpu=0 n=5"
+'''
+# On the base kernel 6.12 the helper cannot create ordered and BH workqueues, so they are left out.
+WORK = HELPER + r'''
+P=/sys/module/workqueue/parameters
+mk t_intense percpu cpu_intensive
 mk t_urgent unbound mem_reclaim highpri
 mk t_strict unbound
 mk t_stall percpu
-q t_percpu "nop cpu=0 n=7"
-q t_percpu "block cpu=1 n=2"
-q t_limit "block cpu=0 n=3"
 q t_intense "hog cpu=$LAST ms=3000000"
-q t_unbound "block cpu=0 n=5"
 q t_reclaim "block cpu=0"
 q t_urgent "block cpu=$LAST n=2"
 if [ $OLD = 0 ]; then
@@ -144,8 +147,7 @@ def script(machine):
     last = max(set(range(online_limit(machine))) - set(machine.offline))
     down = '\n'.join(f'echo 0 >/sys/devices/system/cpu/cpu{cpu}/online' for cpu in machine.offline)
     return '\n'.join([
-        f'{down}\nmodprobe wq_test_helper || exit 1',
-        f'LAST={last} OLD={int(machine.old)} SCOPES="{" ".join(machine.scopes)}"',
+        down, f'LAST={last} OLD={int(machine.old)} SCOPES="{" ".join(machine.scopes)}"',
         WORK, STALL, 'sleep 1', FACTS, 'echo "@@ ready"',
         'while read -r up rest </proc/uptime; do echo "@@ tick $up"; sleep 0.5; done'])
 
@@ -319,21 +321,9 @@ def seen(machine):
 # A guest of `make boot`. It has the files of the host, and so it has python.
 
 LIVE_CPUS = 'sockets=2,cores=2,nodes=2'
-LIVE = r'''
-modprobe wq_test_helper || exit 1
-H=/sys/kernel/debug/wq_test
-mk() { echo "$@" >$H/create || echo "@@ failed: create $*"; }
-q() { echo "$2" >$H/$1/queue || echo "@@ failed: queue $*"; }
-mk t_percpu percpu
-mk t_limit percpu max_active=1
-mk t_unbound unbound max_active=2
-mk t_reclaim percpu mem_reclaim
+LIVE = HELPER + r'''
 mk m_load percpu
 mk m_gone unbound
-q t_percpu "block cpu=1 n=2"
-q t_percpu "nop cpu=0 n=7"
-q t_limit "block cpu=0 n=3"
-q t_unbound "block cpu=0 n=5"
 q t_reclaim "block cpu=2"
 q m_gone "nop n=3"
 echo "threads=1 depth=2 sleep_us=20000" >$H/m_load/load

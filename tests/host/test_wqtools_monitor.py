@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """wq_monitor.py without a kernel: rates, columns, lines and the screen."""
 import ast
+import contextlib
 import json
 import os
-import pty
 import re
-import select
 import signal
-import subprocess
 import sys
 import termios
-import time
 
+import pexpect
 import pytest
 
 import wq_monitor
-from wqlab.paths import ROOT
 from wqtools import asbase, debugfs, program, stats
-
-TOOLS = ROOT / 'tools/workqueue'
 
 TOP = (1 << 64) - 1
 
@@ -37,21 +32,16 @@ def rate_of(old, new, counter='started', seconds=2.0):
 
 # Differences
 
-def test_rate_is_the_difference_per_second():
-    old, new = reading(p1=counts(started=10)), reading(p1=counts(started=30))
-    assert rate_of(old, new) == 10
-
-
 def test_rate_adds_up_what_each_pwq_did():
     old = reading(p1=counts(started=10), p2=counts(started=5))
     new = reading(p1=counts(started=11), p2=counts(started=8))
     assert rate_of(old, new) == 2
 
 
-def test_counter_that_wraps():
-    old, new = reading(p1=counts(started=TOP - 1)), reading(p1=counts(started=4))
-    assert rate_of(old, new) == 3
-    assert stats.difference(TOP, 0) == 1
+def test_counter_that_wraps_and_one_that_begins_anew():
+    """A new pwq may have the address of a freed one. Its counters start at 0."""
+    assert rate_of(reading(p1=counts(started=TOP - 1)), reading(p1=counts(started=4))) == 3
+    assert rate_of(reading(p1=counts(started=10**6)), reading(p1=counts(started=8))) == 4
 
 
 def test_pwq_that_went_takes_nothing_away():
@@ -71,18 +61,6 @@ def test_reset_is_marked():
 
 def test_pwq_that_came_counts_in_full():
     assert rate_of(reading(p1=counts(started=7)), reading(p1=counts(started=7), p9=counts(started=6))) == 3
-
-
-def test_pwq_memory_used_again():
-    """A new pwq may have the address of a freed one. Its counters start at 0."""
-    assert rate_of(reading(p1=counts(started=10**6)), reading(p1=counts(started=8))) == 4
-
-
-@pytest.mark.parametrize('counter', stats.COUNTERS)
-def test_no_rate_is_ever_negative(counter):
-    for before in (0, 1, 5, TOP // 2, TOP):
-        for after in (0, 1, 5, TOP // 2, TOP):
-            assert 0 <= stats.difference(before, after) <= TOP
 
 
 def test_workqueue_that_went_is_not_shown():
@@ -173,17 +151,13 @@ def test_cells_keep_their_width(number):
     assert len(stats._rate(number)) <= stats.WIDTH - 1
 
 
-@pytest.mark.parametrize('width', [1, 40, 60, 80, 100, 132, 200, 300])
+@pytest.mark.parametrize('width', [1, 60, 100, 200, 300])
 def test_columns_fit_the_terminal(width):
     columns = stats.choose(('total', 'rate', 'wait'), width)
     least = stats.NAME_WIDTH + stats.TYPE_WIDTH + stats.WIDTH
     for row in three_rows():
         assert len(stats.line(row, columns)) == len(stats.header(columns)) <= max(width, least)
     assert columns and (width < 200 or len(columns) == len(stats.COLUMNS))
-
-
-def test_every_column_can_be_kept():
-    assert set(stats.KEEP) == {column.key for column in stats.COLUMNS}
 
 
 def test_total_and_rate_alone():
@@ -227,19 +201,6 @@ def test_json_lines_parse(capsys):
     assert (later['unbound'], later['mem_reclaim'], later['reset'], later['address']) == (1, 0, 0, '0x1')
     assert set(later['rate']) == {'started', 'completed', 'cpu_time', 'repatriated'}
     assert list(first)[:12] == ['timestamp', 'name', 'unbound', 'mem_reclaim', *stats.COUNTERS]
-
-
-def test_table(capsys):
-    """The lines are those of the script in a kernel tree, with each space."""
-    wq_monitor.print_samples(monitor_of('-i', '0', '-n', '1'), 2, wq_monitor.print_table)
-    assert capsys.readouterr().out.splitlines() == [
-        '', '                            total  infl  CPUtime CPUitsv CMW/RPR  mayday rescued',
-        'busy                          100     2      0.0       -       0       -       - ',
-        'idle                            0     0      0.0       0       0       -       - ',
-        'odd                             1     1      0.0       -       0       -       - ',
-        '', '                            total  infl  CPUtime CPUitsv CMW/RPR  mayday rescued',
-        'busy                          200     2      0.0       -       0       -       - ',
-        'idle                            0     0      0.0       0       0       -       - ']
 
 
 def test_rows_of_the_table():
@@ -297,9 +258,7 @@ def test_active_top_and_order(capsys):
 @pytest.mark.parametrize('argv, says', [
     (['('], 'not a regular expression'), (['-i', '-1'], 'a number of at least 0'),
     (['-i', 'nan'], 'a number of at least 0'), (['-n', '0'], 'a whole number of at least 1'),
-    (['--sort', 'size'], 'invalid choice'), (['--plain', '--total', '--rate'], 'not allowed'),
-    (['--debugfs', '--symbols', 'x'], 'the running kernel'),
-    (['--json', '--screen'], 'not allowed'), (['--rate'], 'of --screen or --plain'),
+    (['--debugfs', '--symbols', 'x'], 'the running kernel'), (['--rate'], 'of --screen or --plain'),
 ])
 def test_wrong_calls_are_told_in_one_line(argv, says, capsys):
     with pytest.raises(SystemExit) as end:
@@ -416,110 +375,77 @@ def test_fallback_without_drgn(files, tmp_path, monkeypatch, capsys):
 # The screen, on a pseudo terminal
 
 SCREEN = '''
-import signal, sys, test_wqtools_monitor as t
+import signal, test_wqtools_monitor as t
+signal.signal(signal.SIGINT, signal.default_int_handler)    # a CI may have started the tests with SIGINT ignored
 signal.signal(signal.SIGTERM, t.wq_monitor.end_quietly)
 try:
-    t.wq_monitor.run_screen(t.monitor_of('-i', '{interval}', *{more!r}), None, '7.3-test')
+    t.wq_monitor.run_screen(t.monitor_of('-i', '{}'), None, '7.3-test')
 except KeyboardInterrupt:
     pass
 print('END')
 '''
 
 
-def hear_ctrl_c():
-    """Restore SIGINT. Programs that a shell starts in the background, as a CI may do, ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-class Terminal:
-    def __init__(self, interval='0.05', more=()):
-        self.master, slave = pty.openpty()
-        self.slave = os.ttyname(slave)
-        self.before = termios.tcgetattr(slave)
-        termios.tcsetwinsize(slave, (12, 90)) if hasattr(termios, 'tcsetwinsize') else None
-        code = SCREEN.format(interval=interval, more=list(more))
-        self.child = subprocess.Popen([sys.executable, '-c', code], stdin=slave, stdout=slave, stderr=slave,
-                                      start_new_session=True, preexec_fn=hear_ctrl_c,
-                                      env={**os.environ, 'COLUMNS': '90', 'LINES': '12',
-                                           'PYTHONPATH': ':'.join(sys.path)})
-        self.held, self.text = slave, ''
-
-    def until(self, pattern, seconds=20):
-        end = time.monotonic() + seconds
-        while not re.search(pattern, self.text, re.DOTALL):
-            assert time.monotonic() < end, f'no {pattern!r} in {self.text[-2000:]!r}'
-            if select.select([self.master], [], [], 0.1)[0]:
-                self.text += os.read(self.master, 65536).decode(errors='replace')
-
-    def forget(self):
-        self.text = ''
-
-    def send(self, text):
-        os.write(self.master, text.encode())
-
-    def close(self):
-        self.child.kill()
-        self.child.wait()
-        os.close(self.held)
-        os.close(self.master)
-
-
 @pytest.fixture
 def terminal():
-    opened = []
-
-    def start(**how):
-        opened.append(Terminal(**how))
-        return opened[-1]
-    yield start
-    for one in opened:
-        one.close()
+    """Return a function that starts the tool with its own terminal."""
+    with contextlib.ExitStack() as stack:
+        def start(interval='0.05'):
+            child = pexpect.spawn(sys.executable, ['-c', SCREEN.format(interval)], timeout=20, encoding='utf-8',
+                                  dimensions=(12, 90), env={**os.environ, 'PYTHONPATH': ':'.join(sys.path)})
+            child.delaybeforesend = None
+            stack.callback(child.close, force=True)
+            child.modes = termios.tcgetattr(child.child_fd)
+            return child
+        yield start
 
 
 def assert_restored(screen):
-    screen.until(r'\x1b\[\?25h\x1b\[\?1049l.*END')
-    assert screen.child.wait(10) == 0
-    after = termios.tcgetattr(screen.held)
-    assert after[3] == screen.before[3] and after[3] & termios.ECHO and after[3] & termios.ICANON
-    assert 'Traceback' not in screen.text
+    screen.expect(r'\x1b\[\?25h\x1b\[\?1049l')
+    assert 'Traceback' not in screen.before
+    screen.expect_exact('END')
+    after = termios.tcgetattr(screen.child_fd)
+    assert after[3] == screen.modes[3] and after[3] & termios.ECHO and after[3] & termios.ICANON
+    screen.expect(pexpect.EOF)
+    screen.close()
+    assert screen.exitstatus == 0
 
 
 @pytest.mark.parametrize('how', ['q', 'SIGINT', 'SIGTERM'])
 def test_screen_gives_the_terminal_back(terminal, how):
     screen = terminal()
-    screen.until(r'\x1b\[\?1049h.*sorted by started_rate.*busy')
+    screen.expect(r'\x1b\[\?1049h.*sorted by started_rate.*busy')
     if how == 'q':
         screen.send('q')
     else:
-        screen.child.send_signal(getattr(signal, how))
+        screen.kill(getattr(signal, how))
     assert_restored(screen)
 
 
 def test_screen_hears_keys_when_reading_takes_all_the_time(terminal):
-    screen = terminal(interval='0')
-    screen.until('sorted by started_rate')
+    screen = terminal('0')
+    screen.expect('sorted by started_rate')
     screen.send('q')
     assert_restored(screen)
 
 
 def test_keys_that_are_typed_fast_are_all_heard(terminal):
-    screen = terminal(interval='30')
-    screen.until('sorted by started_rate')
+    screen = terminal('30')
+    screen.expect('sorted by started_rate')
     screen.send('rs')
-    screen.until('sorted by completed, reversed', 10)
+    screen.expect('sorted by completed, reversed')
     screen.send('p\x1b[A')
-    screen.until('paused', 10)
+    screen.expect('paused')
     screen.send('pq')
     assert_restored(screen)
 
 
 def test_screen_keys(terminal):
-    screen = terminal(interval='30')
-    screen.until('sorted by started_rate')
+    screen = terminal('30')
+    screen.expect('sorted by started_rate')
     for key, then in (('r', 'started_rate, reversed'), ('s', 'sorted by completed,? '), ('p', 'paused'),
                       ('a', 'not shown'), ('p', r'busy')):
-        screen.forget()
         screen.send(key)
-        screen.until(then, 10)
+        screen.expect(then)
     screen.send('q')
     assert_restored(screen)

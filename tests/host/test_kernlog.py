@@ -5,29 +5,17 @@ import pytest
 import kernlog
 from wqlab.logs import check
 
+# One for each kind of line that check.BAD knows
 BAD = '''\
 WARNING: kernel/workqueue/queue.c:99 at queue_work_on+0x4/0x8, CPU#1: kworker/1:0/22
-WARNING: possible circular locking dependency detected
-WARNING: possible recursive locking detected
-WARNING: inconsistent lock state
-WARNING: suspicious RCU usage
-WARNING: HARDIRQ-safe -> HARDIRQ-unsafe lock order detected
-WARNING: Flushing system-wide workqueues will be prohibited in near future.
 workqueue: WQ_MEM_RECLAIM a:b is flushing !WQ_MEM_RECLAIM c:d: WARNING: CPU: 0 PID: 7
 ------------[ cut here ]------------
 BUG: kernel NULL pointer dereference, address: 0000000000000008
-BUG: unable to handle page fault for address: ffffc90000000000
-BUG: KASAN: slab-use-after-free in process_one_work+0x12/0x40
-BUG: KCSAN: data-race in insert_work / worker_thread
-BUG: sleeping function called from invalid context at kernel/locking/mutex.c:580
-BUG: scheduling while atomic: kworker/0:1/11/0x00000002
 BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 31s!
-BUG: workqueue leaked atomic, lock or RCU: kworker/0:1[9]
 APIC timer disabled due to verification failure
 tsc: PIT calibration deviates from HPET: 169803 2593424
 kernel BUG at kernel/workqueue/pool.c:33!
 Oops: 0002 [#1] SMP
-Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1]
 UBSAN: array-index-out-of-bounds in kernel/workqueue/pool.c:12:3
 ODEBUG: free active (active state 0) object: 0000000060a81d2e object type: work_struct
 DEBUG_LOCKS_WARN_ON(lock->magic != lock)
@@ -35,9 +23,7 @@ INFO: task kworker/u8:1:32 blocked for more than 60 seconds.
 INFO: task insmod:90 <writer> blocked on an rw-semaphore likely last held by task kworker:3
 INFO: trying to register non-static key.
 rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:
-rcu: INFO: rcu_sched self-detected stall on CPU
 INFO: rcu_tasks detected stalls on tasks:
-watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [kworker/1:1:33]
 watchdog: Watchdog detected hard LOCKUP on cpu 2
 refcount_t: underflow; use-after-free.
 list_add corruption. prev->next should be next (ffff888100000000), but was 0.
@@ -46,9 +32,7 @@ kmemleak: unreferenced object 0xffff888003c42e00 (size 192):
 unreferenced object (percpu) 0x607f8320 (size 32):
 kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)
 INFO: task kworker/u8:1:32 blocked in I/O wait for more than 60 seconds.
-INFO: task insmod:57 is blocked on a mutex, but the owner is not found.
 INFO: lockdep is turned off.
-rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 1-...D } 21 jiffies s: 17 root: 0x2/.
 list_del corruption. next->prev should be 0, but was 1
 rcu: rcu_preempt kthread starved for 2100 jiffies! g1081 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1
 BUG kmalloc-64 (Not tainted): Right Redzone overwritten

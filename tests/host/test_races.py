@@ -67,7 +67,6 @@ EXPIRE = f'expire_timers+0x8e/0x1f0 __run_timers+0x256/0x360 {SOFTIRQ} {IDLE}'
 OURS = {
     'ours made one access': between(f'__queue_work+0x9c/0x3f0 queue_work_on+0x7b/0x90 flush_it+0x11/0x20 {WORKER}',
                                     EXPIRE),
-    'ours made both': between(f'worker_call+0x9c/0x3f0 {WORKER}', f'worker_call+0xa2/0x3f0 {WORKER}'),
     # the title alone would not show that these are ours
     'a timer of ours': between(
         f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 pool_call_mayday+0x9d/0xc0 {WORKER}', EXPIRE),
@@ -77,9 +76,6 @@ OURS = {
         f'__list_del_entry_valid+0x2a/0x90 list_lru_add+0x52/0xb0 {WORKER}'),
     'our caller is in the other stack': between(
         EXPIRE, f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 pool_call_mayday+0x9d/0xc0 {WORKER}'),
-    'an item of another subsystem that queues': between(
-        f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 __queue_work+0x2b1/0x3f0 vmstat_shepherd+0x7e/0xb0 {WORKER}',
-        EXPIRE),
     'an interrupt that queues': between(
         f'__mod_timer+0x1a9/0x5f0 mod_timer+0x20/0x30 __queue_work+0x2b1/0x3f0 delayed_fn+0x11/0x20 {SOFTIRQ} {IDLE}',
         f'get_next_timer_interrupt+0x7d/0x1d0 {IDLE}'),
@@ -106,8 +102,6 @@ THEIRS = {
                                'kernel_init+0x1f/0x1b0'),
     'a work item of another subsystem': between(
         f'refresh_cpu_vm_stats+0xd1/0x2f0 vmstat_update+0x18/0x70 {WORKER}', EXPIRE),
-    'an interrupt of ours': between(f'tick_do_update_jiffies64+0x6b/0x160 {TICK} __queue_work+0x9c/0x3f0 {WORKER}',
-                                    f'tick_nohz_next_event+0x5b/0x220 {IDLE}'),
     'an interrupt of what ours called': between(
         f'tick_do_update_jiffies64+0x6b/0x160 {TICK} _raw_spin_unlock_irqrestore+0x3c/0x50 '
         f'__queue_work+0x9c/0x3f0 {WORKER}',
@@ -118,20 +112,6 @@ THEIRS = {
     'the sleep of our test': between(
         f'hrtimer_wakeup+0x2e/0x40 {TICK} {IDLE}',
         f'schedule_hrtimeout_range_clock+0x136/0x1a0 usleep_range_state+0xb2/0xf0 wqt_item_fn+0x10/0x20 {WORKER}'),
-    'the freezer looks at our new worker': between(
-        'freezing_slow_path+0x18/0xb0 freeze_task+0x5d/0x120 try_to_freeze_tasks+0x11e/0x530 pm_suspend+0x223/0x820',
-        'kthread_bind_mask+0xab/0xd0 create_worker+0x416/0x6c0 worker_thread+0x67f/0xa00 kthread+0x1be/0x210'),
-    'the interrupt for a wake-up of ours': between(
-        '__flush_smp_call_function_queue+0x1d0/0x750 generic_smp_call_function_single_interrupt+0xf/0x10 '
-        '__sysvec_call_function_single+0x21/0xb0 sysvec_call_function_single+0x61/0x80 '
-        'asm_sysvec_call_function_single+0x16/0x20',
-        'smp_call_function_single_async+0x22/0x70 activate_task+0x3e/0x70 ttwu_do_activate+0x5d/0x140 '
-        'try_to_wake_up+0x273/0x530 kthread_insert_work+0xe3/0x180 kthread_queue_work+0x6a/0x70 '
-        'pwq_die+0x121/0x130 destroy_workqueue+0x1da/0x2d0'),
-    'the clock that our test reads': between(
-        f'timekeeping_update_from_shadow.constprop.0+0x211/0x410 tick_do_update_jiffies64+0x14b/0x1a0 {TICK} '
-        f'ktime_get+0xf8/0x1e0 usleep_range_state+0x29/0xa0 wqt_item_fn+0x10/0x20 {WORKER}',
-        f'ktime_get+0xf8/0x1e0 usleep_range_state+0x29/0xa0 wqt_item_fn+0x10/0x20 {WORKER}'),
 }
 
 

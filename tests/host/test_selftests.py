@@ -9,21 +9,24 @@ import guests
 
 LIB = guests.SELFTESTS / 'lib.sh'
 SCRIPTS = sorted(path for path in guests.SELFTESTS.glob('*.sh') if path != LIB)
-SCRIPT = f'''
+# A script that needs no kernel begins with this.
+BEGIN = f'''
 . {LIB}
 mount_all() {{ :; }}
 load_helper() {{ :; }}
 queues() {{ :; }}
 rmmod() {{ :; }}
+'''
+SCRIPT = BEGIN + '''
 test_one()
-{{
+{
 	echo "one $1"
-}}
+}
 
 test_one_more()	# SIZE
-{{
+{
 	echo "more $1"
-}}
+}
 
 '''
 

@@ -2,12 +2,12 @@
 """The TAP reader is strict: anything that is missing is a failure."""
 import dataclasses
 import re
-import subprocess
 
 import pytest
 
 import guests
 import kernlog
+import test_selftests
 from wqlab import tap
 
 GOOD = 'TAP version 13\n1..2\nok 1 first\n# a note\nok 2 second\n# Totals: pass:2\n'
@@ -137,24 +137,13 @@ def test_suites_in_modules_that_are_not_good(text):
     assert not all(point.ok for point in kernlog.parse_modules(text, 'no such'))
 
 
-SCRIPT = '''
-. {lib}
-mount_all() {{ :; }}
-load_helper() {{ :; }}
-queues() {{ :; }}
-rmmod() {{ :; }}
+def run_script(folder, shell, reason):
+    return test_selftests.run(shell, folder, f'''{test_selftests.BEGIN}
 test_runs() {{ :; }}
 test_cannot() {{ echo "it ran"; return 1; }}
 skip "{reason}" cannot cannot:here
 run_tests runs cannot cannot:here cannot:there
-'''
-
-
-def run_script(folder, shell, reason):
-    script = folder / 'script.sh'
-    script.write_text(SCRIPT.format(lib=guests.SELFTESTS / 'lib.sh', reason=reason))
-    return subprocess.run([*shell, script], capture_output=True, text=True, check=False, env={
-        'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'KTAP_HELPERS': guests.ktap_helpers(guests.kinds.LINUX)})
+''')
 
 
 @pytest.mark.usefixtures('composed')
@@ -178,7 +167,6 @@ GUESTS = [guests.Boot('', 'uml', variant='base', shards='2'), *(
         ('qemu', 'sockets=2,cores=1,nodes=2', ''), ('qemu', 'cores=4', 'nohz_full=1-3 maxcpus=1'))),
     guests.Boot('', 'uml', variant='cmwq', config='debug', append='kmemleak=on'),
     guests.Boot('', 'qemu', variant='cmwq', linux=guests.OLD)]
-SCRIPTS = sorted(path for path in guests.SELFTESTS.glob('*.sh') if path.name != 'lib.sh')
 
 
 def true_of_some(reason):
@@ -187,7 +175,7 @@ def true_of_some(reason):
 
 
 @pytest.mark.usefixtures('composed')
-@pytest.mark.parametrize('path', SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize('path', test_selftests.SCRIPTS, ids=lambda path: path.stem)
 def test_reasons_of_the_scripts(tmp_path, path):
     """Each is of a known kind, and may be true."""
     for reason in re.findall(r'\bskip "(.*?)" ', path.read_text()):

@@ -135,8 +135,6 @@ def test_guest_of_another_architecture(tmp_path):
 @pytest.mark.parametrize('args, pattern', [
     (['--kernel', 'build/no-such'], r'build/no-such has no '),
     (['--kernel', 'build/no-such', '--cpus', 'x'], r'invalid int value'),
-    (['--topology', 'typo'], r"topology 'typo': give KEY=NUMBER"),
-    (['--topology', 'cores=4', '--cpus', '3'], r'3 CPUs do not fit'),
     (['--cpus', '0'], r'--cpus: must be at least 1'),
     (['--mem', 'lots'], r"memory 'lots'"),
     (['--append', '"a'], r'parameters .*: No closing quotation'),

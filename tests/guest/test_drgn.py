@@ -110,10 +110,6 @@ STRUCTS = ('worker_pool', 'pool_workqueue', 'workqueue_struct', 'worker', 'wq_no
            'workqueue_attrs', 'wq_flusher', 'wq_barrier', 'wq_device')
 ENUMS = ('worker_pool_flags', 'worker_flags', 'pool_workqueue_stats', 'work_bits', 'work_flags', 'wq_flags',
          'wq_affn_scope')
-VARIABLES = ('workqueues', 'worker_pool_idr', 'wq_pod_types', 'wq_affn_names', 'wq_affn_dfl', 'wq_unbound_cpumask',
-             'wq_online_cpumask', 'wq_requested_unbound_cpumask', 'wq_isolated_cpumask', 'cpu_worker_pools',
-             'bh_worker_pools', 'unbound_pool_hash', 'wq_pool_mutex', 'wq_pool_attach_mutex', 'wq_mayday_lock',
-             'wq_online', 'workqueue_freezing')
 
 
 def names_that_differ():
@@ -144,7 +140,7 @@ def members(struct):
 @pytest.mark.tier('all')
 @guests.needs('qemu', variant='base')
 def test_names_are_the_base_kernels():
-    """The document lists exactly the names that differ."""
+    """The document lists exactly the members that differ. test_differences.py has types and variables."""
     ours, base = symbols_of('cmwq'), symbols_of('base')
     lacking = {f'{name}.{member}' for name in STRUCTS
                for member in members(base.type(f'struct {name}')) - members(ours.type(f'struct {name}'))}
@@ -156,8 +152,6 @@ def test_names_are_the_base_kernels():
     for name in ENUMS:
         for flag in base.type(f'enum {name}').enumerators:
             assert ours.constant(flag.name).value_() == flag.value, flag.name
-    for name in VARIABLES:
-        assert ours.variable(name).address_ is not None and base.variable(name).address_ is not None, name
 
 
 # Scopes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""On which pwq a CPU queues, and which CPU owns a pool, read from a kernel made of dictionaries."""
+"""On which pwq a CPU queues, read from a kernel made of dictionaries."""
 import types
 
 import pytest
@@ -29,19 +29,3 @@ def test_where_a_cpu_queues():
     assert [structs.cpu_pwq(wq, cpu) for cpu in range(3)] == [PWQ, PWQ + 1, None]
     # destroyed
     assert structs.cpu_pwq(workqueue(), 2) is None
-
-
-class Pool:
-    def __init__(self, **members):
-        self.members = members
-
-    def member_(self, name):
-        if name not in self.members:
-            raise LookupError
-        return Value(self.members[name])
-
-
-def test_which_cpu_owns_a_pool():
-    assert [structs.own_cpu(Pool(own_cpu=cpu)) for cpu in (3, 0, -1)] == [3, 0, None]
-    # the base kernel
-    assert structs.own_cpu(Pool()) is None

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Child processes end when the process that started them ends, for whatever reason."""
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import drgn_guests
-from calls import CLEAN_ENV, HEARS_ALL, stub
+from calls import HEARS_ALL, stub
 from wqlab import procs
-from wqlab.guest.engines import ENGINES, qemu
 from wqlab.paths import ROOT
 
 # Two processes that survive the end of a terminal or a parent. The first tries to leave the group.
@@ -74,33 +72,6 @@ def test_children_end_with_their_parent(number):
         runner.communicate()
     if number in procs.ENDING_SIGNALS:
         assert runner.returncode == 128 + number
-
-
-@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
-def test_qemu_ends_with_make_boot(tmp_path, number):
-    """The guest is a program that hears no signal."""
-    shutil.copytree(ROOT / 'scripts', tmp_path / 'scripts')
-    stub(tmp_path / 'build', 'virtme-run', f'echo $$ >{tmp_path}/group\n{STUBBORN}')
-    for name, place in (('python3', ROOT / 'build/venv/bin/python3'), ('virtme-run', tmp_path / 'build/virtme-run')):
-        (tmp_path / 'build/venv/bin').mkdir(parents=True, exist_ok=True)
-        (tmp_path / 'build/venv/bin' / name).symlink_to(place)
-    image = tmp_path / 'kernel' / ENGINES['qemu'].image
-    image.parent.mkdir(parents=True)
-    image.touch()
-    child = subprocess.Popen([*HEARS_ALL, tmp_path / 'scripts/lab', 'boot', '--kernel', tmp_path / 'kernel', '--accel',
-                              'tcg', '--command', 'true'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                             env={**CLEAN_ENV, 'PATH': stub(tmp_path / 'bin', qemu.PROGRAM)})
-    with child:
-        try:
-            group = int(child.stdout.readline())
-            assert group == int((tmp_path / 'group').read_text()) and members(group)
-            child.send_signal(number)
-            assert child.wait(timeout=30) == (-number if number == signal.SIGKILL else 128 + number)
-            assert gone(group)
-        finally:
-            child.kill()
-            for process in members(int((tmp_path / 'group').read_text())):
-                os.kill(process, signal.SIGKILL)
 
 
 def test_output_that_does_not_end_is_not_waited_for(tmp_path, monkeypatch):

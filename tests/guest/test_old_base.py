@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import guests
+import torture_guests
 from guests import guest
 from wqlab.bench import parse as bench_parse
 from wqlab.kernels import hooks, kinds
@@ -34,15 +35,11 @@ def test_hooks_fit(linux):
 @pytest.mark.parametrize('linux', RELEASES[:1])
 def test_torture(linux):
     """With CPUs that go and come, changes of attributes, freezing, and threads that cannot be made."""
-    guests.RESULTS.mkdir(parents=True, exist_ok=True)
-    log = guests.RESULTS / f'torture-{linux}.log'
-    outcome = torture.torture(kernel_of(linux), engine='qemu', duration=TORTURE_S, cpus=4, mem='512M', log=log)
-    assert outcome.ok, f'seed {outcome.seed}: {outcome.verdict or "no verdict"}: {outcome.complaints}: see {log}'
-    guests.check_log(log.read_text())
-    figures = dict(word.split('=') for word in outcome.verdict.split() if '=' in word)
-    assert int(figures['runs']) > 1000 and int(figures['attrs']) > 5 and int(figures['masks']) > 2
+    outcome = torture.torture(kernel_of(linux), engine='qemu', duration=TORTURE_S, cpus=4, mem='512M',
+                              log=torture_guests.log_of(linux))
+    torture_guests.survived(outcome, 1000)
     for name in ('cpu_checked', 'pod_checked', 'order_checked', 'destroy', 'limit', 'moved', 'rescued', 'held'):
-        assert f' {name}=' in log.read_text(), f'no {name} in {log}'
+        assert f' {name}=' in outcome.log.read_text(), f'no {name} in {outcome.log}'
 
 
 @pytest.mark.parametrize('linux', RELEASES[:1])

@@ -6,7 +6,7 @@ import pytest
 
 import background
 import guests
-from torture_guests import job, log_of, progress
+from torture_guests import job, log_of, progress, survived
 from wqlab.guest import run as guest
 from wqlab.torture import run as torture
 
@@ -20,14 +20,7 @@ STUCK = ('stuck=1 nwriters=1 nsoftirq=0 nhardirq=0 stutter=0 attrs_ms=0 onoff_ms
     for config, tier in (('release', 'test'), ('debug', 'more'))])
 def test_survives(config):
     outcome = background.RUN.get(job(config))
-    log = outcome.log
-    assert outcome.ok, (f'seed {outcome.seed}: {outcome.verdict or "no verdict"}: '
-                        f'{outcome.complaints}: see {log}')
-    kernel = log.read_text()
-    guests.check_log(kernel)
-    # The run must have done something, or its success means nothing.
-    figures = dict(word.split('=') for word in outcome.verdict.split() if '=' in word)
-    assert int(figures['runs']) > 3000 and int(figures['attrs']) > 5 and int(figures['masks']) > 2
+    figures, log, kernel = survived(outcome), outcome.log, outcome.log.read_text()
     stats = '\n'.join(line for line in kernel.splitlines() if 'wqtorture: stats' in line)
     counts = {name: int(count) for name, count in re.findall(r' (runs|runs_bh)=(\d+)', stats)}     # the last of each
     assert counts['runs_bh'] and int(figures['runs']) == sum(counts.values()), f'{counts} in {log}'

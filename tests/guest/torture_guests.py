@@ -29,3 +29,13 @@ def run(config, folder):
 
 def job(config):
     return background.Job(f'torture {config}', Kernel('uml', config), functools.partial(run, config))
+
+
+def survived(outcome, least=3000):
+    """Fail if a run found something, or if it did next to nothing, so that its success means nothing."""
+    assert outcome.ok, (f'seed {outcome.seed}: {outcome.verdict or "no verdict"}: '
+                        f'{outcome.complaints}: see {outcome.log}')
+    guests.check_log(outcome.log.read_text())
+    figures = dict(word.split('=') for word in outcome.verdict.split() if '=' in word)
+    assert int(figures['runs']) > least and int(figures['attrs']) > 5 and int(figures['masks']) > 2
+    return figures

@@ -47,21 +47,13 @@
 #define MAX	1
 #endif
 
-byte nr, max = MAX;		/* slots->nr, slots->max */
-byte slots_lock;			/* slots->lock */
-bool parked[POOLS];		/* pwq->pending_node is on slots->pending_pwqs */
-byte pool_lock[POOLS];
-byte inactive[POOLS];		/* pwq->inactive_works */
-byte nr_active[POOLS];		/* on the worklist or running */
-byte ready[POOLS];		/* pwq->nr_ready: on the worklist */
+#include "slots.h"
+
 #ifdef KICKS
 bool awake[POOLS];		/* its worker looks for items */
 #endif
 bool in_force;			/* max is 0, and each lock was taken since */
 
-#define LOCK(l)		atomic { l == 0 -> l = 1 }
-#define UNLOCK(l)	l = 0
-#define UNLOCK_POOL(p)	assert(inactive[p] == 0 || ready[p] > 0 || parked[p]); UNLOCK(pool_lock[p])
 #ifdef KICKS
 #define LOOKS(p)	(awake[p])
 #define KICK(p)		awake[p] = awake[p] || nr_active[p] > 0;	/* kick_pool() */
@@ -71,18 +63,6 @@ bool in_force;			/* max is 0, and each lock was taken since */
 #define KICK(p)
 #define SLEEP(p)	skip
 #endif
-#define ANY_PARKED	(parked[0] || parked[1] || (POOLS > 2 && parked[POOLS - 1]))
-#define TOTAL_ACTIVE	(nr_active[0] + nr_active[1] + (POOLS > 2 -> nr_active[POOLS - 1] : 0))
-
-/* atomic_try_cmpxchg() against a limit that was read before */
-inline take_slot(ok)
-{
-	limit = max;
-	atomic {
-		ok = nr < limit;
-		nr = nr + ok
-	}
-}
 
 /* slots_take_or_park(); pool_lock[p] held */
 inline take_slot_or_park(p, ok)
@@ -107,17 +87,6 @@ inline take_slot_or_park(p, ok)
 	fi
 }
 
-/* an item gets a slot, held back or just queued; pool_lock[p] held */
-inline activate(p, was_held)
-{
-	atomic {
-		inactive[p] = inactive[p] - was_held;
-		nr_active[p]++;
-		ready[p]++;
-		assert(TOTAL_ACTIVE <= MAX)
-	}
-}
-
 /* pwq_ready_next(); pool_lock[p] held */
 inline ready_next(p)
 {
@@ -132,31 +101,10 @@ inline ready_next(p)
 	fi
 }
 
-/* slots_take_for_parked(), for any of the parked pwqs */
 inline next_pending(q, ok, has_slot)
 {
 	LOCK(slots_lock);
-	ok = false;
-	if
-	:: parked[0] -> q = 0; ok = true
-	:: parked[1] -> q = 1; ok = true
-#if POOLS > 2
-	:: parked[2] -> q = 2; ok = true
-#endif
-	:: !ANY_PARKED
-	fi;
-	if
-	:: ok && !has_slot -> take_slot(ok)
-	:: else
-	fi;
-	UNLOCK(slots_lock)
-}
-
-/* pwq_leave_parked(); pool_lock[q] held */
-inline leave_parked(q)
-{
-	LOCK(slots_lock);
-	parked[q] = false;
+	take_for_parked(q, ok, has_slot);
 	UNLOCK(slots_lock)
 }
 
@@ -188,20 +136,6 @@ inline reuse_slot(q, ok)
 			fi
 		:: else
 		fi
-	fi
-}
-
-/* pwq_use_slot(); pool_lock[q] held */
-inline use_slot(q, used)
-{
-	used = inactive[q] > 0 && ready[q] == 0;
-	if
-	:: used -> activate(q, 1)
-	:: else -> nr--
-	fi;
-	if
-	:: used && inactive[q] > 0
-	:: else -> leave_parked(q)
 	fi
 }
 

@@ -47,13 +47,8 @@
 #define MAX	2
 #define SPARE	2
 
-byte nr, max = MAX;		/* slots->nr, slots->max */
-byte slots_lock;			/* slots->lock */
-bool parked[POOLS];		/* pwq->pending_node is on slots->pending_pwqs */
-byte pool_lock[POOLS];
-byte inactive[POOLS];		/* pwq->inactive_works */
-byte nr_active[POOLS];		/* on the worklist or running */
-byte ready[POOLS];		/* pwq->nr_ready: on the worklist */
+#include "slots.h"
+
 byte stuck[POOLS];		/* items that run for ever */
 byte nr_spare[POOLS];
 bool listed[POOLS];		/* pwq->spare_node is on slots->spare_pwqs */
@@ -62,34 +57,8 @@ bool dead[POOLS];
 byte carried;			/* slots on their way from a pool to the next; only for assertions */
 bool in_force;			/* max is 0, and each lock was taken since */
 
-#define LOCK(l)		atomic { l == 0 -> l = 1 }
-#define UNLOCK(l)	l = 0
-#define UNLOCK_POOL(p)	assert(inactive[p] == 0 || ready[p] > 0 || parked[p]); UNLOCK(pool_lock[p])
-#define ANY_PARKED	(parked[0] || parked[1] || (POOLS > 2 && parked[POOLS - 1]))
-#define TOTAL(a)	(a[0] + a[1] + (POOLS > 2 -> a[POOLS - 1] : 0))
 /* nobody is about to make a slot a spare one, to free it, or to use it */
 #define NONE_BETWEEN	(TOTAL(pool_lock) == 0 && carried == 0)
-
-/* an item gets a slot, held back or just queued; pool_lock[p] held */
-inline activate(p, was_held)
-{
-	atomic {
-		inactive[p] = inactive[p] - was_held;
-		nr_active[p]++;
-		ready[p]++;
-		assert(TOTAL(nr_active) <= MAX)
-	}
-}
-
-/* atomic_try_cmpxchg() against a limit that was read before */
-inline take_slot(ok)
-{
-	limit = max;
-	atomic {
-		ok = nr < limit;
-		nr = nr + ok
-	}
-}
 
 /* pwq_free_spares() */
 inline free_spares_of(q)
@@ -171,23 +140,10 @@ inline take_slot_or_park(p, ok)
 	fi
 }
 
-/* slots_take_for_parked(), for any of the parked pwqs */
 inline next_pending(q, ok, has_slot)
 {
 	LOCK(slots_lock);
-	ok = false;
-	if
-	:: parked[0] -> q = 0; ok = true
-	:: parked[1] -> q = 1; ok = true
-#if POOLS > 2
-	:: parked[2] -> q = 2; ok = true
-#endif
-	:: !ANY_PARKED
-	fi;
-	if
-	:: ok && !has_slot -> take_slot(ok)
-	:: else
-	fi;
+	take_for_parked(q, ok, has_slot);
 #ifdef EMPTIED
 	if
 	:: ok && parked[0] + parked[1] + (POOLS > 2 -> parked[POOLS - 1] : 0) == 1 ->
@@ -197,23 +153,6 @@ inline next_pending(q, ok, has_slot)
 	fi;
 #endif
 	UNLOCK(slots_lock)
-}
-
-/* pwq_use_slot(); pool_lock[q] held */
-inline use_slot(q, used)
-{
-	used = inactive[q] > 0 && ready[q] == 0;
-	if
-	:: used -> activate(q, 1)
-	:: else -> nr--
-	fi;
-	if
-	:: used && inactive[q] > 0
-	:: else ->
-		LOCK(slots_lock);
-		parked[q] = false;
-		UNLOCK(slots_lock)
-	fi
 }
 
 /* slots_list_spares(); pool_lock[p] held */

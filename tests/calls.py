@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 from wqlab import procs
@@ -34,6 +35,14 @@ def refuses(pattern, *command, lines=1, **kwargs):
     assert len(said) <= lines, done.stderr
     assert 'Traceback' not in done.stderr
     return done
+
+
+def wait_until(condition, seconds=30):
+    """Wait until the condition holds. Fail if it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f'it did not happen in {seconds} s'
+        time.sleep(0.02)
 
 
 def stub(folder, name, script='exit 100'):

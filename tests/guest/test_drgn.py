@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 import xml.etree.ElementTree as ElementTree
 
 import drgn
@@ -18,6 +17,7 @@ import pytest
 
 import drgn_guests as world
 import guests
+from calls import HEARS_ALL, wait_until
 from drgn_guests import cpus_of, mask_of
 from wqlab.torture.matrix import OWN
 
@@ -647,28 +647,18 @@ def left_behind():
     return [place.name for place in world.running.FOLDER.iterdir() if place.suffix not in ('.qmp', '.json')]
 
 
-def hear_ctrl_c():
-    """Restore SIGINT. Programs that a shell starts in the background, as a CI may do, ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_interrupted_dump(booted):
     """After Ctrl-C during a dump the guest goes on, the file with its memory is deleted, and the next dump works."""
-    child = subprocess.Popen(['scripts/dump-guest.sh', '--guest', booted.name, 'dump'], cwd=world.ROOT,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
-    deadline = time.monotonic() + 30
-    while not any(place.stat().st_size for place in world.running.FOLDER.glob(f'.guest-{child.pid}-*')):
-        assert time.monotonic() < deadline and child.poll() is None
-        time.sleep(0.01)
+    child = subprocess.Popen([*HEARS_ALL, 'scripts/dump-guest.sh', '--guest', booted.name, 'dump'], cwd=world.ROOT,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: any(place.stat().st_size for place in world.running.FOLDER.glob(f'.guest-{child.pid}-*')))
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130 and 'Traceback' not in errors
     assert not [name for name in left_behind() if str(child.pid) in name]
     assert booted.goes_on()
-    deadline = time.monotonic() + 60
-    while world.call('scripts/dump-guest.sh', '--guest', booted.name, 'dump', 't_limit').returncode:
-        assert time.monotonic() < deadline
-        time.sleep(1)
+    again = ('scripts/dump-guest.sh', '--guest', booted.name, 'dump', 't_limit')
+    wait_until(lambda: not world.call(*again).returncode, 60)
     assert booted.goes_on()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import drgn_guests
 import guests
-from calls import HEARS_ALL
+from calls import HEARS_ALL, wait_until
 from wqlab import procs, steps
 from wqlab.guest import running
 from wqlab.paths import BUILD, ROOT
@@ -54,13 +54,6 @@ def marked(monkeypatch):
                 continue
         return found
     return there
-
-
-def gone(there, seconds=20):
-    deadline = time.monotonic() + seconds
-    while there() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not there()
 
 
 def wait_for(text, child, count=1):
@@ -109,7 +102,7 @@ def test_a_guest_ends_with_its_runner(marked, way, number):
         assert marked() and child.pid in users_of(guests.kernel('uml' if way == 'uml' else 'qemu'))
         child.send_signal(number)
         child.wait(timeout=60)
-        assert gone(marked), marked()
+        wait_until(lambda: not marked())
     # A runner that was killed leaves files behind. The next runner, or the next listing of guests, removes them.
     procs.remove_leftovers(BUILD / '.guest', '[0-9]*-*')
     running.guests()
@@ -132,7 +125,7 @@ def test_guests_end_with_pytest(marked, tmp_path, further, number):
             child.send_signal(number)
         child.stdout.read()
         assert child.wait(timeout=60) != 0
-        assert gone(marked), marked()
+        wait_until(lambda: not marked())
 
 
 @guests.needs('uml')
@@ -141,4 +134,5 @@ def test_a_guest_that_hears_nothing_is_not_waited_for(marked):
         output.wait('^is up', 120)
         child.send_signal(signal.SIGSTOP)
         begin = time.monotonic()
-    assert time.monotonic() - begin < 30 and gone(marked), marked()
+    assert time.monotonic() - begin < 30
+    wait_until(lambda: not marked())

@@ -8,14 +8,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import types
 from collections import Counter
 
 import pytest
 
 import copied
-from calls import HEARS_ALL, stub
+from calls import HEARS_ALL, stub, wait_until
 from wqlab.advise import keeper, machine, measure, pods, verdict, words
 from wqlab.advise import run as advise
 from wqlab.bench import parse
@@ -543,10 +542,7 @@ def test_all_is_put_back_after_a_signal(places, number):
         assert process.stdout.readline() == 'changed\n' and size.read_text() == '2\n'
         process.send_signal(getattr(signal, f'SIG{number}'))
         process.wait(timeout=20)
-    deadline = time.monotonic() + 20
-    while size.read_text() != '8\n' or module.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: size.read_text() == '8\n' and not module.exists())
 
 
 @pytest.mark.parametrize('resizes', [True, False])

@@ -10,13 +10,13 @@ import random
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import copied
+from calls import wait_until
 from wqlab import procs
 from wqlab.bench import by_scope, seat
 from wqlab.bench import options as bench_options
@@ -503,10 +503,7 @@ def table_of(done):
 
 def asleep(project):
     """Wait until the guest that is to sleep does."""
-    deadline = time.monotonic() + 30
-    while not (project.root / 'scripts/sleeping').exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until((project.root / 'scripts/sleeping').exists)
 
 
 def test_whole_run(project):

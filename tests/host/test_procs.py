@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import drgn_guests
-from calls import HEARS_ALL, stub
+from calls import HEARS_ALL, stub, wait_until
 from wqlab import procs
 from wqlab.paths import ROOT
 
@@ -49,11 +49,8 @@ def members(group):
     return found
 
 
-def gone(group, seconds=10):
-    deadline = time.monotonic() + seconds
-    while members(group) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not members(group)
+def wait_for_the_end(group):
+    wait_until(lambda: not members(group))
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
@@ -64,7 +61,7 @@ def test_children_end_with_their_parent(number):
         assert len(members(group)) == 3      # with the keeper
         runner.send_signal(number)
         runner.wait(timeout=30)
-        assert gone(group)
+        wait_for_the_end(group)
     finally:
         for process in members(group):
             os.kill(process, signal.SIGKILL)
@@ -92,7 +89,8 @@ def test_output_that_does_not_end_is_not_waited_for(tmp_path, monkeypatch):
 def test_children_end_with_the_block():
     with procs.kept(['sh', '-c', STUBBORN], stdout=subprocess.PIPE, text=True) as child:
         assert int(child.stdout.readline()) == child.pid and len(members(child.pid)) == 3
-    assert gone(child.pid) and child.returncode == -signal.SIGKILL
+    wait_for_the_end(child.pid)
+    assert child.returncode == -signal.SIGKILL
     child.stdout.close()
 
 
@@ -102,7 +100,7 @@ def test_what_a_child_leaves_behind_ends(new_session):
     with procs.kept(['sh', '-c', 'sleep 1000 & exit 3'], new_session=new_session) as child:
         assert (os.getsid(child.pid) == child.pid) == new_session
         assert child.wait(timeout=30) == 3 and len(members(child.pid)) == 2
-    assert gone(child.pid)
+    wait_for_the_end(child.pid)
 
 
 def test_a_child_gets_its_arguments_and_descriptors():

@@ -6,11 +6,10 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
-from calls import HEARS_ALL, call, stub
+from calls import HEARS_ALL, call, stub, wait_until
 from wqlab.paths import ROOT
 
 CLEAN_ENV = {key: value for key, value in os.environ.items() if key not in ('VARIANT', 'LINUX')}
@@ -272,13 +271,7 @@ def test_other_cases_run_while_a_guest_runs(suite, start, line, why):
 
 
 def processes_of(place):
-    """Return the processes that stay. On a busy host, one that was killed takes some time to end."""
-    deadline = time.monotonic() + 10
-    while True:
-        found = subprocess.run(['pgrep', '-f', str(place)], capture_output=True, text=True, check=False).stdout.split()
-        if not found or time.monotonic() > deadline:
-            return found
-        time.sleep(0.1)
+    return subprocess.run(['pgrep', '-f', str(place)], capture_output=True, text=True, check=False).stdout.split()
 
 
 HANGING_BUILD = '#!/bin/sh\ntouch build/begun; sh -c "sleep 300; : PLACE"\n'
@@ -302,17 +295,14 @@ def test_told_to_end(suite, name, text, cases, number):
     suite.write(name, text.replace('PLACE', str(suite.place)))
     suite.write('tests/test_it.py', cases)
     with suite.start(process_group=0) as child:
-        deadline = time.monotonic() + 30
-        while not (suite.place / 'build/begun').exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
         try:
-            assert (suite.place / 'build/begun').exists()
+            wait_until((suite.place / 'build/begun').exists)
             (os.killpg if number == signal.SIGINT else os.kill)(child.pid, number)
             out, _ = child.communicate(timeout=60)
         finally:
             child.kill()
     assert child.returncode == 1 and re.fullmatch(r'\d passed, 1 failed', out.splitlines()[-1])
-    assert not processes_of(suite.place)
+    wait_until(lambda: not processes_of(suite.place), 10)     # on a busy host, one that was killed takes some time
 
 
 # Two runs
@@ -348,8 +338,7 @@ def test_last_failed(suite):
     """Of an interrupted run, this is also what it left out."""
     suite.write('tests/test_it.py', INTERRUPTED)
     with suite.start() as child:
-        while not (suite.place / 'build/waits').exists() and child.poll() is None:
-            time.sleep(0.1)
+        wait_until((suite.place / 'build/waits').exists)
         child.send_signal(signal.SIGTERM)
         assert child.communicate(timeout=60)[0].splitlines()[-1] == '1 passed, 1 failed'
     assert (suite.place / 'build/.pytest_cache').is_dir() and not (suite.place / '.pytest_cache').exists()

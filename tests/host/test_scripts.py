@@ -6,11 +6,10 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
-from calls import CLEAN_ENV, HEARS_ALL, call, path_without, refuses, stub
+from calls import CLEAN_ENV, HEARS_ALL, call, path_without, refuses, stub, wait_until
 from wqlab import procs
 from wqlab.kernels import tree
 from wqlab.kernels.kinds import LINUX
@@ -90,10 +89,7 @@ def test_end_of_an_installation(tmp_path):
     shutil.copy(ROOT / 'scripts/deps.sh', project / 'scripts')
     with procs.kept([*HEARS_ALL, project / 'scripts/deps.sh'], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
                     env={**CLEAN_ENV, 'PATH': f'{tools}:{others}'}) as child:
-        deadline = time.monotonic() + 30
-        while not called.exists() or not called.read_text():
-            assert child.poll() is None and time.monotonic() < deadline, 'apt-get was not called'
-            time.sleep(0.05)
+        wait_until(lambda: called.exists() and called.read_text())
         os.killpg(child.pid, signal.SIGINT)
         assert child.wait(timeout=30) == 130
         assert (tmp_path / 'completed').exists() and len(called.read_text().split()) == 1

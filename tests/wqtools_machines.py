@@ -85,13 +85,23 @@ def machine(llcs, threads=1, sockets=1, nodes=None, shard_size=8, offline=(), is
             found.setdefault(getattr(cpu, key) if key else 0, []).append(cpu.cpu)
         return [model.Pod(index, members, -1) for index, members in sorted(found.items())]
 
+    nodes_of = {cpu.cpu: cpu.node for cpu in cpus}
+
+    def node_of(members):
+        found = {nodes_of[cpu] for cpu in members}
+        return found.pop() if len(found) == 1 else -1
+
     def scope(name, pods):
+        for pod in pods:
+            pod.node = node_of(pod.cpus)
         return model.Scope(name, name == default, pods, {cpu: pod.id for pod in pods for cpu in pod.cpus})
 
     scopes = [scope('cpu', pods('cpu')), scope('smt', pods('core')), scope('cache', pods('llc')),
               scope('cache_shard', shard_pods), scope('numa', pods('node')), scope('system', pods(None))]
+    node_cpus = {pod.id: pod.cpus for pod in pods('node')}
     kernel = model.Kernel('7.3.4', 'core', 'x86_64', 754.2, numbers, [n for n in numbers if n not in offline],
-                          [n for n in numbers if n not in isolated], sorted({cpu.node for cpu in cpus}), shard_size)
+                          [n for n in numbers if n not in isolated], sorted(node_cpus), shard_size, sorted(node_cpus),
+                          node_cpus)
     pools = percpu_pools(numbers)
     chosen = next(one for one in scopes if one.default)
     for pod in chosen.pods:

@@ -22,26 +22,11 @@ VENV_PYTHON = ROOT / 'build/venv/bin/python3'
 WITH_TOOLS = {**os.environ, 'PYTHONPATH': str(WQ_DUMP.parent)}
 
 
-def scope(name, pods, default=False):
-    """Make a scope from a (CPUs, node) pair for each pod."""
-    return model.Scope(name, default, [model.Pod(number, list(cpus), node) for number, (cpus, node) in enumerate(pods)],
-                       {cpu: number for number, (cpus, _) in enumerate(pods) for cpu in cpus})
-
-
-def make_snapshot(ncpus, shards, pools=(), workqueues=(), warnings=()):
-    """Make a machine with two nodes and with shards of the given CPUs."""
-    cpus = list(range(ncpus))
-    half = ncpus // 2
-
-    def node(cpu):
-        return int(cpu >= half)
-    scopes = [scope('cpu', [([cpu], node(cpu)) for cpu in cpus]),
-              scope('cache_shard', [(shard, node(shard[0])) for shard in shards], default=True),
-              scope('system', [(cpus, -1)])]
-    kernel = model.Kernel('7.3.4-test', 'core', 'x86_64', 90.0, cpus, cpus, cpus, [0, 1], 8, [0, 1],
-                          {0: cpus[:half], 1: cpus[half:]})
-    return model.Snapshot(kernel, [model.Cpu(cpu, True, node(cpu), node(cpu), node(cpu), scopes[1].cpu_pod[cpu], cpu)
-                                   for cpu in cpus], scopes, list(pools), list(workqueues), list(warnings))
+def snapshot_of(llcs, pools, workqueues=(), **more):
+    """Make a machine with two sockets and nodes, and with these pools and workqueues only."""
+    snapshot = machines.machine(llcs, sockets=2, **more)
+    snapshot.pools, snapshot.workqueues = list(pools), list(workqueues)
+    return snapshot
 
 
 def small():
@@ -76,15 +61,15 @@ def small():
         machines.workqueue('rescued', cpu_pool=percpu, flag_names=['MEM_RECLAIM'], rescuer_cpus=[0, 1, 2, 3],
                            pwqs=[machines.pwq(10, mayday=True)],
                            rescuer=machines.worker(62, 'slow_fn', 1.0, state='D', rescuer='rescued'))]
-    return make_snapshot(4, [[0, 1], [2, 3]], pools, workqueues)
+    return snapshot_of([2, 2], pools, workqueues)
 
 
 def big():
     """Make a machine with 144 CPUs and 18 shards. SMT siblings are 72 apart, so each shard has two ranges of CPUs."""
     shards = [[*range(4 * shard, 4 * shard + 4), *range(72 + 4 * shard, 76 + 4 * shard)] for shard in range(18)]
-    snapshot = make_snapshot(144, shards)
-    snapshot.pools = machines.percpu_pools(range(144)) + [
-        machines.pool(577 + number, 'unbound', cpus=range(144), pod_cpus=shard) for number, shard in enumerate(shards)]
+    snapshot = snapshot_of([36, 36], machines.percpu_pools(range(144)) + [
+        machines.pool(577 + number, 'unbound', cpus=range(144), pod_cpus=shard) for number, shard in enumerate(shards)],
+        threads=2, shard_size=4)
     snapshot.workqueues = [
         machines.workqueue('events', cpu_pool={cpu: 4 * cpu + 2 for cpu in range(144)}),
         machines.workqueue('events_unbound', 'unbound', dfl_pool=576, cpu_pool={
@@ -266,13 +251,13 @@ def test_now_in_full():
 
 
 def test_now_idle():
-    snapshot = make_snapshot(2, [[0], [1]], machines.percpu_pools(range(2)))
+    snapshot = snapshot_of([1, 1], machines.percpu_pools(range(2)))
     assert 'nothing to do in any pool' in render(snapshot, 'now')
 
 
 def test_bh_worker_is_the_softirq():
     busy = machines.worker(None, 'tick_fn', 0.1, state='', comm='', item=0x1000, cpu=1)
-    snapshot = make_snapshot(2, [[0], [1]], [machines.pool(4, 'bh', 1, workers=[busy])])
+    snapshot = snapshot_of([1, 1], [machines.pool(4, 'bh', 1, workers=[busy])])
     assert 'runs  tick_fn 0x1000 of test for 0.1s in softirq' in render(snapshot, 'now')
 
 
@@ -289,7 +274,8 @@ def test_old_kernel():
 
 def test_empty_machine():
     """If the dump is damaged, there may be warnings and nothing else."""
-    snapshot = make_snapshot(4, [[0, 1], [2, 3]], warnings=['worker pools: address is not mapped: 0x10'])
+    snapshot = snapshot_of([2, 2], [])
+    snapshot.warnings = ['worker pools: address is not mapped: 0x10']
     output = render(snapshot, *text.SECTIONS, width=60)
     assert 'Not everything could be read:\n  worker pools: address is not mapped: 0x10' in output
 
@@ -343,7 +329,8 @@ def test_144_cpus():
     assert shown[4:] == [f'{4 * shard}-{4 * shard + 3},{72 + 4 * shard}-{75 + 4 * shard}:{577 + shard}'
                          for shard in range(18)]
     assert rows(output, '2,6..574') == [['2,6..574', 'percpu', '0-143', '0', '1', '1/1']]
-    assert rows(output, 'cpu')[0][2:] == ['node0:', '0-71:0-71', 'node1:', '72-143:72-143', '0-143:0,1..143']
+    assert rows(output, 'cpu')[0][2:] == ['node0:', '0-35:0-35', 'node1:', '36-71:36-71', 'node0:', '72-107:72-107',
+                                            'node1:', '108-143:108-143', '0-143:0,1..143']
 
 
 def test_own_pools_share_a_line():
@@ -406,8 +393,8 @@ def test_select_by_name_keeps_the_pools_in_use():
 def test_select_by_cpu():
     chosen = filters.select(small(), False, 2)
     assert [cpu.cpu for cpu in chosen.cpus] == [2]
-    assert [[pod.id for pod in one.pods] for one in chosen.scopes] == [[2], [1], [0]]
-    assert [one.cpu_pod for one in chosen.scopes] == [{2: 2}, {2: 1}, {2: 0}]
+    assert [[pod.id for pod in one.pods] for one in chosen.scopes] == [[2], [2], [1], [1], [1], [0]]
+    assert [one.cpu_pod for one in chosen.scopes] == [{2: 2}, {2: 2}, {2: 1}, {2: 1}, {2: 1}, {2: 0}]
     assert [pool.id for pool in chosen.pools] == [8, 9, 10, 11, 16, 18]
     assert {wq.name: wq.cpu_pool for wq in chosen.workqueues} == {
         'events': {2: 10}, 'events_unbound': {2: 18}, 'batch': {2: 18}, 'limit': {2: 10}, 'line': {2: 16},
@@ -436,8 +423,8 @@ def test_select_by_cpu_keeps_what_runs_there():
 def test_json_is_the_snapshot():
     data = json.loads(jsonout.dumps(small()))
     assert list(data) == ['format'] + [field.name for field in dataclasses.fields(model.Snapshot)]
-    assert data['scopes'][1]['pods'][1] == {'id': 1, 'cpus': '2-3', 'node': 1}
-    assert data['scopes'][1]['cpu_pod'] == {'0': 0, '1': 0, '2': 1, '3': 1}
+    assert data['scopes'][3]['pods'][1] == {'id': 1, 'cpus': '2-3', 'node': 1}
+    assert data['scopes'][3]['cpu_pod'] == {'0': 0, '1': 0, '2': 1, '3': 1}
     pool = data['pools'][10]
     assert pool['address'] == '0xffff88800010a000' and pool['cpus'] == '2' and pool['pod_cpus'] is None
     assert pool['workers'][0]['item'] == '0xffff888000002f00' and pool['workers'][1]['item'] is None
@@ -473,7 +460,7 @@ def test_json_of_parts():
 
 
 def test_json_empty_lists_of_cpus_are_strings():
-    snapshot = make_snapshot(4, [[0, 1], [2, 3]])
+    snapshot = snapshot_of([2, 2], [])
     snapshot.kernel.unbound_cpus = []
     assert jsonout.to_dict(snapshot)['kernel']['unbound_cpus'] == ''
 

@@ -184,16 +184,6 @@ def paths(found):
                 if 'NAME' not in word and not any(next(root.glob(word), None) for root in (ROOT, tree())))
 
 
-def owner(found):
-    """A page that names what the kernel tree lacks says that it is the project's. The base has scripts of two names."""
-    lacking = r'(?<![\w/.<-])(?:scripts/(?:lab|deps|run-|advise|dump-)|(?:tests|configs|patches|results)/|make bench)'
-    for name, text in found.items():
-        if re.search(lacking, text) and not re.search(r'\bthe\s+project\b', text):
-            yield f'{name}: does not say whose scripts/, tests/ and patches/ are'
-        if re.search(r'^(?!.*build/).*(?<![\w/])tools/workqueue/wq_', text, re.M):
-            yield f'{name}: tools/workqueue/ is the base kernel\'s, ours is tools/workqueue/cmwq/'
-
-
 @cache
 def configurations():
     done = subprocess.run(['grep', '-rhoE', '--include=Kconfig*', r'^\s*(menu)?config \w+', '.'], cwd=tree(),
@@ -213,21 +203,15 @@ def symbols(found):
 CHECKS = [
     # the check, the pages that it needs, and a change that it must find: page, old, new, message
     (parameters, pages, 'workqueue-admin.rst', '``unbound_cpus``', '``unbound_cpu``', 'unbound_cpus: in one of'),
-    (parameters, pages, 'workqueue-adopt.rst', 'watchdog_thresh', 'watchdog', 'watchdog_thresh: "Go back"'),
     (attributes, pages, 'workqueue-admin.rst', '``affinity_strict``', '``strict``', 'strict: in one of'),
     (files, pages, 'workqueue-internals.rst', '``kick.c`` ', '``pick.c`` ', 'kick.c: not at its'),
-    (files, pages, 'workqueue-internals.rst', '``warn.h``', '``horn.h``', 'warn.h: in one of'),
     (files, pages, 'workqueue-internals.rst', 'claim queue', 'queue claim', 'queue.c: not at its place'),
     (entry, pages, 'workqueue-start.rst', ':ref:`workqueue-cmwq-torture`', 'that', 'workqueue-torture.rst: workqueue'),
-    (entry, pages, 'workqueue-admin.rst', '.. _workqueue-cmwq-admin:', '.. _admin:', 'has no label workqueue-cmwq-a'),
     (commands, everywhere, 'README.md', '`make bench`', '`make bank`', 'README.md: make bank'),
     (commands, everywhere, 'workqueue-adopt.rst', "make bench ARGS=", "make bench ARG=", 'make bench ARG='),
     (options, everywhere, 'workqueue-admin.rst', 'advise.sh --engine', 'advise.sh --motor', 'advise.sh --motor'),
-    (options, everywhere, 'workqueue-adopt.rst', '--append-cmwq', '--append-ours', 'run-bench.sh --append-ours'),
     (options, everywhere, 'workqueue-distributors.rst', 'lab hooks TREE', 'lab hook TREE', 'scripts/lab hook'),
     (paths, everywhere, 'README.md', 'tools/workqueue/', 'tools/work/', 'README.md: tools/work/'),
-    (owner, pages, 'workqueue-workloads.rst', 'the project', 'us', 'workqueue-workloads.rst: does not say whose'),
-    (owner, pages, 'workqueue-tools.rst', 'tools/workqueue/cmwq/', 'tools/workqueue/wq_', 'workqueue-tools.rst: tools'),
     (symbols, everywhere, 'workqueue-distributors.rst', 'CONFIG_WQ_PROBE', 'CONFIG_WQ_PROB', 'CONFIG_WQ_PROB'),
 ]
 

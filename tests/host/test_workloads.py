@@ -460,7 +460,7 @@ def test_table_has_cases_figures_and_ratio():
             row, = (line for line in text if line.startswith(f'{case["name"]} '))
             assert '  1.50  ' in row and case['unit'] in row
             assert stats.short(case['figures']['rate']) in row and stats.short(case['figures']['p99_us']) in row
-    assert 'p50, p99, p99.9: one call of fsync()' in text and text[-1].startswith('ours/base')
+    assert text[-1].startswith('ours/base')
 
 
 def test_table_of_one_variant_and_of_a_case_that_one_lacks():
@@ -473,11 +473,6 @@ def test_table_of_one_variant_and_of_a_case_that_one_lacks():
             if line.startswith(name))
     assert ' - ' in row
     assert stats.format_summary([]) == ['no case has figures']
-
-
-def test_short_numbers():
-    shown = {0.5: '0.5', 1.234: '1.23', 99.4: '99.4', 123.4: '123', 12345.6: '12,346'}
-    assert {value: stats.short(value) for value in shown} == shown
 
 
 def test_complaints_name_boot_and_place():
@@ -493,12 +488,9 @@ def test_skipped_cases_are_told_once():
     assert run.skipped(record(boots)) == [f'writeback, base: skipped 2 cases, for example xfs/fsync: {why}']
 
 
-@pytest.mark.parametrize('boots', [
-    [boot(1, name, variant) for name in workloads.ALL for variant in ('cmwq', 'base')],
-    [boot(1, 'writeback', 'base')],
-], ids=['both', 'one'])
-def test_pictures_of_recorded_data(tmp_path, boots):
-    plot.write(record(boots), tmp_path)
+def test_picture_of_recorded_data(tmp_path):
+    """Also of the workloads that run only if they are named"""
+    plot.write(record([boot(1, name, variant) for name in workloads.ALL for variant in ('cmwq', 'base')]), tmp_path)
     assert (tmp_path / 'plot.png').stat().st_size > 10000 and '</svg>' in (tmp_path / 'plot.svg').read_text()
 
 

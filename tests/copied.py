@@ -11,6 +11,36 @@ from wqlab.kernels.kinds import VARIANTS
 from wqlab.measure.boot import kernel, module_of
 from wqlab.paths import ROOT
 
+# What each fake guest begins with: its log, the recorded files, and the marks that a test has set
+BEGIN = '''import json, pathlib, re, sys, time
+here = pathlib.Path(__file__).parents[2]
+argv = sys.argv[1:]
+def given(name):
+    return argv[argv.index(f'--{name}') + 1]
+log = pathlib.Path(given('log'))
+log.write_text('')
+def note(*words):
+    with open(here / 'calls', 'a') as calls:
+        print(*words, file=calls)
+    return len((here / 'calls').read_text().splitlines())
+def marked(what):
+    return (here / what).exists()
+kernel = given('kernel').split('/')[-1]
+'''
+
+
+def parts(place, *names):
+    """Copy files and folders of the project, and use its venv."""
+    for name in names:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, place / name, symlinks=True, ignore=shutil.ignore_patterns('__pycache__'))
+        else:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, place / name)
+    (place / 'build').mkdir(exist_ok=True)
+    (place / 'build/venv').symlink_to(ROOT / 'build/venv')
+    return place
+
 
 def empty_kernel(root, engine, variant, config='release'):
     """Make what looks like a kernel that was built in a copy of the project. Return its image and its module."""
@@ -27,18 +57,16 @@ def empty_kernel(root, engine, variant, config='release'):
 def project(place, program, guest, kernels, results, recorded):
     """Copy the scripts to a folder, and return what a test needs of it.
 
-    program: of scripts/; guest: the source of what stands in for a guest; kernels: other
-    arguments of empty_kernel(); results: where the program's results go; recorded: {name:
-    text} of the files that the guest reads.
+    program: of scripts/; guest: what stands in for a guest, after BEGIN; kernels: other arguments of
+    empty_kernel(); results: where the program's results go; recorded: {name: text} of the files
+    that the guest reads.
     """
-    scripts = place / 'scripts'
-    shutil.copytree(ROOT / 'scripts', scripts)
-    (scripts / 'wqlab/guest/run.py').write_text(guest)
+    scripts = parts(place, 'scripts') / 'scripts'
+    (scripts / 'wqlab/guest/run.py').write_text(BEGIN + guest)
     for name, text in recorded.items():
         (scripts / name).write_text(text)
     for variant in VARIANTS:
         empty_kernel(place, **{'engine': 'uml', 'variant': variant, **kernels})
-    (place / 'build/venv').symlink_to(ROOT / 'build/venv')
 
     def run(*argv, wait=True):
         command = [scripts / program, *argv]

@@ -568,11 +568,8 @@ def test_what_cannot_be_put_back_is_told(places, tmp_path):
 
 # Whole runs, with a fake guest
 
-FAKE_GUEST = '''import pathlib, re, sys, time
-here = pathlib.Path(__file__).parents[2]
+FAKE_GUEST = '''
 recorded = dict(re.findall('test_workqueue: ((?:result|wait) scope=cpu).(.*)', (here / 'recorded').read_text()))
-log = pathlib.Path(sys.argv[sys.argv.index('--log') + 1])
-log.write_text('')
 def tell(scope, **changes):
     for kind, text in recorded.items():
         text = f'scope={scope} ' + text

@@ -442,16 +442,10 @@ def test_folders_of_the_same_second_differ(tmp_path):
 
 # A copy of the project with a fake guest
 
-FAKE_GUEST = '''import os, pathlib, re, sys, time
-here = pathlib.Path(__file__).parents[2]
-argv = sys.argv[1:]
-log = pathlib.Path(argv[argv.index('--log') + 1])
-name = log.stem
-log.write_text('')
-with open(here / 'calls', 'a') as calls:
-    calls.write(argv[argv.index('--kernel') + 1].split('/')[-1] + '\\n')
-def marked(what):
-    return (here / f'{what}-{name}').exists()
+FAKE_GUEST = '''
+note(kernel)
+def told_to(what):
+    return marked(f'{what}-{log.stem}')
 recorded = (here / 'recorded').read_text().splitlines()
 def report(scopes, **changes):
     lines = [line for line in recorded if (re.search(f'scope={scopes} |done status=', line) if scopes
@@ -463,25 +457,25 @@ def report(scopes, **changes):
 def end(status, text=''):
     log.write_text(text)
     sys.exit(status)
-if marked('sleeps'):
+if told_to('sleeps'):
     (here / 'sleeping').touch()
     while not (here / 'awake').exists():
         time.sleep(0.05)
-if marked('dies'):
+if told_to('dies'):
     end(125, 'Kernel panic - not syncing: test\\n')
-if marked('slow'):
+if told_to('slow'):
     end(124)
 recorded = list(dict.fromkeys(line for line in recorded if re.search('(result|wait) scope=|done status=', line)))
 report('')
 given = argv[-1].partition("<<'ORDERS'\\n")[2].partition('ORDERS\\n')[0].splitlines(True)
 for order in given or sys.stdin:
-    with open(here / f'orders-{name}', 'a') as orders:
+    with open(here / f'orders-{log.stem}', 'a') as orders:
         orders.write(order)
-    if marked('ends'):
+    if told_to('ends'):
         end(3)
     scope = re.search(r'scopes=(\\w+)', order)[1]
-    report(scope, **({'lost_is_0': 'lost=3', 'status_is_ok': 'status=violated'} if marked('loses') else {}))
-end(0, '[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/x.c:1\\n' if marked('warns') else '')
+    report(scope, **({'lost_is_0': 'lost=3', 'status_is_ok': 'status=violated'} if told_to('loses') else {}))
+end(0, '[ 1.0] WARNING: CPU: 0 PID: 1 at kernel/x.c:1\\n' if told_to('warns') else '')
 '''
 
 

@@ -7,13 +7,12 @@ import subprocess
 
 import pytest
 
+import copied
 from calls import call, refuses, stub
 from wqlab.dkms import package
 from wqlab.kernels import module
-from wqlab.paths import ROOT
 from wqlab.release import release
 
-PARTS = ('scripts', 'lib', 'Documentation/core-api')
 WHEN = '2026-11-22T10:20:30+0000'
 WHO = {f'GIT_{who}_{what}': value for who in ('AUTHOR', 'COMMITTER')
        for what, value in (('NAME', 'A. Packager'), ('EMAIL', 'a@packager.example'), ('DATE', WHEN))}
@@ -27,12 +26,7 @@ def git(folder, *words):
 
 def repository(folder):
     """Commit what the package is made from. Return the folder."""
-    for name in PARTS:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns('__pycache__'))
-    for name in ('requirements.txt', 'CHANGELOG.md'):
-        shutil.copy(ROOT / name, folder)
-    (folder / 'build').mkdir()
-    (folder / 'build/venv').symlink_to(ROOT / 'build/venv')
+    copied.parts(folder, 'scripts', 'lib', 'Documentation/core-api', 'requirements.txt', 'CHANGELOG.md')
     (folder / '.gitignore').write_text('build/\n__pycache__/\n')
     git(folder, 'init', '-q', '-b', 'main')
     git(folder, 'add', '-A')

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import copied
 import debs
 from builds import OLD
 from calls import CLEAN_ENV, HEARS_ALL, call, in_use, refuses, stub
@@ -34,14 +35,7 @@ PARTS = ('scripts', 'patches', 'configs', 'kernel', 'include', 'lib', 'Makefile'
 @pytest.fixture
 def copy(tmp_path):
     """A copy of the repository without its build folder, for tests that damage files."""
-    for name in PARTS:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, tmp_path / name)
-        else:
-            shutil.copy(source, tmp_path / name)
-    (tmp_path / 'build').mkdir()
-    (tmp_path / 'build/venv').symlink_to(ROOT / 'build/venv')
+    copied.parts(tmp_path, *PARTS)
     change(tmp_path / 'scripts/wqlab/kernels/base.py', base.SNAPSHOT, 'http://127.0.0.1:1/none/')     # not the network
     return tmp_path
 

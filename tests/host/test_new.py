@@ -2,11 +2,11 @@
 """Each machine, workload, base, parameter and scope stands in all its places; `scripts/lab new` begins a new one."""
 import importlib.util
 import re
-import shutil
 import tomllib
 
 import pytest
 
+import copied
 from test_documents import tree
 from wqlab import new
 from wqlab.kernels import kinds
@@ -42,11 +42,8 @@ def test_each_place_is_asked(kind):
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A copy of what `new` reads and writes."""
-    for name in ('patches', 'scripts/wqlab', 'kernel/workqueue', 'Documentation', 'tools', 'lib/cmwq'):
-        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
-    (tmp_path / 'tests').mkdir()
-    for name in ('Makefile', 'tests/guests.py'):
-        shutil.copy(ROOT / name, tmp_path / name)
+    copied.parts(tmp_path, 'patches', 'scripts/wqlab', 'kernel/workqueue', 'Documentation', 'tools', 'lib/cmwq',
+                 'Makefile', 'tests/guests.py')
     monkeypatch.setattr(new, 'ROOT', tmp_path)
     return tmp_path
 

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+import copied
 from calls import HEARS_ALL, call, stub, wait_until
 from wqlab.paths import ROOT
 
@@ -22,12 +23,7 @@ class Suite:
 
     def __init__(self, place):
         self.place = place
-        shutil.copytree(ROOT / 'scripts/wqlab', place / 'scripts/wqlab')
-        (place / 'build').mkdir()
-        (place / 'build/venv').symlink_to(ROOT / 'build/venv')
-        for name in COPIED:
-            (place / name).parent.mkdir(exist_ok=True)
-            shutil.copy(ROOT / name, place / name)
+        copied.parts(place, 'scripts/wqlab', *COPIED)
         self.write('scripts/lab', '#!/bin/sh\nmkdir -p build/uml-cmwq-release-7.3\n')
         (place / 'scripts/lab').chmod(0o755)
 

@@ -177,19 +177,14 @@ def test_figures_of_fsync_and_of_nothing():
 
 # A run
 
-FAKE_GUEST = '''import json, pathlib, re, sys
-here = pathlib.Path(__file__).parents[2]
-argv = sys.argv[1:]
-kernel, machine, seed = (argv[argv.index(f'--{name}') + 1] for name in ('kernel', 'machine', 'seed'))
+FAKE_GUEST = '''
+note(kernel, given('machine'), given('seed'))
 script, = (word.split(':')[0] for word in argv if word.endswith(':/script'))
 text = pathlib.Path(script).read_text()
-with open(here / 'calls', 'a') as calls:
-    calls.write(f"{kernel.split('/')[-1]} {machine} {seed}\\n")
 names = json.loads(re.search("^begin [0-9]+ '(.*)'$", text, re.M)[1])
 stretch = {'kind': 'stretch', 'elapsed_ns': 20000000, 'ms': 20, 'ns': [1000, 3000, 2000], 'cpu': ['cpu 1 1 1 1 1'] * 2}
 rows = [{'kind': 'begin', 'release': '7.3', 'cpus': 8, 'cases': names}, *({**stretch, 'name': name} for name in names),
         {'kind': 'end', 'cases': len(names)}]
-log = pathlib.Path(argv[argv.index('--log') + 1])
 log.write_text(''.join(f'@workload {json.dumps(row)}\\n' for row in rows))
 '''
 

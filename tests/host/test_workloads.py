@@ -545,21 +545,15 @@ def test_here_says_how_to_go_on(monkeypatch, root, tmp_path, capsys):
 
 # A copy of the project with a fake guest
 
-FAKE_GUEST = '''import pathlib, re, sys
-here = pathlib.Path(__file__).parents[2]
-argv = sys.argv[1:]
-log = pathlib.Path(argv[argv.index('--log') + 1])
-kernel = argv[argv.index('--kernel') + 1].split('/')[-1]
+FAKE_GUEST = '''
 name = re.search('workload-inside ([^ ]+)', argv[-1])[1]
-with open(here / 'calls', 'a') as calls:
-    calls.write(f'{kernel} {name}\\n')
-number = len((here / 'calls').read_text().splitlines())
+number = note(kernel, name)
 text = (here / f'uml-{name}.log').read_text()
-if (here / f'dies-{number}').exists():
+if marked(f'dies-{number}'):
     log.write_text('Kernel panic - not syncing: test\\n')
     print('guest: the guest died', file=sys.stderr)
     sys.exit(125)
-if (here / f'spoils-{number}').exists():
+if marked(f'spoils-{number}'):
     text += '@workload {"kind": "wrong", "name": "ext4", "why": "fio: verify: bad header"}\\n'
 log.write_text(text)
 '''

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """advise.sh: pods, rounds, verdicts on made-up figures, options, what is put back, whole runs with a fake guest."""
 import contextlib
-import json
 import os
 import random
 import re
@@ -315,14 +314,6 @@ def test_classes(stat, wanted):
     assert verdict.class_of(dict(zip(('median', 'low', 'high'), stat)), 0.05) == wanted
 
 
-def test_the_table():
-    settings = {'cpu': {'latency': 0.5}, 'numa': {'latency': 2.0}}
-    lines = words.lines(record_of(settings, turns_of(settings)))
-    for name, mark in (('cpu', '-'), ('numa', r'\+'), (pods.AGAIN, '')):
-        assert any(re.match(rf'{name} +\d\.\d\d \(\d\.\d\d-\d\.\d\d\) ?{mark} ', line) for line in lines)
-    assert all(any(line.startswith(f'{load}: ') for line in lines) for load in measure.LOADS)
-
-
 class Known(Fake):
     """A machine of 4 CPUs in two caches, on which numa is better, by a clock that only runs move."""
     scopes, described = ['cpu', 'cache', 'cache_shard', 'numa'], pods.Machine(files_of(4, llcs=2))
@@ -331,9 +322,7 @@ class Known(Fake):
         return {**super().run(line), 'items_per_s': self.rate * (1.5 if 'scopes=numa' in line else 1)}
 
 
-@pytest.mark.parametrize('full', [False, True])
-def test_advice_is_printed_and_recorded(tmp_path, monkeypatch, capsys, full):
-    """A record that cannot be written does not cost the advice."""
+def test_advice_is_printed_if_it_cannot_be_recorded(tmp_path, monkeypatch, capsys):
     fake = Known()
     monkeypatch.setattr(measure, 'time', types.SimpleNamespace(monotonic=lambda: fake.seconds))
     monkeypatch.setattr(machine, 'here', lambda module, resizes: contextlib.nullcontext(fake))
@@ -342,21 +331,17 @@ def test_advice_is_printed_and_recorded(tmp_path, monkeypatch, capsys, full):
 
     def go(self):
         measured(self)
-        if full:
-            for path in tmp_path.glob('advise/*/results.json'):     # a place that not even root can write to
-                path.unlink()
-                (path / 'x').mkdir(parents=True)
+        # a slice has 150 ms in a run of 8 minutes, and is shorter in a shorter run: 1 ms, of 200 items
+        assert self.record['settings'] == ['cpu', 'numa'] and self.record['items'] == {'latency': 200}
+        for path in tmp_path.glob('advise/*/results.json'):     # a place that not even root can write to
+            path.unlink()
+            (path / 'x').mkdir(parents=True)
     monkeypatch.setattr(measure.Measuring, 'go', go)
-    with pytest.raises(IsADirectoryError) if full else contextlib.nullcontext():
+    with pytest.raises(IsADirectoryError):
         advise.advise(advise.parse_args(['--loads', 'latency', '--minutes', '0.05']), tmp_path / 'x.ko')
     said = capsys.readouterr().out
     assert re.search('^numa +1.50', said, re.M) and re.search('^Choose numa instead', said, re.M)
     assert 'cache: the same pods as cache_shard, not measured' in said and 'smt: this kernel does not have it' in said
-    assert ('results: ' in said) != full
-    if not full:
-        record = json.loads(next(tmp_path.glob('advise/*/results.json')).read_text())
-        # a slice has 150 ms in a run of 8 minutes, and is shorter in a shorter run: 1 ms, of 200 items
-        assert record['complete'] and record['settings'] == ['cpu', 'numa'] and record['items'] == {'latency': 200}
 
 
 # Options
@@ -366,7 +351,6 @@ def test_advice_is_printed_and_recorded(tmp_path, monkeypatch, capsys, full):
     (['--minutes', 'nan'], {}, 'nan is not between'),
     (['--cpus', '2'], {}, 'this machine is advised without --engine: leave --cpus out'),
     (['--variant', 'base'], {}, 'leave --variant out'),
-    (['--engine', 'qemu', '--cpus', '3', '--topology', 'cores=2'], {}, '3 CPUs do not fit'),
     ([], {'LINUX': '6.12'}, 'LINUX= is for guests: add --engine'),
     (['--engine', 'uml'], {'KDIR': '/x'}, 'KDIR= is for this machine: leave --engine out'),
 ])
@@ -376,16 +360,6 @@ def test_wrong_options(argv, variables, text, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         advise.parse_args(argv)
     assert ended.value.code == 2 and text in capsys.readouterr().err
-
-
-def test_options():
-    params = advise.parse_args([])
-    assert params['engine'] is None and params['loads'] == list(measure.LOADS) and params['scopes'] == list(SCOPES)
-    params = advise.parse_args(['--engine', 'qemu', '--topology', 'cores=4', '--loads', 'spread,latency',
-                                '--shard-sizes'])
-    assert params['cpus'] == 4 and params['loads'] == ['spread', 'latency']
-    assert params['shard_sizes'] == [2, 4, 8, 16, 32]
-    assert params['mem'] == '512M' and params['variant'] == 'cmwq'
 
 
 # This machine

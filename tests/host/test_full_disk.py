@@ -10,7 +10,6 @@ import pytest
 import copied
 from calls import call, path_without, refuses, stub
 from test_kernels import DEB, LINUX, copy, fake_tree, package_of, pin  # noqa: F401  (copy is a fixture)
-from wqlab import steps
 from wqlab.paths import ROOT
 
 MIB = 1 << 20
@@ -132,15 +131,6 @@ def test_file_that_is_no_text(tmp_path, words, env, says):
     words, env = ([word.replace('PLACE', str(tmp_path)) for word in words],
                   {name: value.replace('PLACE', str(tmp_path)) for name, value in env.items()})
     refuses(says.replace('PLACE', str(tmp_path)), 'scripts/lab', *words, **env, lines=2)
-
-
-def test_errors_of_the_system_are_told():
-    assert steps.told(FileNotFoundError(2, 'No such file or directory', 'no-such-tool')) == \
-        'no-such-tool does not exist; if it is a program, run scripts/deps.sh (as root) first'
-    assert steps.told(PermissionError(13, 'Permission denied', str(ROOT / 'build/x'))) == \
-        'build/x: Permission denied: change its permissions, or run this as another user'
-    assert steps.told(OSError('only words')) == 'only words'
-    assert steps.told(IsADirectoryError(21, 'Is a directory', '/tmp')) == '/tmp: Is a directory: give a file'
 
 
 def test_bug_in_a_script_keeps_its_traceback(copy):  # noqa: F811

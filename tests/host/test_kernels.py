@@ -672,11 +672,6 @@ static inline int two(void)
 {
 	return 2;
 }
-
-/**
- * struct three - is defined here, too
- */
-struct three;
 '''
 
 

@@ -50,14 +50,6 @@ def test_applies_and_changes_code(path, tmp_path):
         assert (guests.SELFTESTS / f'{script}.sh').exists()
 
 
-def test_table_shows_what_nothing_caught():
-    found = [(mutants.Bug('a', 'x', 'qemu', 'own', Path('a')), mutants.Catch(3.4, 'why')),
-             (mutants.Bug('b-long', 'yy', 'uml', 'KUnit', Path('b')), mutants.Catch(20, ''))]
-    lines = mutants.table(found).splitlines()
-    assert re.fullmatch(r'a \\\* +x +own +3 s', lines[3])
-    assert re.fullmatch(r'b-long +yy +\*\*not by KUnit\*\* +20 s', lines[4])
-
-
 def in_guest(rc=0, *, points=('ok 1 x', 'ok 2 y'), end='@@ end pods 0', kernel=''):
     output = '\n'.join(['@@ begin sysfs', '1..1', 'ok 1 a', '@@ end sysfs 0',
                         '@@ begin pods', '1..2', *points, end, ''])
@@ -117,16 +109,6 @@ def test_a_caught_bug_is_not_tried_again(tried, monkeypatch):
     finds += ['x', 'y']
     mutants.run(bugs, mutants.parse_args(['--again']), {})
     assert len(ran) == 7
-
-
-def test_a_fault_of_qemu_is_no_catch(monkeypatch):
-    """The guest runs once more, with the topology of its bug."""
-    ran = []
-    outcomes = [in_guest(mutants.guest.DIED, points=(), end='', kernel='Oops: int3: 0000 [#1] SMP\n'), in_guest(0)]
-    monkeypatch.setattr(mutants.guest, 'run', lambda *_, **given: ran.append(given['topology']) or outcomes.pop(0))
-    monkeypatch.setattr(mutants.guests, 'ktap_helpers', lambda: 'helpers')
-    boot = mutants.boot_of('qemu', 'sockets=2,cores=5', '', 'sysfs')
-    assert not mutants.in_guest(None, boot, 60) and ran == ['sockets=2,cores=5'] * 2
 
 
 def test_control(tried):

@@ -97,23 +97,6 @@ def test_who_shares_what(machine):
     assert all(len(mine) == 4 for mine in caches_of(table).values())
 
 
-def test_tree():
-    """Two sockets with two caches of two cores of two threads each, from the roots down."""
-    every = structures(made(2, 4, 2, 4))
-    nodes = {offset: Processor(data) for offset, (kind, data) in every.items() if kind == 0}
-    below = {}
-    for offset, node in nodes.items():
-        below.setdefault(node.parent, []).append(offset)
-    roots = below[0]
-    assert len(roots) == 2 and all(nodes[root].flags & pptt.PACKAGE for root in roots)
-    for root in roots:
-        assert [len(below[group]) for group in below[root]] == [2, 2]
-        for group in below[root]:
-            for core in below[group]:
-                assert not nodes[core].flags & (pptt.LEAF | pptt.UID_VALID)
-                assert all(nodes[thread].flags & pptt.THREAD for thread in below[core]) and len(below[core]) == 2
-
-
 def test_comes_first_in_the_initrd():
     """Linux looks for it in the first archive, which must not be compressed."""
     archive = ENGINES['arm64'].early_archive(topology.complete({'llcs': 2}, 4))

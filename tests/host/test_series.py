@@ -323,8 +323,8 @@ def test_tests_are_for_any_tree(tests, applied_tests):
 def test_tests_have_all_options_that_they_name(applied_tests):
     text = (applied_tests / 'lib/workqueue/Kconfig.debug').read_text()
     options_of_it = set(re.findall(r'^config (\w+)$', text, re.M))
-    assert options_of_it == {'WQ_BENCH', 'WQ_API_KUNIT_TEST', 'WQ_TEST_HELPER', 'WQ_TORTURE_TEST'}
-    assert set(re.findall(r'CONFIG_(\w+)', (applied_tests / 'lib/workqueue/Makefile').read_text())) == options_of_it
+    made = re.findall(r'CONFIG_(\w+)', (applied_tests / 'lib/workqueue/Makefile').read_text())
+    assert made and set(made) == options_of_it
     assert 'source "lib/workqueue/Kconfig.debug"' in (applied_tests / 'lib/Kconfig.debug').read_text()
     scripts = applied_tests / 'tools/testing/selftests/workqueue'
     listed = re.findall(r'[\w-]+\.sh', (scripts / 'Makefile').read_text())

@@ -4,16 +4,13 @@ import contextlib
 import os
 import random
 import re
-import signal
-import subprocess
-import sys
 import types
 from collections import Counter
 
 import pytest
 
 import copied
-from calls import HEARS_ALL, stub, wait_until
+from calls import stub
 from wqlab.advise import keeper, machine, measure, pods, verdict, words
 from wqlab.advise import run as advise
 from wqlab.bench import parse
@@ -483,20 +480,6 @@ def test_waits_of_own_work(tmp_path, monkeypatch, text, rows, wanted):
 
 # Putting things back
 
-# What stands for a running advise.sh: it has changed the size, and waits.
-CHANGED = '''
-import sys, time
-from pathlib import Path
-from wqlab.advise import keeper
-module, size = map(Path, sys.argv[1:])
-with keeper.kept(module, size):
-    module.mkdir(parents=True)
-    size.write_text('2\\n')
-    print('changed', flush=True)
-    time.sleep(60)
-'''
-
-
 @pytest.fixture
 def places(tmp_path, monkeypatch):
     """Return the module and the size. The module is in use at first, as if a pass still ran."""
@@ -505,18 +488,6 @@ def places(tmp_path, monkeypatch):
     size = tmp_path / 'cache_shard_size'
     size.write_text('8\n')
     return tmp_path / 'module/test_workqueue', size
-
-
-@pytest.mark.parametrize('number', ['KILL', 'TERM', 'INT', 'HUP'])
-def test_all_is_put_back_after_a_signal(places, number):
-    module, size = places
-    environment = {**os.environ, 'PYTHONPATH': str(ROOT / 'scripts')}
-    with subprocess.Popen([*HEARS_ALL, sys.executable, '-c', CHANGED, module, size], stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.DEVNULL, env=environment) as process:
-        assert process.stdout.readline() == 'changed\n' and size.read_text() == '2\n'
-        process.send_signal(getattr(signal, f'SIG{number}'))
-        process.wait(timeout=20)
-    wait_until(lambda: size.read_text() == '8\n' and not module.exists())
 
 
 @pytest.mark.parametrize('resizes', [True, False])

@@ -374,7 +374,8 @@ set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools none_for:pe
 [ "$(nr_online)" -gt 2 ] || skip "the CPUs are fewer than three" order_without_unbound_work \
 	kept_when_a_neighbour_leaves
 [ "$(package_of "$FIRST")" != "$(package_of "$LAST")" ] ||
-	skip "the CPUs are in one package" a_stray_worker_comes_back:$NICE a_stray_worker_comes_back:-20
+	skip "the CPUs are in one package" a_stray_worker_comes_back:$NICE \
+		a_stray_worker_comes_back:-20
 [ -e "$CPU/cpu$LAST/online" ] ||
 	skip "the CPUs cannot go offline" kept_when_a_neighbour_leaves
 run_tests "$@"

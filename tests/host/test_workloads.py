@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -148,6 +149,41 @@ def test_failures_that_say_nothing_about_data(text, status, said, why):
         return
     with pytest.raises(Failure, match=why):
         fio.result(text, status, said)
+
+
+class FakeFio:
+    """Takes the place of fio.call(): what is read is compared with what was written, if `notices`."""
+
+    def __init__(self, notices):
+        self.notices, self.written, self.calls = notices, b'', []
+
+    def __call__(self, job, **more):
+        path = Path(job.options['filename'])
+        self.calls.append(more['rw'])
+        if more['rw'] == 'write':
+            self.written = os.urandom(int(job.options['size']))
+            path.write_bytes(self.written)
+        if more['rw'] == 'read' and self.notices and path.read_bytes() != self.written:
+            raise cases.Wrong('fio: verify failed')
+        return {}
+
+
+@pytest.mark.parametrize('notices', [True, False])
+def test_fio_has_to_notice_a_changed_byte(notices, monkeypatch):
+    """fio 3.33 does not with sha512. Each method is tried once."""
+    fake = FakeFio(notices)
+    monkeypatch.setattr(fio, 'call', fake)
+    fio.check_method.cache_clear()
+    job = fio.Job({'filename': os.devnull, 'size': 0, 'verify': 'sha512', 'rw': 'none'})
+    if notices:
+        fio.run(job, rw='none')
+        fio.run(job, rw='none')
+        assert fake.calls == ['write', 'read', 'none', 'none']
+    else:
+        with pytest.raises(Failure, match='does not notice a changed byte with verify=sha512'):
+            fio.run(job, rw='none')
+        assert 'none' not in fake.calls
+    fio.check_method.cache_clear()
 
 
 def test_job_without_a_time_limit():

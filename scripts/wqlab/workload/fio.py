@@ -11,10 +11,11 @@ once; fio 3.33 does not repeat that. Then it reads for as long as wanted.
 Each job is a process. On UML, threads that share an address space never run in user mode at
 the same time. With fio's option `thread` dm-crypt took twice the time there.
 
-With sha512, fio 3.33 does not notice a changed byte, only blocks in the wrong place. `--spoil
-corrupt` shows whether it does with the methods that are used.
+With sha512, fio 3.33 does not notice a changed byte, only blocks in the wrong place. So before
+a method is used, check_method() changes a byte, and fio has to notice it.
 """
 import dataclasses
+import functools
 import json
 import subprocess
 import tempfile
@@ -30,6 +31,7 @@ PERCENTILES = {'p50_us': '50.000000', 'p99_us': '99.000000', 'p999_us': '99.9000
 # Errors of fio that mean that data is wrong, or could not be read or written: EIO, EILSEQ, EUCLEAN
 DATA_ERRORS = (5, 84, 117)
 MIB = 1 << 20
+BLOCK = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +68,8 @@ def result(text: str, status: int, said: str) -> dict:
     raise Failure(f'fio failed with status {status}: {reason}')
 
 
-def run(job: Job, **more: object) -> dict:
-    """Run fio, which verifies what the job writes, and return its report of the job."""
+def call(job: Job, **more: object) -> dict:
+    """Run fio and return its report of the job."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, 'report')
         words = ['fio', '--output-format=json', f'--output={output}', *job.words(**more)]
@@ -78,6 +80,31 @@ def run(job: Job, **more: object) -> dict:
             raise Failure('fio is not installed: run scripts/deps.sh as root') from None
         text = output.read_text(errors='replace') if output.exists() else ''
         return result(text, done.returncode, done.stderr)
+
+
+@functools.cache
+def check_method(method: str) -> None:
+    """Raise Failure if fio, when it verifies with this method, does not notice a changed byte."""
+    with tempfile.NamedTemporaryFile(prefix='wqlab-') as file:
+        block = Job({'filename': file.name, 'size': BLOCK, 'bs': BLOCK, 'verify': method})
+        call(block, rw='write', do_verify=0)
+        with open(file.name, 'r+b') as data:
+            data.seek(BLOCK - 1)
+            last = data.read(1)[0]
+            data.seek(BLOCK - 1)
+            data.write(bytes([last ^ 1]))
+        try:
+            call(block, rw='read')
+        except Wrong:
+            return
+    raise Failure(f'this fio does not notice a changed byte with verify={method}: install another version')
+
+
+def run(job: Job, **more: object) -> dict:
+    """Run fio, which can verify what the job writes, and return its report of the job."""
+    if 'verify' in job.options:
+        check_method(str(job.options['verify']))
+    return call(job, **more)
 
 
 def repeated(job: Job, seconds: float) -> tuple[dict, float]:

@@ -35,6 +35,7 @@ from wqlab.steps import (
 
 say = sayer('kernel')
 OPTION = re.compile(r'(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$')
+CHOICE = re.compile(r'CONFIG_WORKQUEUE_(CMWQ|BASE)$')
 ERRORS = re.compile(r'error:|\*\*\*|undefined (reference|!)|No rule to make')
 OURS = re.compile(r'[^ ]*(kernel/workqueue/|lib/cmwq/|linux/cmwq/)[^ ]*: warning:')
 
@@ -86,6 +87,18 @@ def configure(kind: Kind, log: Path) -> None:
         files.write(old, new.read_bytes())
     for path in (new, new.with_name('.config.new.old')):
         path.unlink(missing_ok=True)
+
+
+def note_other_variant(kind: Kind) -> None:
+    """Warn if the two variants differ in more than the choice of the workqueue, since they are compared."""
+    other = Kind(kind.engine, 'base' if kind.variant == 'cmwq' else 'cmwq', kind.config, kind.linux).folder
+    if not (other / '.config').exists():
+        return
+    mine, theirs = options(kind.folder / '.config'), options(other / '.config')
+    differ = sorted(name for name in mine.keys() | theirs.keys()
+                    if mine.get(name, 'n') != theirs.get(name, 'n') and not CHOICE.match(name))
+    if differ:
+        say(f'note: {other.name} has another configuration; build it again before you compare: {" ".join(differ[:3])}')
 
 
 def release_of(folder: Path) -> str:
@@ -149,6 +162,7 @@ def build(kind: Kind, config_only: bool = False) -> Path:
     with locked(kind.name):
         mark_of(kind).unlink(missing_ok=True)
         configure(kind, log)
+        note_other_variant(kind)
         if config_only:
             say(f'configured {shown(kind.folder)}')
         else:

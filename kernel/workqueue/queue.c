@@ -218,7 +218,8 @@ module_param_named(own_pools, wq_own_pools, uint, 0644);
 /*
  * When does a CPU need a pool of its own?  An item that it queues for itself counts if the last
  * one on the pool came from another CPU.  After a CPU has got a pool, all items count, until one
- * has gone back, so that the last one of many is not left there.  After each SHARING_SAMPLE of them
+ * gives up its own pwq, so that the last one of many is not left there.  Nothing else ends that: a
+ * CPU that queues alone later may get a pool, and gives that up.  After each SHARING_SAMPLE of them
  * it is measured how long the CPU takes to get the lock.  It asks for a pool if all SHARING_ITEMS
  * would take more than 1/SHARING_SHARE of the time in which they came, or if they came in less than
  * SHARING_FAST: then handing them to other CPUs costs too much.  Else most time goes to the items.

@@ -72,7 +72,7 @@ struct worker_pool {
 	int nr_running;
 
 	int nr_idle;				/* L */
-	bool count_alone;			/* L: CPUs have left for own pools: see queue.c */
+	bool count_alone;			/* L: a CPU has left, and none came back */
 	unsigned long last_progress_ts;		/* L: jiffies; the watchdog peeks */
 	struct worker *last_woken_worker;	/* L: for dumps only */
 	struct list_head idle_list;		/* L: the last to go idle comes first */

@@ -84,6 +84,8 @@ def test_a_line_that_is_missing_or_torn_is_an_error():
         bench_parse.parse_output(RECORDED.replace('wait scope=numa', 'gone scope=numa'))
     with pytest.raises(Failure, match='wrote a line that makes no sense'):
         bench_parse.parse_output(RECORDED.replace('result scope=numa', 'result sc[  OK  ]ope=numa'))
+    with pytest.raises(Failure, match='wrote a line that makes no sense'):
+        bench_parse.parse_output(RECORDED.replace('result scope=numa', 'result scope=numa scope=numa'))
 
 
 @pytest.mark.parametrize('output, why', [

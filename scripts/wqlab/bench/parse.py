@@ -28,8 +28,12 @@ FOR_PEOPLE = re.compile(r'\w+ +(\d+ items/s; queueing |wait: |also: )')
 
 
 def parse_fields(text):
-    """Convert 'a=1 b=x' to a dict of strings."""
-    return dict(word.split('=') for word in text.split())
+    """Convert 'a=1 b=x' to a dict of strings. Raise ValueError if a word is no pair, or comes twice."""
+    pairs = [word.split('=') for word in text.split()]
+    fields = dict(pairs)
+    if len(fields) != len(pairs) or '' in fields:
+        raise ValueError('a key is empty, or comes twice')
+    return fields
 
 
 def parse_line(text, numbers, words):

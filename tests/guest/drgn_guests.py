@@ -70,8 +70,8 @@ class Machine:
 # own: as numa, with own pools as soon as a CPU shares its pool.
 MACHINES = (
     Machine('numa', 4, 'sockets=2,cores=2,nodes=2'),
-    Machine('36-smt', 72, 'cores=36,threads=2', mem='1G'),
-    Machine('unequal', 32, 'sockets=2,cores=8,threads=2,llcs=4', append='nr_cpus=27', offline=(9, 25)),
+    Machine('36-smt', 72, 'cores=36,threads=2', mem='1G', tier='more'),
+    Machine('unequal', 32, 'sockets=2,cores=8,threads=2,llcs=4', append='nr_cpus=27', offline=(9, 25), tier='more'),
     Machine('own', 4, 'sockets=2,cores=2,nodes=2', append=OWN, offline=(3,)),
 )
 BASE = Machine('base', 4, 'sockets=2,cores=2,nodes=2', variant='base', tier='all')

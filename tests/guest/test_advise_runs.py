@@ -14,6 +14,7 @@ from wqlab.paths import ROOT
 from wqlab.workload import engines
 
 UML = guests.needs('uml')
+pytestmark = pytest.mark.tier('more')
 COPY = f'''{guests.COPY_OF_SCRIPTS}
 size=/sys/module/workqueue/parameters/cache_shard_size
 state() {{

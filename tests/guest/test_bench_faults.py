@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The benchmark module in a guest: it notices faults, cleans up, and refuses wrong parameters."""
-
 import re
+
+import pytest
 
 import bench_guests
 import guests
@@ -10,7 +11,7 @@ from wqlab.bench import parse as bench_parse
 from wqlab.logs import check
 from wqlab.scopes import SCOPES
 
-pytestmark = guests.needs('uml')
+pytestmark = [guests.needs('uml'), pytest.mark.tier('more')]
 ITEMS = 2000
 THREADS = bench_guests.CPUS
 

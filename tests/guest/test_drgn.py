@@ -23,6 +23,7 @@ from wqlab.torture.matrix import OWN
 
 pytestmark = guests.needs('qemu')
 ALL = (*world.MACHINES, world.BASE, world.OLDER, world.CARRIED)
+LIVE = pytest.mark.tier('more')     # drgn inside takes two minutes
 EACH = pytest.mark.parametrize('machine', [guests.case(machine) for machine in ALL])
 OURS = pytest.mark.parametrize('machine', [guests.case(machine) for machine in world.MACHINES])
 SVG = '{http://www.w3.org/2000/svg}'
@@ -602,6 +603,7 @@ def stable(dump):
     }
 
 
+@LIVE
 def test_live_and_dump_agree(booted):
     live, dump = booted.live, json.loads(dump_guest(booted, 'dump', '--json').stdout)
     assert (live['kernel']['source'], dump['kernel']['source']) == ('live', 'core')
@@ -613,6 +615,7 @@ def test_live_and_dump_agree(booted):
     assert booted.goes_on()
 
 
+@LIVE
 def test_live_monitor(booted):
     """The monitor runs under load until Ctrl-C. Meanwhile a workqueue is destroyed."""
     assert re.search(r'^@@ monitor ended 0$', booted.output.text, re.M), booted.output.text[-3000:]
@@ -633,6 +636,7 @@ def test_live_monitor(booted):
     assert 3 <= len(gone) < len(load) and {row['started'] for row in gone} == {3}
 
 
+@LIVE
 def test_monitor_from_outside(booted):
     rows = [json.loads(line) for line in dump_guest(booted, 'monitor', '--json', '^t_').stdout.splitlines()]
     assert {row['name']: row['in_flight'] for row in rows} == \
@@ -647,6 +651,7 @@ def left_behind():
     return [place.name for place in world.running.FOLDER.iterdir() if place.suffix not in ('.qmp', '.json')]
 
 
+@LIVE
 def test_interrupted_dump(booted):
     """After Ctrl-C during a dump the guest goes on, the file with its memory is deleted, and the next dump works."""
     child = subprocess.Popen([*HEARS_ALL, 'scripts/dump-guest.sh', '--guest', booted.name, 'dump'], cwd=world.ROOT,
@@ -662,6 +667,7 @@ def test_interrupted_dump(booted):
     assert booted.goes_on()
 
 
+@LIVE
 def test_kept_dump(booted, tmp_path):
     core = tmp_path / 'kept.core'
     done = dump_guest(booted, '--keep', core, 'dump', '--section', 'active')
@@ -671,6 +677,7 @@ def test_kept_dump(booted, tmp_path):
     assert again.stdout == done.stdout
 
 
+@LIVE
 def test_guest_given_by_socket(booted):
     done = world.call('scripts/dump-guest.sh', '--qmp', booted.socket, '--vmlinux', booted.vmlinux, 'dump', '--json',
                       't_limit')
@@ -748,6 +755,7 @@ def test_no_permission(name, sample, tmp_path):
                                                         '--symbols', sample.vmlinux))
 
 
+@LIVE
 def test_no_permission_for_the_running_kernel(booted):
     said = re.findall(r'^@@ nobody (\d+) (.*)$', booted.output.text, re.M)
     words = 'no permission to read /proc/kcore: run this as root, or give a dump with --core FILE'

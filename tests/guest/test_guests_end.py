@@ -18,7 +18,7 @@ from wqlab import procs, steps
 from wqlab.guest import running
 from wqlab.paths import BUILD, ROOT
 
-pytestmark = guests.needs('qemu')
+pytestmark = [guests.needs('qemu'), pytest.mark.tier('more')]
 UP = 'echo is up; sleep 1000'
 # A test that starts one guest in its own process and one as a program, and then waits.
 WAITING = '''

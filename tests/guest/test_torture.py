@@ -29,6 +29,7 @@ def test_survives(config):
         assert f' {name}=' in kernel, f'no {name} in {log}'
 
 
+@pytest.mark.tier('more')
 @pytest.mark.parametrize('engine', [pytest.param(engine, marks=guests.needs(engine)) for engine in ('uml', 'qemu')])
 def test_watchdog_names_who_is_stuck(engine):
     """One item keeps its CPU for longer than the watchdog allows. The log names the item and the place."""
@@ -63,6 +64,7 @@ rmmod() { :; }
 '''
 
 
+@pytest.mark.tier('more')
 @guests.needs('uml')
 def test_many_messages_hide_no_verdict(monkeypatch):
     monkeypatch.setattr(torture, 'IN_GUEST', FLOOD + torture.IN_GUEST)
@@ -108,6 +110,7 @@ def test_cannot_start():
     assert 'wqtorture: !!!' not in result.kernel, f'see {log}'
 
 
+@pytest.mark.tier('more')
 @guests.needs('uml')
 def test_famine_waits_for_the_start():
     """The module starts slowly, and would make threads scarce at once."""

@@ -13,7 +13,7 @@ from wqlab.guest.topology import complete, parse
 from wqlab.torture import matrix as torture_matrix
 from wqlab.torture import run as torture
 
-pytestmark = guests.needs('qemu')
+pytestmark = [guests.needs('qemu'), pytest.mark.tier('more')]
 ENGINES = [pytest.param(engine, marks=guests.needs(engine)) for engine in ('uml', 'qemu')]
 PYTHON = guests.ROOT / 'build/venv/bin/python3'
 WQ_DUMP = guests.ROOT / 'tools/workqueue/wq_dump.py'

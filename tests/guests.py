@@ -134,10 +134,11 @@ BOOTS: tuple[Boot, ...] = (
     # with kmemleak, there are twice as many allocations to fail, and each is slower
     Boot('uml-leaks', 'uml', ('faults',), config='debug', mem='1G', append='kmemleak=on', tier='all', timeout=3600),
     # 2 sockets, LLCs and nodes with 2 cores each
-    Boot('qemu-numa', 'qemu',
-         ('sysfs', 'params', 'pods', 'masks', 'own', 'hotplug', 'freezer', 'sysrq', 'resize', 'console',
-          'stats'),
-         ('wq_api_kunit',), cpus=4, topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', timeout=900),
+    Boot('qemu-numa', 'qemu', ('pods', 'own', 'hotplug', 'freezer', 'sysrq', 'stats'), cpus=4,
+         topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', timeout=900),
+    # what uml-2 has, too
+    Boot('qemu-numa-rest', 'qemu', ('sysfs', 'params', 'masks', 'resize', 'console'), ('wq_api_kunit',), cpus=4,
+         topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', tier='more', timeout=900),
     Boot('qemu-own', 'qemu', ('own', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', append=OWN, env=ONE_ROUND, shards='2 2', tier='more',
          timeout=900),
@@ -171,7 +172,7 @@ BOOTS: tuple[Boot, ...] = (
 if VARIANT == 'cmwq':
     BOOTS += tuple(dataclasses.replace(boot, name=f'base-{boot.name}', variant='base', tier='all') for boot in BOOTS
                    if boot.name in ('uml-2', 'uml-1', 'uml-kunit', 'uml-parameters', 'uml-panic', 'uml-reclaim',
-                                    'qemu-numa'))
+                                    'qemu-numa', 'qemu-numa-rest'))
 # The release before, which needs no patches of its own
 if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
     BOOTS += tuple(dataclasses.replace(boot, name=f'{BEFORE}-{boot.name}', linux=BEFORE, tier='all') for boot in BOOTS
@@ -179,7 +180,8 @@ if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
 # Run the same on the long-term release. Its UML has one CPU.
 if (VARIANT, LINUX) == ('cmwq', kinds.LINUX):
     BOOTS += tuple(dataclasses.replace(boot, name=f'{OLD}-{boot.name}', linux=OLD, tier='all') for boot in BOOTS
-                   if boot.name in ('qemu-numa', 'qemu-own', 'qemu-36', 'qemu-unequal', 'qemu-isolated', 'qemu-late'))
+                   if boot.name in ('qemu-numa', 'qemu-numa-rest', 'qemu-own', 'qemu-36', 'qemu-unequal',
+                                    'qemu-isolated', 'qemu-late'))
     BOOTS += (
         Boot(f'{OLD}-uml-1', 'uml', ('sysfs', 'params', 'pods', 'rescuer', 'observe'), (BUILT_IN,), config='up',
              linux=OLD, cpus=1, tier='all', timeout=400),

@@ -225,22 +225,23 @@ static bool own_pwq_is_unused(struct pool_workqueue *own)
 /* let the CPU share the pwq of its pod again, unless it has used @own in the meantime */
 static void own_pwq_take_back(struct pool_workqueue *own)
 {
-	struct pool_workqueue *pod = own->pod;
+	struct pool_workqueue *pod = own->pod, *left = pod;
 
 	guard(mutex)(&own->wq->mutex);
 
-	scoped_guard(raw_spinlock_irq, &pod->pool->lock) {
+	scoped_guard(raw_spinlock_irq, &pod->pool->lock)
 		get_pwq(pod);
-		pod->pool->count_alone = false;
-	}
 	scoped_guard(raw_spinlock_irq, &own->pool->lock) {
 		if (pwq_is_empty(own)) {
 			own_entry_switch(own->own_cpu, own, pod);
 			list_del_init(&own->own_node);
-			pod = own;
+			left = own;
 		}
 	}
-	put_pwq_unlocked(pod);
+	if (left == own)
+		scoped_guard(raw_spinlock_irq, &pod->pool->lock)
+			pod->pool->count_alone = false;
+	put_pwq_unlocked(left);
 }
 
 static void own_pools_look(struct work_struct *unused)

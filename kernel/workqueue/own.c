@@ -156,7 +156,7 @@ static bool own_pwq_give(struct workqueue_struct *wq, int cpu)
 static bool own_pool_give(struct workqueue_struct *wq, int cpu)
 {
 	struct worker_pool *pool;
-	int ret = 0;
+	int missing, ret = 0;
 
 	scoped_guard(mutex, &wq_pool_mutex) {
 		struct pool_workqueue *old = own_pwq_sharing(wq, cpu);
@@ -173,10 +173,9 @@ static bool own_pool_give(struct workqueue_struct *wq, int cpu)
 	 * when they are needed, it may be impossible to make any.  If the pool is in use already,
 	 * the first one may be busy.  Without the mutex, as this may take long.
 	 */
-	if (READ_ONCE(pool->nr_workers))
-		ret = READ_ONCE(pool->nr_idle) > 1 ? 0 : -EAGAIN;
-	else if (!create_worker(pool) || !create_worker(pool) || !create_worker(pool))
-		ret = -ENOMEM;
+	missing = (READ_ONCE(pool->nr_workers) ? 2 : 3) - READ_ONCE(pool->nr_idle);
+	while (missing-- > 0 && !ret)
+		ret = create_worker(pool) ? 0 : -ENOMEM;
 
 	guard(mutex)(&wq_pool_mutex);
 	if (!ret)

@@ -85,6 +85,29 @@ test_equal_attributes_share_own_pools()
 	destroy wqt_u && destroy wqt_v && return $ok
 }
 
+use_what_wqt_u_had()
+{
+	[ "$(pools wqt_v | grep -cxf /tmp/own)" -eq "$(wc -l </tmp/own)" ]
+}
+
+# Two of the three workers of each own pool wait. Another workqueue gets it all the same: one more
+# worker is made.
+test_a_busy_own_pool_is_shared()
+{
+	local cpu pod ok=0
+
+	set_to $OWN 0 && create_shared wqt_u unbound && create_shared wqt_v unbound || return 1
+	pod=$(pools wqt_u)
+	set_to $OWN 2 && get_own_pools wqt_u || ok=1
+	pools wqt_u | grep -vx "$pod" >/tmp/own
+	for cpu in $(online_cpus); do
+		tell wqt_u queue "block cpu=$cpu n=2"
+	done
+	within 50 held_is wqt_u $((2 * $(nr_online))) || ok=1
+	within 50 use_what_wqt_u_had || { diag "wqt_v uses" "$(pools wqt_v)"; ok=1; }
+	destroy wqt_u && destroy wqt_v && return $ok
+}
+
 # What these workqueues queue is never held back, and stays in their pool.
 test_none_for()	# FLAG
 {
@@ -364,9 +387,10 @@ test_gone_in_between()
 FIRST=$(online_cpus | head -n 1)
 LAST=$(online_cpus | tail -n 1)
 NICE=3
-set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools none_for:percpu \
-	none_for:ordered none_for:bh none_if_off none_for_a_CPU_that_queues_alone order flood \
-	marker_needs_no_slot order_without_unbound_work kept_when_a_neighbour_leaves \
+set -- each_CPU_gets_its_own:system equal_attributes_share_own_pools \
+	a_busy_own_pool_is_shared none_for:percpu none_for:ordered none_for:bh none_if_off \
+	none_for_a_CPU_that_queues_alone order flood marker_needs_no_slot \
+	order_without_unbound_work kept_when_a_neighbour_leaves \
 	a_stray_worker_comes_back:$NICE a_stray_worker_comes_back:-20 shares_again \
 	under_load:nice under_load:affinity_scope under_load:max_active gone_in_between
 [ "$VARIANT" != base ] || skip "the base kernel has no own pools" "$@"

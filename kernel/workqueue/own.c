@@ -237,9 +237,10 @@ static void own_pwq_take_back(struct pool_workqueue *own)
 			left = own;
 		}
 	}
-	if (left == own)
-		scoped_guard(raw_spinlock_irq, &pod->pool->lock)
-			pod->pool->count_alone = false;
+	if (left == own) {
+		guard(raw_spinlock_irq)(&pod->pool->lock);
+		pod->pool->count_alone = false;
+	}
 	put_pwq_unlocked(left);
 }
 

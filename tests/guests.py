@@ -136,7 +136,7 @@ BOOTS: tuple[Boot, ...] = (
     # 2 sockets, LLCs and nodes with 2 cores each
     Boot('qemu-numa', 'qemu', ('pods', 'own', 'hotplug', 'freezer', 'sysrq', 'stats'), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', timeout=900),
-    # what uml-2 has, too
+    # what uml-2 and uml-kunit have, too
     Boot('qemu-numa-rest', 'qemu', ('sysfs', 'params', 'masks', 'resize', 'console'), ('wq_api_kunit',), cpus=4,
          topology='sockets=2,cores=2,nodes=2', mem='1G', shards='2 2', tier='more', timeout=900),
     Boot('qemu-own', 'qemu', ('own', 'hotplug', 'pods', 'masks', 'freezer', 'resize'), cpus=4,
